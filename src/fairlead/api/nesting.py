@@ -1,9 +1,9 @@
 """JSON that is nested deeper than a decoder goes.
 
-An API server keeps objects of up to 10,000 levels for whoever may write one: where a schema says
-nothing of a field, and of every kind in ``metadata.managedFields``. A decoder ends at some 1,000,
-and would refuse the whole list for that one object. So where it ends the text is cut at the
-outermost levels without descending, in one pass over it.
+An API server stores objects of up to 10,000 levels, from any user with the right to write one: in
+fields without a schema, and for every kind in ``metadata.managedFields``. A decoder ends at some
+1,000 levels and refuses the whole list for that one object. Then the text is cut at its outermost
+levels, in one pass over it.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ class Api(msgspec.Struct, frozen=True):
     def held(self, binding: Object) -> list[str]:
         """The finalizers that unbinding takes off a binding, as far as it has them.
 
-        Whoever has put them there: what each of them waits for is that nothing of the binding is
-        left on any workload.
+        Also those of other controllers: each of them waits until no workload has anything of the
+        binding.
         """
         ours = {self.finalizer, *self.former}
         return [one for one in binding.meta.finalizers if one in ours]

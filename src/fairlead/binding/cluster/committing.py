@@ -184,7 +184,7 @@ class Committer:
         try:
             answer = await self._commit(workload)
             if lost := _lost_name(workload, answer):
-                # Written again and again it changes nothing, so nobody undoes it either.
+                # The write changes nothing, so it counts neither as arrived nor as undone.
                 context.injection_failed(lost)
                 return
             self._arrived(context, workload)
@@ -220,7 +220,7 @@ class Committer:
 
 
 def _lost_name(workload: Workload, stored: Object) -> str:
-    """What is wrong where the server has not kept the Secret's name; "" where it has."""
+    """Describe the Secret's name that the server has not stored; "" where it has."""
     path = tuple(workload.secret_path.split("."))
     if not workload.secret_path or read(stored.to_dict(), path) == read(workload.body, path):
         return ""

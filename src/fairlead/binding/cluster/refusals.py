@@ -1,7 +1,7 @@
 """Why a server refused what was to be written, without what that was.
 
-Whoever may read a binding reads its conditions, and may not be allowed to read its workloads or
-Secrets. Servers quote in their answers whatever they refuse, up to the whole object.
+Users with the right to read a binding read its conditions, and may have no right to its workloads
+and Secrets. Servers quote in their answers what they refuse, up to the whole object.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KIND = re.compile(
 _VALUELESS = {"Required value", "Forbidden", "Too long"}
 _VALUE = re.compile(r'(?:"(?:[^"\\{]|\\.)*"|-?[0-9.]+|true|false|null)(?:: |$)')
 _QUOTED = re.compile(r"\{|error found in #")
-"""What begins to quote an object: as JSON, as Go prints it, or where JSON could not be read."""
+"""Beginnings of a quoted object: JSON, Go's own form, and JSON that could not be read."""
 
 
 def told(error: ApiError) -> str:

@@ -67,7 +67,7 @@ class Reader:
         self.binding = binding
         annotation = binding.annotations.get(REQUESTER_ANNOTATION, "")
         self._author = _requester(annotation)
-        # Whoever may delete a binding has it taken away, whatever rights its author has by then.
+        # A user with the right to delete a binding needs none of its author's rights.
         self._requester = None if binding.deleting else self._author
         self._service_bytes = 0
         self.cluster_services: Callable[[], bool] = lambda: False

@@ -70,7 +70,7 @@ class Holding:
 
     @cached_property
     def _containers(self) -> list[HeldContainer]:
-        """Looked for when something depends on it: most records are in nobody's way."""
+        """Containers of the record, found on first use: most records conflict with nothing."""
         return list(_held(self._body, self.record, self._effort))
 
     @cached_property

@@ -91,7 +91,7 @@ _MOST_KINDS = 100
 def read_kinds(annotations: Mapping[str, str]) -> list[Lookup] | None:
     """The kinds noted on a binding; None where that was never done.
 
-    None of them where somebody has made it unreadable: that makes no binding one from before.
+    Empty where the annotation cannot be read: that makes no binding one from before the notes.
     """
     if KINDS_ANNOTATION not in annotations:
         return None

@@ -73,7 +73,7 @@ class ReferenceProjection:
         """Take it away; lists that become empty stay."""
         secret = self._pod_annotations.get(self._notes[0])
         self._volumes[:] = [item for item in self._volumes if not self._is_volume(item)]
-        # Under its name somebody has put a volume of their own since, which mounts may be of.
+        # Another writer may have put a volume under its name since, with mounts of its own.
         theirs = any(name_of(item) == self._volume for item in self._volumes)
         for container in self._containers():
             mounts, env = container.volume_mounts(create=False), container.env(create=False)
@@ -123,10 +123,10 @@ def _template(workload: Workload, key: str) -> WorkloadTemplate:
     try:
         mapping = msgspec.json.decode(noted, type=MappingSpec)
         template = build_template(mapping, workload.resource.version)
-    # Somebody has made it unreadable, or it is of a version that noted none.
+    # It cannot be read, or is of a version that noted none.
     except (msgspec.DecodeError, RecursionError, MappingError):
         return workload.template
-    # Whoever edits the workload may write there what takes long to evaluate.
+    # An editor of the workload may have noted what takes long to evaluate.
     return template if len(template.containers) <= _MOST_PATHS else workload.template
 
 

@@ -30,7 +30,7 @@ class Roles:
         self._names.update(job.names)
 
     def end(self, jobs: Iterable[Job]) -> None:
-        """Nobody is any more; who waits looks again where that is news."""
+        """Note that the work on the roles of jobs has ended, and wake the lines that wait."""
         jobs = list(jobs)
         if not jobs:
             return

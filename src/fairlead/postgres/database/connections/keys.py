@@ -50,7 +50,7 @@ _known: OrderedDict[_Who, Keys] = OrderedDict()
 
 
 async def derive(text: str, challenge: Challenge) -> Keys:
-    """Work the keys out, in a thread that keeps nobody waiting."""
+    """Work the keys out in a thread, beside the event loop."""
     client, server = await asyncio.to_thread(
         password.scram_keys, text, challenge.salt, challenge.rounds
     )

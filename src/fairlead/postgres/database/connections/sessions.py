@@ -174,7 +174,7 @@ class Sessions:
         except ServerFullError as error:
             raise await self._who_fills_it(error) from None
         except BaseException:
-            # Whoever is cancelled, or too late, while help for the login ends has no use of it.
+            # A caller that is cancelled, or too late, while the help for its login ends gets none.
             if session is not None:
                 await session.close()
             raise
@@ -209,7 +209,7 @@ class Sessions:
         await asyncio.sleep(_SHUT_SECONDS)
         usual = self._login_seconds
         patience = _ELSEWHERE_SECONDS if usual is None else 2 * usual
-        # Whoever cannot look leaves the login to its limits.
+        # Without a session to look with, the login has its own limits.
         with suppress(AccessError, psycopg.Error, ValueError, TypeError):
             begun = asyncio.get_running_loop().time()
             while asyncio.get_running_loop().time() - begun < patience:

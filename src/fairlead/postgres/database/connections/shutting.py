@@ -45,7 +45,7 @@ _END = sql.SQL("SELECT pg_catalog.pg_terminate_backend(%(pid)s)")
 
 
 class Shutter(NamedTuple):
-    """A session for which a database lets nobody in."""
+    """A session whose lock keeps all logins out of a database."""
 
     pid: int
     role: str
