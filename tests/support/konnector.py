@@ -187,7 +187,11 @@ async def providing(
 
 
 async def offer(admin: Client, group: str, *, scope: str = "Namespaced") -> None:
-    """Offer widgets of another group by a template of the group's name."""
+    """Offer widgets of another group by a template of the group's name.
+
+    The label that claims ConfigMaps is regrouped as well, so that no test on a shared server
+    claims what another has left there.
+    """
     await create_all(admin, export_roles([f"widgets.{group}"], claims=["secrets", "configmaps"]))
     crd = _regrouped(example("crd"), group)
     await install(admin, [{**crd, "spec": {**crd["spec"], "scope": scope}}])
@@ -315,6 +319,8 @@ class World:
         self.group = f"g{uuid.uuid4().hex[:8]}.org" if self._named else "example.org"
         self.widgets = msgspec.structs.replace(WIDGETS, group=self.group)
         self.name = self.group.replace(".", "-") if self._named else "widgets"
+        # What the template, which is regrouped as a whole, claims ConfigMaps by.
+        self.claimed = {f"{self.group}/for-the-factory": "true"}
 
     async def start(self) -> None:
         self.provider = await self._admin("provider")

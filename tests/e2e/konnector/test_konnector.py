@@ -217,7 +217,7 @@ async def test_an_unbound_consumer_has_nothing_left(world: World) -> None:
     namespace = await link.provider_namespace()
     await when(world.provider, WIDGETS, "blue", namespace, until=bool)
     await world.provider.create(SECRETS, secret("blue-origin", namespace))
-    labelled = {"name": "plan", "labels": {"example.org/for-the-factory": "true"}}
+    labelled = {"name": "plan", "labels": world.claimed}
     plan = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": labelled, "data": {"a": "b"}}
     await world.consumer.create(CONFIGMAPS, plan, "default")
     await when(world.consumer, SECRETS, "blue-origin", "default", until=bool)
@@ -240,11 +240,10 @@ async def test_an_unbound_consumer_has_nothing_left(world: World) -> None:
 async def test_an_unclaimed_object_loses_its_copy(world: World) -> None:
     await world.konnector()
     link = await world.bound()
-    labels = {"example.org/for-the-factory": "true"}
     plan = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plan"}, "data": {}}
     await world.consumer.create(CONFIGMAPS, plan, "default")
     await world.consumer.merge_patch(
-        CONFIGMAPS, "plan", "default", {"metadata": {"labels": labels}}
+        CONFIGMAPS, "plan", "default", {"metadata": {"labels": world.claimed}}
     )
     namespace = await link.provider_namespace()
     await when(world.provider, CONFIGMAPS, "plan", namespace, until=bool)
@@ -252,7 +251,7 @@ async def test_an_unclaimed_object_loses_its_copy(world: World) -> None:
         CONFIGMAPS,
         "plan",
         "default",
-        {"metadata": {"labels": {"example.org/for-the-factory": None}}},
+        {"metadata": {"labels": dict.fromkeys(world.claimed)}},
     )
     await gone(world.provider, CONFIGMAPS, "plan", namespace)
     mine = await world.consumer.get(CONFIGMAPS, "plan", "default")
@@ -272,7 +271,7 @@ async def test_a_secret_that_was_there_before_its_referrer_comes_at_once(world: 
 async def test_nothing_of_the_konnectors_own_is_claimed(world: World) -> None:
     await world.konnector()
     link = await world.bound()
-    labelled = {"name": "plan", "labels": {"example.org/for-the-factory": "true"}}
+    labelled = {"name": "plan", "labels": world.claimed}
     plan = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": labelled, "data": {"a": "b"}}
     await world.consumer.create(CONFIGMAPS, plan, "kube-bind")
     await world.consumer.create(CONFIGMAPS, plan, "default")
@@ -379,8 +378,8 @@ async def test_two_bindings_of_one_provider_do_not_take_each_others_copies(
     await world.consumer.create(WIDGETS, widget())
     namespace = await one.provider_namespace()
     await world.provider.create(SECRETS, secret("blue-origin", namespace))
-    labels = {"example.org/for-the-factory": "true"}
-    plan = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "p", "labels": labels}}
+    labelled = {"name": "p", "labels": world.claimed}
+    plan = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": labelled}
     await world.consumer.create(CONFIGMAPS, plan, "default")
     copy = await when(world.provider, CONFIGMAPS, "p", namespace, until=bool)
     await when(world.consumer, SECRETS, "blue-origin", "default", until=bool)
