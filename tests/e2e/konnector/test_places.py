@@ -12,16 +12,18 @@ from fairlead.client import NotFound
 
 
 @pytest.fixture
-async def at_work(world: World) -> World:
-    await world.konnector()
-    return world
+async def at_work(any_world: World) -> World:
+    await any_world.konnector()
+    return any_world
 
 
 async def test_a_provider_brings_nothing_into_the_clusters_own_namespaces(at_work: World) -> None:
     world = at_work
     link = await world.bound()
+    # A name of its own, since others share a real server.
+    shop = f"shop-{world.name}"
     there: dict[str, str] = {}
-    for name in ("kube-system", "kube-mine", "shop"):
+    for name in ("kube-system", "kube-mine", shop):
         body = {
             "apiVersion": API_VERSION,
             "kind": "APIServiceNamespace",
@@ -37,12 +39,11 @@ async def test_a_provider_brings_nothing_into_the_clusters_own_namespaces(at_wor
             until=lambda body: body.get("status", {}).get("namespace"),
         )
         there[name] = assigned["status"]["namespace"]
-    labels = {"example.org/for-the-factory": "true"}
     # The last one shows by coming that the others had their time.
     for namespace in there.values():
-        body = {"metadata": {"name": "settings", "labels": labels}, "data": {"a": "b"}}
+        body = {"metadata": {"name": "settings", "labels": world.claimed}, "data": {"a": "b"}}
         await world.provider.create(CONFIGMAPS, body, namespace)
-    await when(world.consumer, CONFIGMAPS, "settings", "shop", until=bool)
+    await when(world.consumer, CONFIGMAPS, "settings", shop, until=bool)
     assert await idle(0.5)
     with pytest.raises(NotFound):
         await world.consumer.get(CONFIGMAPS, "settings", "kube-system")
