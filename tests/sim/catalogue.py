@@ -1,0 +1,9 @@
+"""All scenarios, by name."""
+
+from __future__ import annotations
+
+from tests.sim.kubebind import KubeBind
+from tests.sim.scenarios import Scenario
+
+
+SCENARIOS: dict[str, type[Scenario]] = {one.name: one for one in (KubeBind,)}

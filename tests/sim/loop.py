@@ -1,0 +1,280 @@
+"""An event loop of virtual time: it never sleeps, and a seed decides what runs first.
+
+It is asyncio's own base loop. Waiting is a jump to the next timer, connections are made in memory
+(:mod:`tests.sim.network`), and what would run in a thread runs later on the loop. Sockets of a
+real PostgreSQL are waited for in lock-step: meanwhile simulated time stands still, and one socket
+alone is listened to, so that the server's answers come in an order that the seed decides too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import select
+import socket
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from tests.sim.processes import Process, process_of
+
+
+if TYPE_CHECKING:
+    from tests.sim.network import Network
+
+
+HOT = 100_000
+"""Passes of the loop without any time passing after which something is taken for a hot loop."""
+REAL_SECONDS = 30.0
+"""Real seconds that an answer of a real server may take."""
+
+Handle = asyncio.Handle
+_serial = itertools.count()
+
+
+class HotLoopError(AssertionError):
+    """Something runs and runs, and no time passes."""
+
+
+class StuckError(AssertionError):
+    """Everything waits, and nothing will ever happen."""
+
+
+class SimTask(asyncio.Task[Any]):
+    """A task that hashes by its number: sets of tasks have the same order in each run."""
+
+    def __init__(
+        self,
+        coro: Coroutine[Any, Any, Any],
+        *,
+        loop: SimLoop,
+        context: Context | None,
+        **more: Any,
+    ) -> None:
+        self._number = next(_serial)
+        context = context or copy_context()
+        self.process = process_of(context)
+        super().__init__(coro, loop=loop, context=context, **more)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """Virtual time; ``dice`` decides which of the tasks that are ready goes on first.
+
+    ``reordering`` is the share of passes in which that differs from the order they came in.
+    """
+
+    network: Network
+    _ready: deque[Any]
+    _scheduled: list[Any]
+    _timer_cancelled_count: int
+
+    def __init__(self, dice: Random, *, reordering: float = 0.0) -> None:
+        super().__init__()
+        self.elapsed = 0.0
+        self.passes = 0
+        self.real_waits = 0
+        self.reordering = reordering
+        self._dice = dice
+        self._still = 0
+        self._readers: dict[int, Handle] = {}
+        self._writers: dict[int, Handle] = {}
+        self._waiting: dict[int, None] = {}
+        self.set_task_factory(_task)  # type: ignore[arg-type]
+
+    def time(self) -> float:
+        """Simulated seconds since the beginning."""
+        return self.elapsed
+
+    def resume(self, held: list[Handle]) -> None:
+        """Run what was held back, in this order."""
+        self._ready.extend(held)
+
+    def tasks_of(self, process: Process) -> list[asyncio.Task[Any]]:
+        """The tasks of a process that have not ended, oldest first."""
+        found = [one for one in asyncio.all_tasks(self) if isinstance(one, SimTask)]
+        return sorted((one for one in found if one.process is process), key=hash)
+
+    def _run_once(self) -> None:
+        scheduled, ready = self._scheduled, self._ready
+        while scheduled and scheduled[0]._cancelled:
+            self._timer_cancelled_count -= 1
+            heapq.heappop(scheduled)._scheduled = False
+        if not ready and not self._listen():
+            if not scheduled:
+                raise StuckError("everything waits, and nothing will ever happen")
+            if scheduled[0]._when > self.elapsed:
+                self.elapsed = scheduled[0]._when
+                self._still = 0
+        while scheduled and scheduled[0]._when <= self.elapsed:
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False
+            ready.append(handle)
+        self.passes += 1
+        self._still += 1
+        if self._still > HOT:
+            raise HotLoopError(f"{HOT} passes of the loop without any time passing: {ready}")
+        count = len(ready)
+        if self.reordering and count > 1 and self._dice.random() < self.reordering:
+            self._reorder(ready, count)
+        for _ in range(count):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            process = process_of(handle._context)
+            if process is None or (process.alive and not process.frozen):
+                handle._run()
+            elif process.alive:
+                process.held.append(handle)
+
+    def _reorder(self, ready: Any, count: int) -> None:
+        """Have tasks go on in another order; what is no task keeps its place."""
+        handles = [ready.popleft() for _ in range(count)]
+        places = [number for number, one in enumerate(handles) if _is_step(one)]
+        chosen = [handles[number] for number in places]
+        self._dice.shuffle(chosen)
+        for number, one in zip(places, chosen, strict=True):
+            handles[number] = one
+        ready.extendleft(reversed(handles))
+
+    # --- threads
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Run it a little later, on the loop."""
+        future = self.create_future()
+
+        def run() -> None:
+            if future.cancelled():
+                return
+            try:
+                future.set_result(func(*args))
+            except Exception as error:  # noqa: BLE001 - it is raised where it is awaited
+                future.set_exception(error)
+
+        self.call_later(self._dice.uniform(0.0, 0.002), run)
+        return future
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> Handle:
+        """There are no threads."""
+        return self.call_soon(callback, *args, context=context)
+
+    def _write_to_self(self) -> None:
+        """There are no threads."""
+
+    def _process_events(self, event_list: Any) -> None:
+        """There is no selector."""
+
+    # --- connections in memory
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        """Connect in memory; the transport comes with :meth:`create_connection`."""
+        await self.network.connect(sock, address)
+
+    async def create_connection(
+        self, protocol_factory: Callable[[], Any], host: Any = None, port: Any = None, **more: Any
+    ) -> tuple[Any, Any]:
+        """A transport over a connection in memory."""
+        sock = more.get("sock")
+        if sock is None:
+            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            await self.network.connect(sock, (host, port))
+        if more.get("ssl"):
+            raise NotImplementedError("there is no TLS in the simulation")
+        return self.network.client(sock, protocol_factory)
+
+    async def create_server(
+        self, protocol_factory: Callable[[], Any], host: Any = None, port: Any = None, **more: Any
+    ) -> Any:
+        """Listen in memory."""
+        if more.get("ssl"):
+            raise NotImplementedError("there is no TLS in the simulation")
+        return self.network.listen(protocol_factory, host or "127.0.0.1", port or 0)
+
+    # --- sockets of a real server, in lock-step
+
+    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
+        """Call when a real socket can be read."""
+        self._await(self._readers, fd, callback, args)
+
+    def add_writer(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
+        """Call when a real socket can be written."""
+        self._await(self._writers, fd, callback, args)
+
+    def _await(
+        self, among: dict[int, Handle], fd: Any, callback: Callable[..., Any], args: Any
+    ) -> None:
+        number = fd if isinstance(fd, int) else fd.fileno()
+        among[number] = Handle(callback, args, self, copy_context())
+        self._waiting.setdefault(number)
+
+    def remove_reader(self, fd: Any) -> bool:
+        """Listen to it no more."""
+        return self._forget(self._readers, fd)
+
+    def remove_writer(self, fd: Any) -> bool:
+        """Write to it no more."""
+        return self._forget(self._writers, fd)
+
+    def _forget(self, among: dict[int, Handle], fd: Any) -> bool:
+        number = fd if isinstance(fd, int) else fd.fileno()
+        found = among.pop(number, None)
+        if number not in self._readers and number not in self._writers:
+            self._waiting.pop(number, None)
+        return found is not None
+
+    def _listen(self) -> bool:
+        """Wait for the real socket that has waited longest; whether there was one."""
+        for number in list(self._waiting):
+            handles = [
+                one for one in (self._readers.get(number), self._writers.get(number)) if one
+            ]
+            if not all(_runs(one) for one in handles):
+                continue
+            self.real_waits += 1
+            if self._poll(number):
+                # To the end of the line: those who wait are asked in turn.
+                del self._waiting[number]
+                self._waiting[number] = None
+                return True
+        return False
+
+    def _poll(self, number: int) -> bool:
+        poll = select.poll()
+        reader, writer = self._readers.get(number), self._writers.get(number)
+        mask = (select.POLLIN if reader else 0) | (select.POLLOUT if writer else 0)
+        poll.register(number, mask)
+        found = poll.poll(REAL_SECONDS * 1000)
+        for _, events in found:
+            if reader and events & ~select.POLLOUT:
+                self._ready.append(reader)
+            if writer and events & ~select.POLLIN:
+                self._ready.append(writer)
+        return bool(found)
+
+
+def _task(
+    loop: Any, coro: Coroutine[Any, Any, Any], *, context: Context | None = None, **more: Any
+) -> SimTask:
+    return SimTask(coro, loop=loop, context=context, **more)
+
+
+def _is_step(handle: Any) -> bool:
+    """Whether a handle is a task that goes on."""
+    callback = handle._callback
+    return type(callback).__name__ == "TaskStepMethWrapper" or isinstance(
+        getattr(callback, "__self__", None), asyncio.Task
+    )
+
+
+def _runs(handle: Any) -> bool:
+    process = process_of(handle._context)
+    return process is None or (process.alive and not process.frozen)

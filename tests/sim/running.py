@@ -1,0 +1,180 @@
+"""Running a plan to its end, and saying what was wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pickle
+import sys
+import traceback
+from collections.abc import MutableMapping
+from random import Random
+from typing import Any, NoReturn
+
+import msgspec
+import structlog
+from tests.sim import entropy
+from tests.sim.plans import Plan, Step
+from tests.sim.scenarios import Scenario
+from tests.sim.simulation import Simulation
+
+from fairlead.client import ClientError
+
+
+ALIKE_SECONDS = 60.0
+"""Simulated seconds after the last fault within which all is as it shall be."""
+CLEAN_SECONDS = 120.0
+"""Simulated seconds that cleaning up may take."""
+QUIET_SECONDS = 400.0
+"""Simulated seconds without a write, at the end."""
+SETTLE_SECONDS = 30.0
+"""Simulated seconds from the end of the clean-up to the beginning of the quiet."""
+
+
+class Result(msgspec.Struct, kw_only=True):
+    """What came of a plan."""
+
+    plan: Plan
+    violations: list[str]
+    checksum: str
+    messages: int
+    simulated: float
+    seconds: float
+    tried: dict[str, int]
+    done: dict[str, int]
+    table: str = ""
+    figures: dict[str, float] = {}
+
+
+def run(scenario: type[Scenario], plan: Plan, *, keeping: bool = False) -> Result:
+    """Run a plan in this Python, whose clocks are then the simulation's for good."""
+    begun = entropy.real_monotonic()
+    simulation = Simulation(plan.seed, keeping=keeping, reordering=plan.reordering)
+    simulation.network.weather.most = plan.delay
+    simulation.network.weather.splits = plan.splits
+    structlog.configure(processors=[_Noted(simulation)], cache_logger_on_first_use=False)
+    world = scenario(simulation, plan)
+    try:
+        simulation.run(_play(simulation, world, plan))
+    except AssertionError as error:
+        simulation.violated(str(error) or type(error).__name__)
+    except Exception as error:  # noqa: BLE001 - the simulator's own fault is a finding too
+        text = "".join(traceback.format_exception(error)[-4:])
+        simulation.violated(f"the simulation failed: {error!r}\n{text}")
+    return Result(
+        plan=plan,
+        violations=simulation.violations,
+        checksum=simulation.trace.checksum(),
+        messages=simulation.trace.messages,
+        simulated=simulation.loop.elapsed,
+        seconds=entropy.real_monotonic() - begun,
+        tried=dict(world.tried),
+        done=dict(world.done),
+        table=simulation.trace.table() if keeping else "",
+        figures=simulation.figures,
+    )
+
+
+def run_apart(scenario: type[Scenario], plan: Plan, *, keeping: bool = False) -> Result:
+    """Run a plan in a child of this process, so that nothing of it is left here.
+
+    Raises:
+        RuntimeError: the child ended without a result.
+    """
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException), os.fdopen(writer, "wb") as sink:
+            pickle.dump(run(scenario, plan, keeping=keeping), sink)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as source:
+        data = source.read()
+    os.waitpid(child, 0)
+    if not data:
+        raise RuntimeError(f"the simulation of {plan.scenario} {plan.seed} ended without a result")
+    found: Result = pickle.loads(data)
+    return found
+
+
+async def _play(simulation: Simulation, world: Scenario, plan: Plan) -> None:
+    loop = simulation.loop
+    await world.begin()
+    begun = loop.time()
+    tasks: list[asyncio.Task[None]] = []
+    for step in plan.steps:
+        await asyncio.sleep(max(0.0, begun + step.at - loop.time()))
+        if simulation.violations:
+            return
+        tasks.append(asyncio.create_task(_step(simulation, world, step)))
+    await asyncio.sleep(1.0)
+    for task in tasks:
+        task.cancel()
+    for ended in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(ended, Exception):
+            raise ended
+    simulation.trace.note("driver", "", "all is healed")
+    await world.heal()
+    healed = loop.time()
+    await _until(simulation, world.differences, ALIKE_SECONDS, "after the last fault")
+    simulation.figures["alike"] = loop.time() - healed
+    await _quiet(simulation, world, "before anything is taken away")
+    if simulation.violations:
+        return
+    simulation.trace.note("driver", "", "everything is taken away")
+    await world.clean_up()
+    await _until(simulation, world.leftovers, CLEAN_SECONDS, "after all was deleted")
+    await _quiet(simulation, world, "after all was deleted")
+    for text in world.check_end():
+        simulation.violated(text)
+
+
+async def _step(simulation: Simulation, world: Scenario, step: Step) -> None:
+    simulation.trace.note("driver", "", f"step {step.kind}")
+    # What is refused, or meets a server that is away, is borne as its user would.
+    with contextlib.suppress(ClientError, TimeoutError):
+        await world.step(step.kind, Random(step.dice))
+
+
+async def _until(simulation: Simulation, look: object, seconds: float, when: str) -> None:
+    assert callable(look)
+    end = simulation.loop.time() + seconds
+    while (left := look()) and not simulation.violations:
+        if simulation.loop.time() > end:
+            for text in left[:5]:
+                simulation.violated(f"{seconds:.0f} s {when}: {text}")
+            return
+        await asyncio.sleep(0.5)
+
+
+async def _quiet(simulation: Simulation, world: Scenario, when: str) -> None:
+    if simulation.violations:
+        return
+    await asyncio.sleep(SETTLE_SECONDS)
+    known = world.writes()
+    await asyncio.sleep(QUIET_SECONDS)
+    if (more := world.writes() - known) and not simulation.violations:
+        simulation.violated(f"{more} writes in {QUIET_SECONDS:.0f} s of rest, {when}")
+
+
+class _Noted:
+    """Puts what programs log into the trace, and nothing onto the terminal."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+
+    def __call__(self, logger: object, method: str, event: MutableMapping[str, Any]) -> NoReturn:
+        simulation = self._simulation
+        text = " ".join(
+            [str(event.get("event")), *(f"{k}={v}" for k, v in event.items() if k != "event")]
+        )
+        for hook in simulation.on_log:
+            hook(text)
+        if simulation.trace.keeping and method != "debug":
+            process = simulation.current_name()
+            simulation.trace.lines.append(
+                simulation.trace.line(process, f"log {method}: {text.splitlines()[0]}")
+            )
+        raise structlog.DropEvent

@@ -1,0 +1,74 @@
+"""One simulation: its loop, its network, its processes, and what is watched meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any
+
+from tests.sim import entropy, processes
+from tests.sim.loop import SimLoop
+from tests.sim.network import Network
+from tests.sim.processes import Process
+from tests.sim.trace import Trace
+
+
+class Violation(AssertionError):  # noqa: N818 - it is what the simulation is after
+    """An invariant does not hold; the text is the broken sentence."""
+
+
+class Simulation:
+    """Everything of one run; ``seed`` decides all that is not said otherwise."""
+
+    def __init__(self, seed: str, *, keeping: bool = False, reordering: float = 0.0) -> None:
+        self.seed = seed
+        self.loop = SimLoop(self.dice("tasks"), reordering=reordering)
+        self.trace = Trace(self.loop.time, keeping=keeping)
+        self.network = Network(self.loop, self.dice("network"), self.trace)
+        self.processes: list[Process] = []
+        self.on_plane: list[Callable[[Any], None]] = []
+        """Called with each control plane that has started."""
+        self.on_log: list[Callable[[str], None]] = []
+        """Called with what any program logs."""
+        self.violations: list[str] = []
+        self.figures: dict[str, float] = {}
+        """What was measured, by name."""
+        self._names = itertools.count(1)
+
+    def dice(self, name: str) -> Random:
+        """Dice of their own for one purpose: others throwing more often does not change them."""
+        return Random(f"{self.seed}/{name}")
+
+    def process(self, name: str) -> Process:
+        """A new process."""
+        made = Process(self.loop, name)
+        self.processes.append(made)
+        return made
+
+    def current_name(self) -> str:
+        """The name of the process that is running."""
+        process = processes.current()
+        return "outside" if process is None else process.name
+
+    def violated(self, text: str) -> None:
+        """Note a broken sentence; the run goes on to the end of the turn and is then over."""
+        if text not in self.violations:
+            self.violations.append(text)
+            self.trace.note("invariant", "", text)
+
+    def run(self, main: Coroutine[Any, Any, None]) -> None:
+        """Run to the end of ``main`` on virtual time.
+
+        Raises:
+            HotLoopError: something ran without time passing.
+            StuckError: nothing could happen any more.
+        """
+        entropy.begin(self.seed, self.loop.time, processes.skew)
+        gc.disable()
+        asyncio.set_event_loop(self.loop)
+        driver = self.process("driver")
+        task = driver.spawn(main)
+        self.loop.run_until_complete(task)
