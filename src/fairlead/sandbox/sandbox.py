@@ -13,6 +13,7 @@ from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.auth import Secrets, install
 from fairlead.sandbox.auth.guard import Guard
 from fairlead.sandbox.auth.reviews import review_types
+from fairlead.sandbox.auth.tokens import Signer
 from fairlead.sandbox.builtin import builtin_types, give_addresses
 from fairlead.sandbox.controllers.crds import CRD_TYPE, CrdController
 from fairlead.sandbox.controllers.garbage import GarbageCollector
@@ -28,7 +29,7 @@ from fairlead.sandbox.requests.discovery import DiscoveryDocuments
 from fairlead.sandbox.requests.heavy import Completion
 from fairlead.sandbox.requests.openapi import OpenApiDocuments
 from fairlead.sandbox.requests.router import Router
-from fairlead.sandbox.requests.workers import Workers
+from fairlead.sandbox.requests.workers import JobRunner, Workers
 from fairlead.sandbox.resources.registry import ResourceRegistry
 from fairlead.sandbox.storage.compaction import Compactor
 from fairlead.sandbox.storage.log import FolderLock, Log
@@ -49,6 +50,9 @@ class Sandbox:
         port: the port, 0 for a free one.
         rbac: whether RBAC decides; without it everyone is an administrator.
         tls: whether the listener speaks TLS with the sandbox's own CA.
+        workers: has heavy requests worked out; by default in processes of their own. It is
+            closed at each stop.
+        signer: signs ServiceAccount tokens; by default with a key of the sandbox's own.
     """
 
     def __init__(
@@ -60,6 +64,8 @@ class Sandbox:
         port: int = 0,
         rbac: bool = True,
         tls: bool = True,
+        workers: JobRunner | None = None,
+        signer: Signer | None = None,
     ) -> None:
         self.name = name
         self.faults = Faults(self._compact)
@@ -68,7 +74,8 @@ class Sandbox:
         self._rbac = rbac
         self._tls = tls
         self._guard: Guard | None = None
-        self._workers = Workers()
+        self._workers = workers or Workers()
+        self._signer = signer
         self._completion: Completion | None = None
         self._secrets: Secrets | None = None
         self._lock: FolderLock | None = None
@@ -130,7 +137,9 @@ class Sandbox:
         core = self._load(reactor)
         router = Router(core)
         folder = self._data / "pki" if self._data is not None else None
-        self._secrets = self._secrets or Secrets(self.name, folder, tls=self._tls)
+        self._secrets = self._secrets or Secrets(
+            self.name, folder, tls=self._tls, signer=self._signer
+        )
         guard = self._guard = install(
             core, router, reactor, self._secrets, rbac=self._rbac, host=self._address[0]
         )

@@ -12,7 +12,6 @@ import contextlib
 import logging
 import signal
 import sys
-from collections.abc import Callable
 from functools import lru_cache
 from typing import BinaryIO
 
@@ -28,7 +27,7 @@ from fairlead.sandbox.errors import StatusError
 from fairlead.sandbox.objects.core import Core, User
 from fairlead.sandbox.requests import workers
 from fairlead.sandbox.requests.bodies import decode_body
-from fairlead.sandbox.requests.calls import Answer, Call
+from fairlead.sandbox.requests.calls import Call
 from fairlead.sandbox.requests.info import RequestInfo
 from fairlead.sandbox.requests.negotiation import Accept
 from fairlead.sandbox.requests.router import Router
@@ -63,7 +62,7 @@ def _registry(job: Job) -> ResourceRegistry:
     return ResourceRegistry(_types(job.definition))
 
 
-def _write(job: Job) -> JobResult:
+async def _write(job: Job) -> JobResult:
     type_ = _type(job)
     core = Core(ObjectStore(Log()), _registry(job))
     core.admission += [check_namespace(core), give_addresses(core)]
@@ -85,7 +84,7 @@ def _write(job: Job) -> JobResult:
         job.webhooks,
     )
     try:
-        answer = asyncio.run(_answer(call))
+        answer = await Router(core).handler(call)(call)
     except Unanswered as pending:
         stamp = job.webhooks.stamp if job.webhooks is not None else {}
         return JobResult(questions=list(pending.questions), stamp=stamp)
@@ -94,10 +93,6 @@ def _write(job: Job) -> JobResult:
         result.change = "remove" if change.type == "DELETED" else "put"
         result.raws = [change.record.raw]
     return result
-
-
-async def _answer(call: Call) -> Answer:
-    return await Router(call.core).handler(call)(call)
 
 
 def _decode(job: Job) -> JobResult:
@@ -110,17 +105,16 @@ def _complete(job: Job) -> JobResult:
     return JobResult(raws=[type_.completed(one.record()) for one in job.objects])
 
 
-_WORK: dict[str, Callable[[Job], JobResult]] = {
-    "write": _write,
-    "decode": _decode,
-    "complete": _complete,
-}
-
-
-def work(job: Job) -> JobResult:
+async def work(job: Job) -> JobResult:
     """Do a job; whatever goes wrong is in the result."""
     try:
-        return _WORK[job.kind](job)
+        match job.kind:
+            case "write":
+                return await _write(job)
+            case "decode":
+                return _decode(job)
+            case "complete":
+                return _complete(job)
     except StatusError as error:
         return JobResult(Failure.of(error))
     except RecursionError:
@@ -142,7 +136,7 @@ def main() -> None:
     while message := _read(sys.stdin.buffer):
         # The server that waits for the result may be gone.
         signal.alarm(int(workers.SECONDS) + 1)
-        found = msgspec.msgpack.encode(work(decode(message)))
+        found = msgspec.msgpack.encode(asyncio.run(work(decode(message))))
         signal.alarm(0)
         with contextlib.suppress(BrokenPipeError):
             sys.stdout.buffer.write(workers.LENGTH.pack(len(found)) + found)

@@ -18,7 +18,7 @@ from fairlead.sandbox.auth.index import RbacIndex
 from fairlead.sandbox.auth.pki import Authority, key_pem, load_key, new_key, write_secret
 from fairlead.sandbox.auth.reviews import Reviews
 from fairlead.sandbox.auth.tokenrequest import TokenRequests
-from fairlead.sandbox.auth.tokens import Signer, Tokens
+from fairlead.sandbox.auth.tokens import KeySigner, Signer, Tokens
 from fairlead.sandbox.controllers.clusterroles import Aggregator
 from fairlead.sandbox.controllers.reactor import Reactor
 from fairlead.sandbox.objects import writes
@@ -29,25 +29,37 @@ from fairlead.sandbox.requests.router import Router
 class Secrets:
     """The keys of one control plane, kept in a folder when there is one.
 
+    Args:
+        name: the name of the control plane, which its CA has too.
+        folder: where the keys are kept; None keeps them in memory.
+        tls: whether there is a CA.
+        signer: signs ServiceAccount tokens; None makes a key for that.
+
     Raises:
         OSError: the folder cannot be used.
         ValueError: what is kept there cannot be read.
     """
 
-    def __init__(self, name: str, folder: Path | None, *, tls: bool) -> None:
+    def __init__(
+        self, name: str, folder: Path | None, *, tls: bool, signer: Signer | None = None
+    ) -> None:
         self.authority: Authority | None = None
         if tls:
             common_name = f"{name}-ca"
             self.authority = (
                 Authority.load(folder, common_name) if folder else Authority.create(common_name)
             )
-        self.signer = Signer(load_key(_kept(folder, "service-accounts.pem", _new_key_pem)))
+        self.signer = signer or _key_signer(folder)
         self.admin_token = _kept(folder, "admin-token", _new_token).decode()
 
     @property
     def ca_pem(self) -> bytes:
         """The CA's certificate, empty without TLS."""
         return self.authority.pem if self.authority else b""
+
+
+def _key_signer(folder: Path | None) -> Signer:
+    return KeySigner(load_key(_kept(folder, "service-accounts.pem", _new_key_pem)))
 
 
 def _new_key_pem() -> bytes:

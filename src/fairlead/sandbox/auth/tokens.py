@@ -10,7 +10,7 @@ import base64
 import hashlib
 import time
 import uuid
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -29,7 +29,7 @@ _LEGACY = "kubernetes.io/serviceaccount/"
 _CACHE_SIZE = 4096
 """Tokens whose signature is remembered as right."""
 _ALGORITHM = "ES256"
-_SIGNATURE_ALONE: Options = {
+SIGNATURE_ALONE: Options = {
     "verify_signature": True,
     "verify_exp": False,
     "verify_nbf": False,
@@ -39,14 +39,31 @@ _SIGNATURE_ALONE: Options = {
     "verify_sub": False,
     "verify_jti": False,
 }
+"""What PyJWT has to check: times and audiences are ours, at every use, in Kubernetes' words."""
 
 
 class TokenError(Exception):
     """The text is no token of ours, or none any more."""
 
 
-class Signer:
-    """Signs claims with one key, as ES256 (RFC 7515, RFC 7518 section 3.4), and verifies them."""
+class Signer(Protocol):
+    """Signs the claims of ServiceAccount tokens, and verifies them."""
+
+    def sign(self, claims: JSON) -> str:
+        """The claims as a token."""
+        ...
+
+    def verify(self, token: str) -> JSON:
+        """The claims of a token that this signer made; what they mean is not looked at.
+
+        Raises:
+            TokenError: it did not make it.
+        """
+        ...
+
+
+class KeySigner:
+    """Signs with one private key, as ES256 (RFC 7515, RFC 7518 section 3.4)."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey) -> None:
         self._key = key
@@ -66,8 +83,7 @@ class Signer:
             TokenError: it did not.
         """
         try:
-            # Times and audiences are checked at every use, with Kubernetes' texts.
-            return jwt.decode(token, self._public, [_ALGORITHM], options=_SIGNATURE_ALONE)
+            return jwt.decode(token, self._public, [_ALGORITHM], options=SIGNATURE_ALONE)
         except (jwt.PyJWTError, ValueError, RecursionError):
             raise TokenError("invalid bearer token") from None
 

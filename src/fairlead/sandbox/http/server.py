@@ -27,7 +27,7 @@ from fairlead.sandbox.requests.handlers.write import with_warnings
 from fairlead.sandbox.requests.info import RequestInfo, parse_request
 from fairlead.sandbox.requests.reviewed import prepared, reviewed
 from fairlead.sandbox.requests.router import Router, non_resource, page_not_found
-from fairlead.sandbox.requests.workers import Workers
+from fairlead.sandbox.requests.workers import JobRunner
 from fairlead.sandbox.storage.store import StorageError
 
 
@@ -49,7 +49,7 @@ class HttpServer:
     def __init__(
         self,
         router: Router,
-        workers: Workers,
+        workers: JobRunner,
         discovery: DiscoveryDocuments,
         guard: Guard,
         faults: Faults,

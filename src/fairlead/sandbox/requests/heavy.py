@@ -18,7 +18,7 @@ from fairlead.sandbox.requests import answers
 from fairlead.sandbox.requests.bodies import is_yaml
 from fairlead.sandbox.requests.calls import Answer, Call
 from fairlead.sandbox.requests.handlers import patch, scale, write
-from fairlead.sandbox.requests.workers import Job, JobResult, StoredObject, Workers
+from fairlead.sandbox.requests.workers import Job, JobResult, JobRunner, StoredObject
 from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.storage.records import Record
 from fairlead.sandbox.webhooks.conversation import Unanswered
@@ -44,7 +44,7 @@ _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 _WRITERS = frozenset({write.create, write.update, patch.patch, scale.update, scale.patch})
 
 
-async def answer(call: Call, handler: Handler, workers: Workers) -> Answer:
+async def answer(call: Call, handler: Handler, workers: JobRunner) -> Answer:
     """Have a call answered, by a worker where it is heavy.
 
     Raises:
@@ -88,7 +88,7 @@ def _definition(core: Core, type_: ResourceType) -> bytes:
     return record.raw if record is not None else b""
 
 
-async def _write(call: Call, workers: Workers) -> Answer:
+async def _write(call: Call, workers: JobRunner) -> Answer:
     for _ in range(_ATTEMPTS):
         old = call.core.get(call.type, call.key) if call.info.name else None
         helping = _helping(call)
@@ -181,7 +181,7 @@ class Completion:
     Few and small ones are shown so at once, others after a worker has looked at them.
     """
 
-    def __init__(self, core: Core, workers: Workers) -> None:
+    def __init__(self, core: Core, workers: JobRunner) -> None:
         self._core = core
         self._workers = workers
         self._tasks: set[asyncio.Task[None]] = set()

@@ -12,7 +12,7 @@ import contextlib
 import struct
 import sys
 from asyncio.subprocess import PIPE, Process
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -119,6 +119,22 @@ class JobResult(msgspec.Struct, array_like=True):
 
 
 _decode_result = msgspec.msgpack.Decoder(JobResult).decode
+
+
+class JobRunner(Protocol):
+    """Has heavy requests worked out by :func:`fairlead.sandbox.worker.work`, wherever that is."""
+
+    async def run(self, job: Job) -> JobResult:
+        """Have a job done.
+
+        Raises:
+            StatusError: it failed, or is not done.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End what is left of earlier jobs; there may be others after it."""
+        ...
 
 
 class Workers:

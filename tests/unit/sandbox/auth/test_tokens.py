@@ -11,13 +11,13 @@ from tests.unit.sandbox.auth.conftest import Plane, settle
 from fairlead.api import resource as names
 from fairlead.api.meta import Key
 from fairlead.sandbox.auth.pki import new_key
-from fairlead.sandbox.auth.tokens import ISSUER, BoundObject, Signer, TokenError, Tokens
+from fairlead.sandbox.auth.tokens import ISSUER, BoundObject, KeySigner, Signer, TokenError, Tokens
 from fairlead.sandbox.storage.records import Record
 
 
 @pytest.fixture
 def signer() -> Signer:
-    return Signer(new_key())
+    return KeySigner(new_key())
 
 
 def test_claims_come_back(signer: Signer) -> None:
@@ -50,7 +50,7 @@ def test_forgeries_are_refused(signer: Signer) -> None:
         with pytest.raises(TokenError):
             signer.verify(token)
     with pytest.raises(TokenError):
-        signer.verify(Signer(new_key()).sign({"a": 1}))
+        signer.verify(KeySigner(new_key()).sign({"a": 1}))
 
 
 @pytest.fixture
