@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 
@@ -24,6 +25,12 @@ def parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
+def moment() -> datetime:
+    """This moment, in UTC."""
+    # Not datetime.now(): whoever replaces time.time() has moved all clocks of the process.
+    return datetime.fromtimestamp(time.time(), UTC)
+
+
 def now() -> str:
     """This moment as :func:`format_time` writes it."""
-    return format_time(datetime.now(UTC))
+    return format_time(moment())

@@ -12,7 +12,6 @@ import contextlib
 import random
 import sys
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 from weakref import WeakValueDictionary
@@ -23,7 +22,7 @@ from fairlead.api.conditions import Condition, get_condition
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
 from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY, WRITES_PACED
-from fairlead.api.timestamps import now, parse_time
+from fairlead.api.timestamps import moment, now, parse_time
 from fairlead.binding.apis import Api
 from fairlead.binding.builders import MOST_READS, TooManyReadsError
 from fairlead.binding.cluster.answering import Answers
@@ -557,4 +556,4 @@ def _age(condition: Condition) -> float:
         changed = parse_time(condition.last_transition_time)
     except ValueError:
         return 0.0
-    return max((datetime.now(UTC) - changed).total_seconds(), 0.0)
+    return max((moment() - changed).total_seconds(), 0.0)

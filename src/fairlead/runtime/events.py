@@ -9,14 +9,13 @@ import asyncio
 import hashlib
 import secrets
 from collections import OrderedDict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 import structlog
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import EVENTS
-from fairlead.api.timestamps import format_time, now
+from fairlead.api.timestamps import format_time, moment, now
 from fairlead.client.errors import ClientError, ConnectionFailed, NotFound
 
 
@@ -218,8 +217,8 @@ class EventWriter:
                     self.dropped += 1
 
     async def _deliver(self, happening: Happening, count: int, version: str) -> bool:
-        moment = asyncio.get_running_loop().time()
-        admitted = self._correlator.admit(happening, moment)
+        at = asyncio.get_running_loop().time()
+        admitted = self._correlator.admit(happening, at)
         if admitted is None:
             return False
         for _ in range(_ATTEMPTS):
@@ -240,10 +239,10 @@ class EventWriter:
         return False
 
     async def _write(self, happening: Happening, count: int, version: str) -> None:
-        moment = asyncio.get_running_loop().time()
-        series = self._correlator.series(happening, moment)
+        at = asyncio.get_running_loop().time()
+        series = self._correlator.series(happening, at)
         if series is not None:
-            series = series._replace(times=series.times + count, last=moment)
+            series = series._replace(times=series.times + count, last=at)
             # The server forgets events after an hour or sooner; then this one is the first again.
             if await self._count(series):
                 self._correlator.written(happening, series)
@@ -251,7 +250,7 @@ class EventWriter:
         body = _body(happening, count, version)
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
         await self._client.create(EVENTS, body, namespace)
-        self._correlator.written(happening, Series(namespace, name, count, moment))
+        self._correlator.written(happening, Series(namespace, name, count, at))
 
     async def _count(self, series: Series) -> bool:
         patch: JSON = {"count": series.times, "lastTimestamp": now()}
@@ -263,9 +262,9 @@ class EventWriter:
 
 
 def _body(happening: Happening, count: int, version: str) -> JSON:
-    moment = datetime.now(UTC)
-    stamp = format_time(moment)
-    unique = f"{int(moment.timestamp()):x}{secrets.token_hex(4)}"
+    at = moment()
+    stamp = format_time(at)
+    unique = f"{int(at.timestamp()):x}{secrets.token_hex(4)}"
     return {
         "apiVersion": "v1",
         "kind": "Event",

@@ -14,7 +14,7 @@ import random
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,7 @@ from fairlead.api.kubebind import APISERVICEBINDINGS, CLUSTERBINDINGS
 from fairlead.api.kubebind.names import BINDER_NAME, CLUSTER_BINDING_NAME, KUBECONFIG_NAME
 from fairlead.api.meta import JSON
 from fairlead.api.resource import LEASES, SECRETS
+from fairlead.api.timestamps import moment
 from fairlead.konnector.controllers.clusterbinding import controller as clusterbinding
 from fairlead.konnector.controllers.clusterbinding import reconcile as heartbeats
 from fairlead.konnector.manifests import LEASE
@@ -381,8 +382,8 @@ class Clock:
     skew = timedelta()
 
     @classmethod
-    def now(cls, zone: tzinfo) -> datetime:
-        return datetime.now(zone) + cls.skew
+    def moment(cls) -> datetime:
+        return moment() + cls.skew
 
 
 SKEWS = {
@@ -400,7 +401,7 @@ async def test_a_konnector_whose_clock_is_wrong(
     """The provider says so where it matters, until the clock is set right; all is synced."""
     skew, *expected = SKEWS[which]
     monkeypatch.setattr(Clock, "skew", skew)
-    monkeypatch.setattr(clusterbinding, "datetime", Clock)
+    monkeypatch.setattr(clusterbinding, "moment", Clock.moment)
     async with world.load.running():
         await world.konnector.kill()
         with monkeypatch.context() as patch:

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from fairlead.api.timestamps import format_micro_time, format_time, now, parse_time
+from fairlead.api.timestamps import format_micro_time, format_time, moment, now, parse_time
 
 
 MOMENT = datetime(2026, 3, 1, 12, 30, 15, 250_000, tzinfo=timezone(timedelta(hours=2)))
@@ -27,3 +28,12 @@ def test_what_is_no_time_is_refused() -> None:
 
 def test_now_has_whole_seconds() -> None:
     assert abs(datetime.now(UTC) - parse_time(now())) < timedelta(seconds=5)
+
+
+def test_whoever_moves_the_clock_of_the_process_moves_this_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(time, "time", MOMENT.timestamp)
+    assert moment() == MOMENT
+    assert moment().tzinfo is UTC
+    assert now() == "2026-03-01T10:30:15Z"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
@@ -23,6 +23,7 @@ from rich.text import Text
 
 from fairlead import process
 from fairlead.api.durations import rough_duration
+from fairlead.api.timestamps import moment
 from fairlead.cli import completion
 from fairlead.cli.options import cluster_config, cluster_options, json_option
 from fairlead.cli.texts import to_json
@@ -116,7 +117,7 @@ async def _once(config: ClusterConfig, binding: str) -> tuple[list[Row], datetim
 async def _objects(config: ClusterConfig, binding: str) -> list[ObjectRow]:
     async with _client(config) as client, Overview(client) as overview:
         (bound,) = await overview.look(binding)
-        now = datetime.now(UTC)
+        now = moment()
         if not bound.reached:
             told = _plain(make_row(bound, now).problem)
             raise click.ClickException(f"the objects of {binding} cannot be compared: {told}")
@@ -135,7 +136,7 @@ def _client(config: ClusterConfig) -> Client:
 
 async def _look(overview: Overview, binding: str) -> tuple[list[Row], datetime]:
     found = await overview.look(binding)
-    now = datetime.now(UTC)
+    now = moment()
     return [make_row(bound, now) for bound in found], now
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal
 
 import click
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from fairlead import process
 from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.timestamps import moment
 from fairlead.cli.errors import INCOMPLETE
 from fairlead.cli.options import cluster_config, cluster_options
 from fairlead.cli.texts import printable, to_json
@@ -62,7 +63,7 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
         if not console.is_terminal:
             console = Console(width=_PIPE_WIDTH)
         narrow = console.width < _NARROW
-        console.print(table(found, now=datetime.now(UTC), narrow=narrow))
+        console.print(table(found, now=moment(), narrow=narrow))
         for row in found:
             for warning in row.warnings:
                 click.echo(printable(f"warning: {row.title}: {warning}"), err=True)

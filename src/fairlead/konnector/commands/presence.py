@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -17,7 +17,7 @@ from fairlead.api.durations import rough_duration
 from fairlead.api.kubebind import CLUSTER_BINDING_NAME, CLUSTERBINDINGS, ClusterBinding
 from fairlead.api.meta import Object
 from fairlead.api.resource import DEPLOYMENTS, LEASES, Resource
-from fairlead.api.timestamps import parse_time
+from fairlead.api.timestamps import moment, parse_time
 from fairlead.client import Client, ClientError, ClusterConfig
 from fairlead.client.lookups import find
 from fairlead.konnector.manifests import LEASE, NAME
@@ -67,7 +67,7 @@ async def absence(client: Client, namespace: str, provider: ClusterConfig | None
         namespace: the konnector's.
         provider: where heartbeats are looked for, with the consumer's own credentials.
     """
-    return describe(await look(client, namespace, provider), datetime.now(UTC))
+    return describe(await look(client, namespace, provider), moment())
 
 
 async def look(client: Client, namespace: str, provider: ClusterConfig | None = None) -> Traces:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
 
 from fairlead.api.postgresaccess import PostgresAccess
-from fairlead.api.timestamps import parse_time
+from fairlead.api.timestamps import moment, parse_time
 from fairlead.client import ApiError
 from fairlead.postgres.commands.accesses import Given
 from fairlead.postgres.commands.surroundings import Surroundings
@@ -267,7 +266,7 @@ def idle(access: PostgresAccess) -> str:
     if spec.suspend:
         return "spec.suspend is set"
     ends = expires_at(access) if meta.creation_timestamp else ""
-    if ends and parse_time(ends) <= datetime.now(UTC):
+    if ends and parse_time(ends) <= moment():
         return f"it ended at {ends}, as spec.expiresAfter says"
     return ""
 

@@ -6,7 +6,7 @@ Everything is read with an administrator's rights.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -24,7 +24,7 @@ from fairlead.api.kubebind import (
 from fairlead.api.kubebind.conditions import HEALTHY, Condition, unknown
 from fairlead.api.meta import Object
 from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES
-from fairlead.api.timestamps import parse_time
+from fairlead.api.timestamps import moment, parse_time
 from fairlead.client import Client
 from fairlead.client.lookups import list_all
 from fairlead.provider.commands.copies import count_copies, exported, places
@@ -226,4 +226,4 @@ async def consumers(client: Client) -> list[Row]:
         copies.unseen,
         frozenset(binding.meta.name for binding in bindings),
     )
-    return rows(state, now=datetime.now(UTC))
+    return rows(state, now=moment())

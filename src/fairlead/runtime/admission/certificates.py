@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
 import msgspec
@@ -197,7 +197,7 @@ def _not_after(text: str) -> datetime:
         return _certificate(text).not_valid_after_utc
     except ValueError:
         # What cannot be read counts as ended long ago.
-        return datetime.min.replace(tzinfo=datetime.now().astimezone().tzinfo)
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def _ends(pair: KeyPair, now: datetime) -> datetime:

@@ -7,12 +7,13 @@ import base64
 import contextlib
 import ssl
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import structlog
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS, Resource
+from fairlead.api.timestamps import moment
 from fairlead.client.errors import ClientError
 from fairlead.runtime.admission import certificates
 from fairlead.runtime.admission.server import AdmissionServer
@@ -40,10 +41,6 @@ OWNER_LABEL = "app.kubernetes.io/name"
 LOOK_SECONDS = 3600.0
 """How often certificates are looked at when nothing has changed."""
 _log = structlog.get_logger(logger_name="fairlead.runtime.admission")
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class CertificateUser:
@@ -107,7 +104,7 @@ class CertificateKeeper:
         key: tuple[str, str],
         configuration: str,
         hosts: Sequence[str],
-        now: Callable[[], datetime] = _now,
+        now: Callable[[], datetime] = moment,
     ) -> None:
         namespace, name = key
         self._client = cluster.client

@@ -13,7 +13,6 @@ import socket
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -21,7 +20,7 @@ import structlog
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import LEASES
-from fairlead.api.timestamps import format_micro_time
+from fairlead.api.timestamps import format_micro_time, moment
 from fairlead.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 
 
@@ -258,13 +257,13 @@ class LeaderElection:
             self.error = ""
 
     def _spec(self, old: LeaseSpec) -> LeaseSpec:
-        moment = format_micro_time(datetime.now(UTC))
+        stamp = format_micro_time(moment())
         mine = old.holder_identity == self.identity
         return LeaseSpec(
             holder_identity=self.identity,
             lease_duration_seconds=max(1, round(self._duration)),
-            acquire_time=(old.acquire_time if mine else None) or moment,
-            renew_time=moment,
+            acquire_time=(old.acquire_time if mine else None) or stamp,
+            renew_time=stamp,
             lease_transitions=old.lease_transitions + (not mine and bool(old.acquire_time)),
         )
 
@@ -277,7 +276,7 @@ class LeaderElection:
             self._lease.decode(_Lease).spec,
             holder_identity="",
             lease_duration_seconds=1,
-            renew_time=format_micro_time(datetime.now(UTC)),
+            renew_time=format_micro_time(moment()),
         )
         body["spec"] = msgspec.to_builtins(spec)
         self._lease = None

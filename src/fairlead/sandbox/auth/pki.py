@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -17,6 +17,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fairlead.api.timestamps import moment
 
 
 _CA_LIFE = timedelta(days=3650)
@@ -174,7 +176,7 @@ class Authority:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, life: timedelta
 ) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
+    now = moment()
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fairlead.api.meta import JSON, Key
-from fairlead.api.timestamps import format_time
+from fairlead.api.timestamps import format_time, moment
 from fairlead.sandbox import errors
 from fairlead.sandbox.auth.tokens import ISSUER, BoundObject, Tokens
 from fairlead.sandbox.errors import GroupResource
@@ -51,7 +51,7 @@ class TokenRequests:
             "metadata": {
                 "name": account.key.name,
                 "namespace": account.key.namespace,
-                "creationTimestamp": format_time(datetime.now(UTC)),
+                "creationTimestamp": format_time(moment()),
             },
             "spec": {
                 "audiences": audiences,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import time
 import uuid
 from typing import NamedTuple, Protocol
 
@@ -18,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.types import Options
 
 from fairlead.api.meta import JSON, Key
+from fairlead.api.timestamps import moment
 from fairlead.sandbox.objects.core import User
 from fairlead.sandbox.storage.records import Record
 from fairlead.sandbox.storage.store import ObjectStore
@@ -118,7 +118,7 @@ class Tokens:
         self, account: Record, audiences: list[str], seconds: int, bound: BoundObject | None
     ) -> tuple[str, int]:
         """A token for a ServiceAccount and the second (since 1970) at which it expires."""
-        now = int(time.time())
+        now = int(moment().timestamp())
         namespace, name = account.key
         private: JSON = {
             "namespace": namespace,
@@ -165,7 +165,7 @@ class Tokens:
             if len(self._cache) >= _CACHE_SIZE:
                 self._cache.clear()
             self._cache[token] = verified
-        if verified.expires < time.time():
+        if verified.expires < moment().timestamp():
             raise TokenError("service account token has expired")
         for binding in verified.bindings:
             record = self._store.collection(binding.collection).get(binding.key)

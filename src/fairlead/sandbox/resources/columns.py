@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.api.timestamps import parse_time
+from fairlead.api.timestamps import moment, parse_time
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ def age(body: JSON) -> str:
     return since(body["metadata"].get("creationTimestamp"))
 
 
-def since(moment: str | None) -> str:
+def since(text: str | None) -> str:
     """How long ago a time was, in kubectl's short form; ``<unknown>`` without a time."""
-    if not moment:
+    if not text:
         return "<unknown>"
     try:
-        return human_duration(datetime.now(UTC) - parse_time(moment))
+        return human_duration(moment() - parse_time(text))
     except ValueError:
         return "<invalid>"
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, suppress
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from fairlead.api.kubebind import (
 from fairlead.api.kubebind.conditions import ANOTHER_KONNECTOR
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import SECRETS
+from fairlead.api.timestamps import moment
 from fairlead.client import Client, ClientError, Conflict, NotFound, Unauthorized
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.controllers.bindingsecret.controller import fault
@@ -141,7 +141,7 @@ class ClusterBindingController:
             consumer_secrets=self._consumer_secrets(),
             fault=_fault(secret, ref.key),
             version=self._consumer.options.version,
-            now=datetime.now(UTC),
+            now=moment(),
             unreadable="" if secrets.has_synced else secrets.error,
             kubeconfig=self._provider.wanted.kubeconfig,
             rivalry=self._rivalry,

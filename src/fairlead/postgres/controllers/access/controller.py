@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -22,7 +21,7 @@ from fairlead.api.postgresaccess import (
     PostgresAccessSpec,
     PostgresAccessStatus,
 )
-from fairlead.api.timestamps import now, parse_time
+from fairlead.api.timestamps import moment, now, parse_time
 from fairlead.postgres.controllers.access.claims import Claims
 from fairlead.postgres.controllers.access.leftovers import Leftovers
 from fairlead.postgres.controllers.access.passes import Pass, Verified, login_of, outcome_of
@@ -336,7 +335,7 @@ class AccessController:
         except AccessError as error:
             current.learn(failure=Failure(STAGES[AccessStep.RESOLVE], error))
             return "", False
-        return ends, bool(ends) and parse_time(ends) <= datetime.now(UTC)
+        return ends, bool(ends) and parse_time(ends) <= moment()
 
     async def _report(self, request: Request, current: Pass) -> Result | None:
         outcome = outcome_of(current)
@@ -488,7 +487,7 @@ def seconds_until(current: Pass) -> float | None:
     """Seconds until the access ends; None when it does not, or has."""
     if not current.expires_at or current.facts.expired:
         return None
-    return (parse_time(current.expires_at) - datetime.now(UTC)).total_seconds()
+    return (parse_time(current.expires_at) - moment()).total_seconds()
 
 
 def planning_of(spec: PostgresAccessSpec) -> Literal["", "Observe", "Manual"]:

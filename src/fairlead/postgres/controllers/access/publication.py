@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.postgresaccess import PostgresAccessStatus
 from fairlead.api.resource import SECRETS
+from fairlead.api.timestamps import moment
 from fairlead.client import AlreadyExists, Client, Conflict, NotFound
 from fairlead.client.lookups import find
 from fairlead.postgres.controllers.access.passes import Pass
@@ -49,11 +49,6 @@ from fairlead.runtime import Delta, Informer, commit
 
 _ATTEMPTS = 4
 """Tries to write a Secret that others delete or create meanwhile."""
-
-
-def moment() -> datetime:
-    """Now."""
-    return datetime.now(UTC)
 
 
 @dataclass(slots=True)

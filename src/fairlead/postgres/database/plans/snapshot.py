@@ -8,9 +8,11 @@ change, so a claim settles conflicts between namespaces and between clusters on 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
+
+from fairlead.api.timestamps import moment
 
 
 Privileges = Mapping[str, bool]
@@ -36,7 +38,7 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def moment(self) -> datetime:
         """This moment, by our clock where the server was not asked for its own."""
-        return self.now or datetime.now(UTC)
+        return self.now or moment()
 
 
 _PREFIX = "managed by Fairlead: "

@@ -11,10 +11,11 @@ import hashlib
 import secrets
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from time import monotonic
 from typing import TypeVar
 
+from fairlead.api.timestamps import moment
 from fairlead.postgres.database.connections.session import logs_in
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans import password
@@ -237,7 +238,7 @@ def has_ended(role: RoleFacts) -> bool:
     """Whether the server takes no password for the role any more (VALID UNTIL)."""
     if not role.valid_until:
         return False
-    return datetime.fromisoformat(role.valid_until) <= datetime.now(UTC)
+    return datetime.fromisoformat(role.valid_until) <= moment()
 
 
 def _digest(text: str) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -17,6 +16,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS
+from fairlead.api.timestamps import moment
 from fairlead.client import AlreadyExists, Client, Forbidden, Invalid, NotFound
 from fairlead.provider.controllers.bindableresources.reconcile import (
     HANDLE_RESOURCES_FAILED,
@@ -65,7 +65,7 @@ class BindableResourcesController:
         request = self._requests.get(key.namespace, key.name)
         if request is None:
             return Result()
-        plan = reconcile(request, now=datetime.now(UTC))
+        plan = reconcile(request, now=moment())
         if plan.delete:
             await self._delete(request)
         if not plan.invite:
@@ -124,7 +124,7 @@ class BindableResourcesController:
         )
 
     async def _store(self, request: Object, outcome: Outcome) -> None:
-        body = with_outcome(request, outcome, now=datetime.now(UTC))
+        body = with_outcome(request, outcome, now=moment())
         await self._statuses.write(request, body)
 
     async def _delete(self, request: Object) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import structlog
 
@@ -15,6 +14,7 @@ from fairlead.api.kubebind.conditions import (
     stored_conditions,
 )
 from fairlead.api.meta import Key, Object
+from fairlead.api.timestamps import moment
 from fairlead.client.lookups import find
 from fairlead.provider.controllers.clusterbinding.reconcile import reconcile
 from fairlead.provider.konnectors import shortcoming, unwatchable
@@ -52,7 +52,7 @@ class ClusterBindingController:
         if binding is None or binding.meta.deleting:
             self._told.pop(Key(key.namespace, key.name), None)
             return Result()
-        plan = reconcile(binding, now=datetime.now(UTC))
+        plan = reconcile(binding, now=moment())
         await self._statuses.write(binding, plan.status)
         if not self._options.original_konnectors:
             await self._warn(binding)
