@@ -184,7 +184,7 @@ class Plane:
 
         def away() -> str:
             listed = Counter(info.resource for info in self.traffic.seen if info.verb == "list")
-            running = self.sandbox.faults._watches
+            running = self.sandbox.faults._watches.keys()
             if unlisted := wanted - listed:
                 return f"not listed: {unlisted}"
             if dropped & running:

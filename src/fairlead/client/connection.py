@@ -11,7 +11,7 @@ import ssl
 import tempfile
 from pathlib import Path
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import aiohttp
 
@@ -115,7 +115,7 @@ class Sockets:
     """Makes sockets for a connector, and ends those that outlive it."""
 
     def __init__(self) -> None:
-        self._made: WeakSet[Socket] = WeakSet()
+        self._made: WeakKeyDictionary[Socket, None] = WeakKeyDictionary()
 
     def make(self, address: tuple[Any, ...]) -> Socket:
         """A socket whose kernel notices within a minute that the other end is gone."""
@@ -125,7 +125,7 @@ class Sockets:
         for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
             if hasattr(socket, name):
                 made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        self._made.add(made)
+        self._made[made] = None
         return made
 
     async def close(self) -> None:

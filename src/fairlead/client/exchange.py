@@ -66,7 +66,7 @@ class AwaitedAnswer:
     __slots__ = ("_among", "_content", "_heard", "_protocol", "_since", "silence")
 
     def __init__(
-        self, among: set[AwaitedAnswer], protocol: ResponseHandler, silence: float
+        self, among: dict[AwaitedAnswer, None], protocol: ResponseHandler, silence: float
     ) -> None:
         self.silence = silence
         self._among = among
@@ -81,7 +81,7 @@ class AwaitedAnswer:
 
     def end(self) -> None:
         """Nothing more is awaited."""
-        self._among.discard(self)
+        self._among.pop(self, None)
 
     def look(self, now: float) -> None:
         """Give the answer up if nothing has arrived for too long."""
@@ -109,7 +109,7 @@ class SilenceTimer:
     LOOKS = 4
 
     def __init__(self) -> None:
-        self._awaited: set[AwaitedAnswer] = set()
+        self._awaited: dict[AwaitedAnswer, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
 
@@ -119,7 +119,7 @@ class SilenceTimer:
         now = loop.time()
         awaited = AwaitedAnswer(self._awaited, protocol, silence)
         awaited.begun(now)
-        self._awaited.add(awaited)
+        self._awaited[awaited] = None
         due = now + silence / self.LOOKS
         if self._timer is None or due < self._due:
             self._set(loop, due)

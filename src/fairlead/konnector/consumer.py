@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -140,12 +140,12 @@ class Provider:
         self._owner: OwnerReference | None = None
         self._listeners: list[Callable[[], None]] = []
         # The controllers of syncers come and go with their work, and do not sign off here.
-        self._controllers: WeakSet[Controller] = WeakSet()
+        self._controllers: WeakKeyDictionary[Controller, None] = WeakKeyDictionary()
 
     def controller(self, name: str, reconcile: Reconciler, *, workers: int = 2) -> Controller:
         """A controller that does not wait out its back-off once the provider is back."""
         controller = self.consumer.controller(name, reconcile, workers=workers)
-        self._controllers.add(controller)
+        self._controllers[controller] = None
         return controller
 
     def recovered(self) -> None:
@@ -286,7 +286,7 @@ class Provider:
         return frozenset(found.meta.uid for found in self._bindings())
 
     def _bindings(self) -> list[Object]:
-        known = (self.consumer.bindings.get("", name) for name in self.bindings)
+        known = (self.consumer.bindings.get("", name) for name in sorted(self.bindings))
         return [found for found in known if found is not None]
 
     def join(self, wanted: ConnectionSpec) -> None:

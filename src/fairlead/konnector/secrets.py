@@ -34,9 +34,9 @@ class KubeconfigSecrets:
     async def follow(self, keys: set[Key]) -> None:
         """Watch these Secrets and no others outside of the konnector's namespace."""
         wanted = {key for key in keys if key.namespace != self._namespace}
-        for key in self._others.keys() - wanted:
+        for key in sorted(self._others.keys() - wanted):
             await self._others.pop(key).close()
-        for key in wanted - self._others.keys():
+        for key in sorted(wanted - self._others.keys()):
             # By its name alone: the konnector reads no Secret that nothing refers to.
             lease = self._consumer.informer(
                 SECRETS, namespace=key.namespace, fields=f"metadata.name={key.name}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, KeysView
 from typing import Generic, Protocol, TypeVar
 
 import structlog
@@ -34,9 +34,9 @@ class Supervisor(Generic[K]):
         self._tasks: dict[K, asyncio.Task[None]] = {}
 
     @property
-    def keys(self) -> set[K]:
-        """Those of the children that run."""
-        return set(self._tasks)
+    def keys(self) -> KeysView[K]:
+        """Those of the children that run, in the order in which they were started."""
+        return self._tasks.keys()
 
     async def run(self) -> None:
         """Keep the children until cancelled; they end with this."""

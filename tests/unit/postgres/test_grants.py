@@ -222,6 +222,12 @@ def test_what_cannot_be_granted_leaves_the_rest(fields: JSON, message: str) -> N
     assert message in problem.message
 
 
+@pytest.mark.parametrize("fields", [{"on": "Tables", "privileges": ["ALL"]}, {"access": "Owner"}])
+def test_all_comes_in_the_same_order_in_every_process(fields: JSON) -> None:
+    for privileges in asked(fields).objects.values():
+        assert list(privileges) == sorted(privileges)
+
+
 def test_all_is_what_the_server_knows() -> None:
     every = {"on": "Tables", "privileges": ["ALL"]}
     newest = asked(every).objects[Target("table", "public")]

@@ -120,7 +120,7 @@ class Dependencies:
         self._enqueue = enqueue
         self._watches: dict[_Place, _Watch] = {}
         self._noted: dict[Request, set[Read]] = {}
-        self._places: dict[Request, set[_Place]] = {}
+        self._places: dict[Request, dict[_Place, None]] = {}
         self._namespaces: Counter[Resource] = Counter()
         self._narrow: set[Resource] = set()
         """Those that must not be watched in all namespaces at once."""
@@ -131,7 +131,7 @@ class Dependencies:
         watch = self._watch(place)
         # Added before the list is there, so that no event between it and the answer is missed.
         watch.add(request, read)
-        self._places.setdefault(request, set()).add(place)
+        self._places.setdefault(request, {})[place] = None
         synced = await _synced(watch.informer)
         if synced:
             watch.blind.discard(request)
@@ -227,8 +227,8 @@ class Dependencies:
         if noted:
             self._noted[request] = noted
         unused: list[Informer] = []
-        kept: set[_Place] = set()
-        for place in self._places.pop(request, set()):
+        kept: dict[_Place, None] = {}
+        for place in self._places.pop(request, {}):
             watch = self._watches.get(place)
             if watch is None:
                 continue
@@ -236,7 +236,7 @@ class Dependencies:
             given_up = not place.namespace and place.resource in self._narrow
             watch.keep(request, set() if given_up else wanted)
             if request in watch.readers:
-                kept.add(place)
+                kept[place] = None
             elif not watch.readers:
                 del self._watches[place]
                 self._namespaces[place.resource] -= bool(place.namespace)

@@ -276,5 +276,5 @@ class _Run:
     def _referrer_changed(self, targets: Targets) -> None:
         anywhere = "" in targets.namespaces
         known = {obj.key for obj in self._consumers.objects()} if anywhere else ()
-        for key in keys(targets, known):
+        for key in sorted(keys(targets, known)):
             self._engine.enqueue(key)

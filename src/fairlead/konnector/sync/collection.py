@@ -121,7 +121,7 @@ class WatchedCollection:
                     await self._dirty.wait()
                     self._dirty.clear()
                     wanted = self._allowed(self._namespaces())
-                    for namespace in self._leases.keys() - wanted:
+                    for namespace in sorted(self._leases.keys() - wanted):
                         await self._leases.pop(namespace).close()
                     for namespace in sorted(wanted - self._leases.keys()):
                         lease = self._cluster.informer(self.resource, namespace=namespace)

@@ -93,7 +93,7 @@ class SyncTally:
 
     def counts(self) -> Counts:
         """What there is now."""
-        servers = {name for (name, _), count in self._counts.items() if count}
+        servers = sorted({name for (name, _), count in self._counts.items() if count})
         return {
             name: Accesses(ready=self._counts[name, True], failing=self._counts[name, False])
             for name in servers

@@ -76,7 +76,7 @@ class Expectations:
         It may have been filled anew after they had gone again: it is believed from now on.
         """
         now = self._clock()
-        found = [key for key in self._created if self._written[key][1] <= now]
+        found = sorted(key for key in self._created if self._written[key][1] <= now)
         for key in found:
             self.forget(key)
         return found

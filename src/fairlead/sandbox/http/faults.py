@@ -56,8 +56,8 @@ class Faults:
         self._compact = compact
         self._rules: list[_Rule] = []
         self._partitioned = False
-        self._watches: set[Droppable] = set()
-        self._connections: set[asyncio.Transport] = set()
+        self._watches: dict[Droppable, None] = {}
+        self._connections: dict[asyncio.Transport, None] = {}
 
     def fail(
         self,
@@ -141,19 +141,19 @@ class Faults:
 
     def connected(self, transport: asyncio.Transport) -> None:
         """Note a connection, so that a partition cuts it; each of its requests tells of it."""
-        self._connections.add(transport)
+        self._connections[transport] = None
 
     def disconnected(self, transport: asyncio.Transport) -> None:
         """Forget a connection: what holds its transport holds its buffers."""
-        self._connections.discard(transport)
+        self._connections.pop(transport, None)
 
     def watching(self, watch: Droppable) -> None:
         """Note a watch."""
-        self._watches.add(watch)
+        self._watches[watch] = None
 
     def unwatching(self, watch: Droppable) -> None:
         """Forget a watch."""
-        self._watches.discard(watch)
+        self._watches.pop(watch, None)
 
 
 class Droppable:

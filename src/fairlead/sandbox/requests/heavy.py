@@ -184,7 +184,7 @@ class Completion:
     def __init__(self, core: Core, workers: JobRunner) -> None:
         self._core = core
         self._workers = workers
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     def __call__(self, type_: ResourceType) -> None:
         """Complete the objects of a type, which is the one that they are stored in."""
@@ -197,8 +197,8 @@ class Completion:
                 record.raw = type_.completed(record)
             return
         task = asyncio.get_running_loop().create_task(self._complete(type_, records))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     async def _complete(self, type_: ResourceType, records: list[Record]) -> None:
         resource = type_.resource

@@ -98,8 +98,9 @@ class Collection:
         self.objects: dict[Key, Record] = {}
         self._namespaces: dict[str, dict[str, Record]] = defaultdict(dict)
         self._order: list[Key] | None = None
-        self.subscribers: set[Callable[[Change], None]] = set()
-        self.closers: set[Callable[[], None]] = set()
+        self.subscribers: dict[Callable[[Change], None], None] = {}
+        """Who is told of changes, in the order in which they came."""
+        self.closers: dict[Callable[[], None], None] = {}
         """What ends each watch, for when the resource is no longer served."""
 
     def get(self, key: Key) -> Record | None:

@@ -51,19 +51,19 @@ class Wakeups:
     """
 
     def __init__(self) -> None:
-        self._waiting: set[asyncio.Event] = set()
+        self._waiting: dict[asyncio.Event, None] = {}
 
     def add(self, wakeup: asyncio.Event) -> None:
         """Set the event soon, together with others."""
         if not self._waiting:
             self._turn(TURNS)
-        self._waiting.add(wakeup)
+        self._waiting[wakeup] = None
 
     def _turn(self, left: int) -> None:
         if left:
             asyncio.get_running_loop().call_soon(self._turn, left - 1)
             return
-        waiting, self._waiting = self._waiting, set()
+        waiting, self._waiting = self._waiting, {}
         for wakeup in waiting:
             wakeup.set()
 

@@ -37,3 +37,18 @@ async def test_what_is_due_later_is_woken_later() -> None:
     assert not second.is_set()
     async with asyncio.timeout(SECONDS):
         await second.wait()
+
+
+async def test_who_waits_first_is_woken_first() -> None:
+    wakeups, woken = Wakeups(), list[int]()
+
+    async def watch(number: int) -> None:
+        wakeup = asyncio.Event()
+        wakeups.add(wakeup)
+        await wakeup.wait()
+        woken.append(number)
+
+    async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as group:
+        for number in range(50):
+            group.create_task(watch(number))
+    assert woken == list(range(50))

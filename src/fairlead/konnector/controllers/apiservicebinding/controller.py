@@ -82,11 +82,11 @@ class APIServiceBindingController:
             await controller.run()
 
     def _enqueue_all(self) -> None:
-        for name in self._provider.bindings:
+        for name in sorted(self._provider.bindings):
             self._controller.enqueue(_named(name))
 
     def _all(self, _delta: Delta) -> Iterable[Request]:
-        return [_named(name) for name in self._provider.bindings]
+        return [_named(name) for name in sorted(self._provider.bindings)]
 
     def _bindings_of_crd(self, delta: Delta) -> Iterable[Request]:
         """The binding that owns it, and whoever waits for its name to become free."""
@@ -97,7 +97,7 @@ class APIServiceBindingController:
         }
         if delta.type == "DELETED":
             owners |= self._provider.bindings
-        return [_named(name) for name in owners & self._provider.bindings]
+        return [_named(name) for name in sorted(owners & self._provider.bindings)]
 
     async def _reconcile(self, request: Request) -> None:
         found = self._consumer.bindings.get("", request.name)

@@ -232,7 +232,7 @@ class ClusterBindingController:
             found.append(another_konnector(self._rivalry.version, namespace))
         else:
             absent.append(ANOTHER_KONNECTOR)
-        for binding in self._provider.bindings:
+        for binding in sorted(self._provider.bindings):
             await self._consumer.statuses.set(binding, *found, absent=absent)
 
 

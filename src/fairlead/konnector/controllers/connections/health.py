@@ -52,7 +52,7 @@ class HealthReporter:
         self._provider.on_join(self._poke.set)
         while True:
             self._notice_recovery()
-            for binding in self._provider.bindings:
+            for binding in sorted(self._provider.bindings):
                 try:
                     await self._look(binding)
                 except ClientError as error:

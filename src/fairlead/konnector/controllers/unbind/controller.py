@@ -198,11 +198,12 @@ class Releases:
         """Let go the objects of these CRDs, and of no others of the binding any more."""
         found = {WorkKey(binding, "release", crd.meta.name): served_resource(crd) for crd in crds}
         wanted = {key: resource for key, resource in found.items() if resource is not None}
-        for key in self.supervisor.keys - wanted.keys():
-            if key.binding == binding:
+        for key in list(self.supervisor.keys):
+            if key.binding == binding and key not in wanted:
                 await self.supervisor.stop(key)
-        for key in wanted.keys() - self.supervisor.keys:
-            self.supervisor.start(key, self._releaser(binding, wanted[key]))
+        for key, resource in wanted.items():
+            if key not in self.supervisor.keys:
+                self.supervisor.start(key, self._releaser(binding, resource))
 
     async def forget(self, binding: str) -> None:
         """The binding is gone, or its provider is back."""

@@ -214,7 +214,7 @@ class AccessController:
         kept = await self._work.close()
         waiting = [*self._waiting, *self._turns.clear()]
         self._waiting.clear()
-        for request in {*kept, *waiting}:
+        for request in dict.fromkeys([*kept, *waiting]):
             self.controller.enqueue(request)
 
     def _look_again(self, request: Request) -> None:

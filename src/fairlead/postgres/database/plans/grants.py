@@ -216,7 +216,11 @@ def _merge(privileges: dict[str, bool], privilege: str, *, passed_on: bool) -> N
 def _spelled_out(grant: Grant, server_version: int) -> Iterator[tuple[GrantLevel, str]]:
     """Levels and privileges, without bundles and ALL."""
     if grant.access:
-        asked = [(level, name) for level, names in BUNDLES[grant.access].items() for name in names]
+        asked = [
+            (level, name)
+            for level, names in BUNDLES[grant.access].items()
+            for name in sorted(names)
+        ]
     else:
         asked = [(grant.level or _inferred(name), name) for name in grant.privileges]
     for level, name in asked:
@@ -224,7 +228,7 @@ def _spelled_out(grant: Grant, server_version: int) -> Iterator[tuple[GrantLevel
             yield level, name
             continue
         known: frozenset[str] = COLUMN_PRIVILEGES if grant.columns else LEVEL_PRIVILEGES[level]
-        for one in known:
+        for one in sorted(known):
             if one != "MAINTAIN" or server_version >= MAINTAIN_VERSION:
                 yield level, one
 

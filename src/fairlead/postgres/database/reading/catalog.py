@@ -283,7 +283,7 @@ async def read_snapshot(
     query = _ROLES_QUERIES[server.reads_verifiers, server.version >= GRANT_OPTIONS_VERSION]
     asked = frozenset((*usernames, *groups))
     parameters = {
-        "names": list(asked),
+        "names": sorted(asked),
         "claims": claims,
         "pattern": CLAIM_PATTERN,
         "groups": GROUP_PATTERN,
@@ -349,11 +349,11 @@ async def read_around(
     """
     known: dict[str, GroupFacts] = {}
     if groups:
-        rows = await session.rows(_GROUP_FACTS, {"names": list(groups)})
+        rows = await session.rows(_GROUP_FACTS, {"names": sorted(groups)})
         known = {name: GroupFacts(powerful=powerful) for name, powerful in rows}
     reserved: frozenset[str] = frozenset()
     if parameters:
-        rows = await session.rows(_RESERVED, {"names": list(parameters)})
+        rows = await session.rows(_RESERVED, {"names": sorted(parameters)})
         reserved = frozenset(name for (name,) in rows)
     return Around(groups=known, reserved=reserved)
 
@@ -425,7 +425,7 @@ async def _read_databases(
     session: Session, depending: _Depending, databases: Collection[str]
 ) -> dict[int, DatabaseFacts]:
     oids = depending.on.union(*depending.inside.values())
-    parameters = {"databases": list(oids), "names": list(databases)}
+    parameters = {"databases": sorted(oids), "names": sorted(databases)}
     return {
         oid: DatabaseFacts(
             name=name, connectable=connectable, owner=owner, public=frozenset(public)
@@ -438,7 +438,7 @@ async def _read_held(
     session: Session, oids: Collection[int], databases: Collection[int]
 ) -> dict[int, dict[str, dict[str, bool]]]:
     held: dict[int, dict[str, dict[str, bool]]] = {}
-    parameters = {"roles": oids, "databases": list(databases)}
+    parameters = {"roles": oids, "databases": sorted(databases)}
     for name, role, privilege, grantable in await session.rows(_HELD, parameters):
         held.setdefault(role, {}).setdefault(name, {})[privilege] = grantable
     return held

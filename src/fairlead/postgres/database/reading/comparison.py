@@ -121,14 +121,15 @@ class _Asked:
         for role in wanted:
             additive = role.policy == "Additive"
             known = _parsed(database, role.ledger) if additive else DatabaseGrants()
-            self._of_role.append(self._shape((_flat(role.grants), _flat(known))))
+            self._of_role.append(self._shape(role.grants, known))
 
-    def _shape(self, flat: tuple[_Flat, _Flat]) -> int:
+    def _shape(self, grants: DatabaseGrants, ledger: DatabaseGrants) -> int:
+        flat = frozenset(_flat(grants)), frozenset(_flat(ledger))
         shape = self._shapes.get(flat)
         if shape is None:
             shape = self._shapes[flat] = len(self._shapes)
-            for known, privileges in zip((False, True), flat, strict=True):
-                for target, name, passed_on in privileges:
+            for known, given in ((False, grants), (True, ledger)):
+                for target, name, passed_on in _flat(given):
                     number = self._targets.setdefault(target, len(self._targets) + 1)
                     self._atoms.append((shape, number, name, passed_on, known))
         return shape
@@ -173,8 +174,8 @@ class _Asked:
         }
 
 
-def _flat(grants: DatabaseGrants) -> _Flat:
-    return frozenset(
+def _flat(grants: DatabaseGrants) -> Iterator[tuple[Target, str, bool]]:
+    return (
         (target, name, passed_on)
         for target, privileges in grants.objects.items()
         for name, passed_on in privileges.items()
@@ -183,7 +184,7 @@ def _flat(grants: DatabaseGrants) -> _Flat:
 
 @lru_cache(maxsize=4096)
 def _parsed(database: str, ledger: frozenset[str]) -> DatabaseGrants:
-    return parse(database, ledger)
+    return parse(database, sorted(ledger))
 
 
 def _columns(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:

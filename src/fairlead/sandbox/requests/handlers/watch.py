@@ -93,8 +93,8 @@ class Watch:
         collection = store.collection(self._call.type.collection)
         # No await lies between looking at what is there and subscribing to what comes.
         beginning = self._beginning()
-        collection.subscribers.add(self._on_change)
-        collection.closers.add(self.stop)
+        collection.subscribers[self._on_change] = None
+        collection.closers[self.stop] = None
         try:
             await store.settle(self._start)
             async for events in beginning:
@@ -107,8 +107,8 @@ class Watch:
         except errors.StatusError as error:
             await stream.write(_error_event(error))
         finally:
-            collection.subscribers.discard(self._on_change)
-            collection.closers.discard(self.stop)
+            collection.subscribers.pop(self._on_change, None)
+            collection.closers.pop(self.stop, None)
 
     def _beginning(self) -> AsyncIterator[Iterable[bytes]]:
         """What comes before live events, encoded when it is sent: slow clients hold no copies."""
