@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from fairlead.api.meta import JSON
+from fairlead.api.timestamps import moment
 from fairlead.client.config import ClusterConfig, ExecPlugin
 from fairlead.client.errors import ConfigError
 
@@ -117,7 +118,9 @@ class FileToken:
 class PluginCredential:
     """What an exec plugin prints, kept until it expires."""
 
-    def __init__(self, config: ClusterConfig, *, clock: Clock = time.time) -> None:
+    def __init__(
+        self, config: ClusterConfig, *, clock: Clock = lambda: moment().timestamp()
+    ) -> None:
         self._config = config
         self._clock = clock
         self._lock = asyncio.Lock()
