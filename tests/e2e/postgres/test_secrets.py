@@ -27,6 +27,7 @@ from fairlead.api.postgresaccess.connection import PasswordPolicy
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import DEPLOYMENTS, SECRETS, Resource
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.api.timestamps import moment
 from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
 from fairlead.demo.pods.runner import RunResult, run_workload
 from fairlead.demo.postgres.server import EmbeddedPostgres
@@ -262,8 +263,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = timedelta()
-        machine = publication.moment
-        monkeypatch.setattr(publication, "moment", lambda: machine() + self.ahead)
+        monkeypatch.setattr(publication, "moment", lambda: moment() + self.ahead)
 
 
 @pytest.fixture

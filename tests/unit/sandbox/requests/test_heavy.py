@@ -215,10 +215,15 @@ async def test_what_takes_too_long_is_ended(
     assert (await api.post(CONFIGMAPS, configmap("a"))).code == 201
 
 
+def workers_of(sandbox: Sandbox) -> Workers:
+    assert isinstance(sandbox._workers, Workers)
+    return sandbox._workers
+
+
 async def test_a_worker_that_dies_is_replaced(heavily: Heavily) -> None:
     sandbox, api = heavily
     assert (await api.post(CONFIGMAPS, configmap("a"))).code == 201
-    (process,) = sandbox._workers._idle
+    (process,) = workers_of(sandbox)._idle
     os.kill(process.pid, signal.SIGKILL)
     assert (await api.post(CONFIGMAPS, configmap("b"))).code == 201
 
@@ -281,9 +286,10 @@ async def test_workers_without_work_end(heavily: Heavily, monkeypatch: pytest.Mo
     sandbox, api = heavily
     monkeypatch.setattr(workers, "_IDLE", 0.0)
     await api.post(CONFIGMAPS, configmap("a"))
+    found = workers_of(sandbox)
 
     async def idle() -> bool:
-        return not sandbox._workers._idle and not sandbox._workers._ending
+        return not found._idle and not found._ending
 
     await until(idle)
 
@@ -291,7 +297,7 @@ async def test_workers_without_work_end(heavily: Heavily, monkeypatch: pytest.Mo
 async def test_workers_end_with_the_sandbox(heavily: Heavily) -> None:
     sandbox, api = heavily
     await api.post(CONFIGMAPS, configmap("a"))
-    (process,) = sandbox._workers._idle
+    (process,) = workers_of(sandbox)._idle
     await sandbox.stop()
     assert process.returncode == -signal.SIGKILL
 
