@@ -71,8 +71,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     network: Network
     _ready: deque[Any]
-    _scheduled: list[Any]
-    _timer_cancelled_count: int
+    _scheduled: list[tuple[float, int, Any]]
 
     def __init__(self, dice: Random, *, reordering: float = 0.0) -> None:
         super().__init__()
@@ -102,19 +101,16 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         scheduled, ready = self._scheduled, self._ready
-        while scheduled and scheduled[0]._cancelled:
-            self._timer_cancelled_count -= 1
-            heapq.heappop(scheduled)._scheduled = False
+        while scheduled and scheduled[0][2]._cancelled:
+            heapq.heappop(scheduled)
         if not ready and not self._listen():
             if not scheduled:
                 raise StuckError("everything waits, and nothing will ever happen")
-            if scheduled[0]._when > self.elapsed:
-                self.elapsed = scheduled[0]._when
+            if scheduled[0][0] > self.elapsed:
+                self.elapsed = scheduled[0][0]
                 self._still = 0
-        while scheduled and scheduled[0]._when <= self.elapsed:
-            handle = heapq.heappop(scheduled)
-            handle._scheduled = False
-            ready.append(handle)
+        while scheduled and scheduled[0][0] <= self.elapsed:
+            ready.append(heapq.heappop(scheduled)[2])
         self.passes += 1
         self._still += 1
         if self._still > HOT:
@@ -141,6 +137,17 @@ class SimLoop(asyncio.BaseEventLoop):
         for number, one in zip(places, chosen, strict=True):
             handles[number] = one
         ready.extendleft(reversed(handles))
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Call at this moment; of two for the same moment the older one is first."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, (when, next(_serial), timer))
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """It is passed over when its time comes."""
 
     # --- threads
 

@@ -20,6 +20,8 @@ TOKEN_SECONDS = 7 * 86400
 """A kubelet would renew the token; no simulation lasts as long."""
 RESTART_SECONDS = 10.0
 """After which a kubelet starts a container again that has ended."""
+RETRY_SECONDS = 4.0
+"""Time between two looks at a Lease; most requests of a simulation would be these otherwise."""
 
 Build = Callable[[Manager, Cluster], Awaitable[object]]
 
@@ -111,7 +113,9 @@ class Replica:
         async with Client(
             self.config, user_agent=program.name, field_manager=program.name
         ) as client:
-            election = LeaderElection(client, program.namespace, program.lease, identity)
+            election = LeaderElection(
+                client, program.namespace, program.lease, identity, retry_period=RETRY_SECONDS
+            )
             manager = Manager(health_address="", leader_election=election)
             await program.build(
                 manager, Cluster(self.home.name, client, transform=strip_managed_fields)

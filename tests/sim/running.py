@@ -28,6 +28,8 @@ CLEAN_SECONDS = 120.0
 """Simulated seconds that cleaning up may take."""
 QUIET_SECONDS = 400.0
 """Simulated seconds without a write, at the end."""
+PAUSE_SECONDS = 60.0
+"""Simulated seconds without a write, before anything is taken away."""
 SETTLE_SECONDS = 30.0
 """Simulated seconds from the end of the clean-up to the beginning of the quiet."""
 
@@ -120,13 +122,13 @@ async def _play(simulation: Simulation, world: Scenario, plan: Plan) -> None:
     healed = loop.time()
     await _until(simulation, world.differences, ALIKE_SECONDS, "after the last fault")
     simulation.figures["alike"] = loop.time() - healed
-    await _quiet(simulation, world, "before anything is taken away")
+    await _quiet(simulation, world, PAUSE_SECONDS, "before anything is taken away")
     if simulation.violations:
         return
     simulation.trace.note("driver", "", "everything is taken away")
     await world.clean_up()
     await _until(simulation, world.leftovers, CLEAN_SECONDS, "after all was deleted")
-    await _quiet(simulation, world, "after all was deleted")
+    await _quiet(simulation, world, QUIET_SECONDS, "after all was deleted")
     for text in world.check_end():
         simulation.violated(text)
 
@@ -149,14 +151,14 @@ async def _until(simulation: Simulation, look: object, seconds: float, when: str
         await asyncio.sleep(0.5)
 
 
-async def _quiet(simulation: Simulation, world: Scenario, when: str) -> None:
+async def _quiet(simulation: Simulation, world: Scenario, seconds: float, when: str) -> None:
     if simulation.violations:
         return
     await asyncio.sleep(SETTLE_SECONDS)
     known = world.writes()
-    await asyncio.sleep(QUIET_SECONDS)
+    await asyncio.sleep(seconds)
     if (more := world.writes() - known) and not simulation.violations:
-        simulation.violated(f"{more} writes in {QUIET_SECONDS:.0f} s of rest, {when}")
+        simulation.violated(f"{more} writes in {seconds:.0f} s of rest, {when}")
 
 
 class _Noted:
