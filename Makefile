@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr 3 \* "$$(nproc 2>/dev/null || echo 2)")
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test matrix envtest test-of lint types crds bench bench-sync bench-postgres bench-binding format requirements clean
+.PHONY: help demo test matrix envtest simulate test-of lint types crds bench bench-sync bench-postgres bench-binding format requirements clean
 
 help: ## list the targets
 	@grep -hE '^[.a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,10 @@ matrix: $(VENV)/dev.stamp ## other versions of PostgreSQL and administrators, ki
 
 envtest: $(VENV)/dev.stamp ## the contract and e2e suites on a real control plane
 	assets="$$(hack/envtest)" && KUBEBUILDER_ASSETS="$$assets" $(PYTEST) -m envtest
+
+SEEDS ?= 200
+simulate: $(VENV)/dev.stamp ## the whole system on virtual time, from 200 seeds of this day; SEEDS=10000 for a night
+	$(BIN)/python -m tests.sim --seeds $(SEEDS)
 
 P ?= konnector
 test-of: $(VENV)/dev.stamp ## the pure tests of one package: make test-of P=konnector

@@ -7,3 +7,6 @@ from tests.sim.scenarios import Scenario
 
 
 SCENARIOS: dict[str, type[Scenario]] = {one.name: one for one in (KubeBind,)}
+
+SHARES = ("kubebind",)
+"""Whose turn it is, one seed after another."""

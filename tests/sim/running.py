@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import pickle
-import sys
 import traceback
 from collections.abc import MutableMapping
 from random import Random
@@ -49,10 +46,14 @@ class Result(msgspec.Struct, kw_only=True):
     figures: dict[str, float] = {}
 
 
-def run(scenario: type[Scenario], plan: Plan, *, keeping: bool = False) -> Result:
-    """Run a plan in this Python, whose clocks are then the simulation's for good."""
+def run(scenario: type[Scenario], plan: Plan, *, keeping: bool = False, slot: int = 0) -> Result:
+    """Run a plan in this Python, whose clocks are then the simulation's for good.
+
+    ``slot`` is the place among the runs of the same time, for what they cannot share.
+    """
     begun = entropy.real_monotonic()
     simulation = Simulation(plan.seed, keeping=keeping, reordering=plan.reordering)
+    simulation.slot = slot
     simulation.network.weather.most = plan.delay
     simulation.network.weather.splits = plan.splits
     structlog.configure(processors=[_Noted(simulation)], cache_logger_on_first_use=False)
@@ -76,29 +77,6 @@ def run(scenario: type[Scenario], plan: Plan, *, keeping: bool = False) -> Resul
         table=simulation.trace.table() if keeping else "",
         figures=simulation.figures,
     )
-
-
-def run_apart(scenario: type[Scenario], plan: Plan, *, keeping: bool = False) -> Result:
-    """Run a plan in a child of this process, so that nothing of it is left here.
-
-    Raises:
-        RuntimeError: the child ended without a result.
-    """
-    reader, writer = os.pipe()
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        with contextlib.suppress(BaseException), os.fdopen(writer, "wb") as sink:
-            pickle.dump(run(scenario, plan, keeping=keeping), sink)
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as source:
-        data = source.read()
-    os.waitpid(child, 0)
-    if not data:
-        raise RuntimeError(f"the simulation of {plan.scenario} {plan.seed} ended without a result")
-    found: Result = pickle.loads(data)
-    return found
 
 
 async def _play(simulation: Simulation, world: Scenario, plan: Plan) -> None:

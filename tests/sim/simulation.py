@@ -25,6 +25,8 @@ class Simulation:
 
     def __init__(self, seed: str, *, keeping: bool = False, reordering: float = 0.0) -> None:
         self.seed = seed
+        self.slot = 0
+        """The place among the runs of the same time, for what they cannot share."""
         self.loop = SimLoop(self.dice("tasks"), reordering=reordering)
         self.trace = Trace(self.loop.time, keeping=keeping)
         self.network = Network(self.loop, self.dice("network"), self.trace)
