@@ -58,6 +58,8 @@ class SimTask(asyncio.Task[Any]):
         context = context or copy_context()
         self.process = process_of(context)
         super().__init__(coro, loop=loop, context=context, **more)
+        # Those of processes that were killed are never finished.
+        self._log_destroy_pending = False
 
     def __hash__(self) -> int:
         return self._number

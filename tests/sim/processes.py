@@ -62,8 +62,6 @@ class Process:
         self.held.clear()
         # A coroutine that nothing refers to would be closed, and run what stands in ``finally``.
         self._kept += self._loop.tasks_of(self)
-        for task in self._kept:
-            task._log_destroy_pending = False
         for die in list(self.on_death.values()):
             die()
         self.on_death.clear()
