@@ -17,8 +17,10 @@ from tests.sim.simulation import Simulation
 from tests.sim.stores import Commit, held, one, watch_commits
 from tests.support.load import additions, differences, richer_crd, thing
 from tests.support.provider import WIDGETS, example
+from tests.support.waiting import condition
 
 from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
     APISERVICENAMESPACES,
     BindingResponse,
     decode_binding_response,
@@ -152,7 +154,6 @@ class KubeBind(Breaking):
         self.admin: Client
         self.foreign: dict[_Place, bytes] = {}
         """What is not ours, byte by byte."""
-        self.written = 0
         self._numbers = 0
         watch_commits(
             simulation,
@@ -467,7 +468,8 @@ class KubeBind(Breaking):
     # --- what holds at every commit
 
     def _count(self, commit: Commit) -> None:
-        self.written += commit.collection not in _REST
+        if commit.collection not in _REST:
+            self.written.append(f"{commit.by} wrote {commit.collection} {commit.key}")
 
     def _keeps_foreign(self, commit: Commit) -> str | None:
         known = self.foreign.get(_Place(commit.plane.name, commit.collection, commit.key))
@@ -535,10 +537,6 @@ class KubeBind(Breaking):
 
     # --- what holds at the end
 
-    def writes(self) -> int:
-        """Changes of everything, Leases and heartbeats excepted."""
-        return self.written
-
     def differences(self) -> list[str]:
         """Why both sides are not alike."""
         found = []
@@ -561,6 +559,11 @@ class KubeBind(Breaking):
                 for text in differences(mine, theirs, consumer.there, consumer.namespace)
             ]
             found += self._unlike_claims(consumer, mine)
+            found += [
+                f"{consumer.name}: binding {binding.meta.name} is not Ready"
+                for binding in held(consumer.plane, APISERVICEBINDINGS)
+                if condition(binding.to_dict(), "Ready").get("status") != "True"
+            ]
         return found
 
     def _unlike_claims(self, consumer: Consumer, mine: list[Object]) -> list[str]:

@@ -136,7 +136,8 @@ async def _quiet(simulation: Simulation, world: Scenario, seconds: float, when: 
     known = world.writes()
     await asyncio.sleep(seconds)
     if (more := world.writes() - known) and not simulation.violations:
-        simulation.violated(f"{more} writes in {seconds:.0f} s of rest, {when}")
+        what = "; ".join(world.written[known : known + 5])
+        simulation.violated(f"{more} writes in {seconds:.0f} s of rest, {when}: {what}")
 
 
 class _Noted:

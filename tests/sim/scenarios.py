@@ -33,6 +33,8 @@ class Scenario:
         self.plan = plan
         self.tried: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
+        self.written: list[str] = []
+        """Who wrote what, Leases and heartbeats excepted."""
 
     async def begin(self) -> None:
         """Make the world, with everything at work and well."""
@@ -56,7 +58,7 @@ class Scenario:
 
     def writes(self) -> int:
         """How many writes there were so far, Leases and heartbeats excepted."""
-        raise NotImplementedError
+        return len(self.written)
 
     def check_end(self) -> list[str]:
         """What else is wrong at the very end."""

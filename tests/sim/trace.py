@@ -54,9 +54,9 @@ class Trace:
         """A line about now."""
         return Line(self._clock(), source, "", text)
 
-    def table(self, last: int = 0) -> str:
-        """The lines as a table, or so many of the last ones."""
-        lines = self.lines[-last:] if last else self.lines
+    def table(self) -> str:
+        """The lines as a table, without what goes on at rest, too: Leases, heartbeats, bookmarks."""
+        lines = [line for line in self.lines if not _AT_REST.search(line.text)]
         if not lines:
             return ""
         wide = max(len(f"{line.source} > {line.target}") for line in lines)
@@ -70,6 +70,8 @@ _EVENT = re.compile(
 )
 _NAME = re.compile(rb'"name":"([^"]*)"')
 _REASON = re.compile(rb'"reason":"(\w+)"')
+_AT_REST = re.compile(r"/leases/|BOOKMARK|clusterbindings/cluster/status")
+_COMMON = re.compile(r"/apis?/|fieldManager=[\w-]+&?|allowWatchBookmarks=true&|[?&]$")
 _WIDE = 110
 
 
@@ -77,15 +79,20 @@ def _way(line: Line) -> str:
     return f"{line.source} > {line.target}" if line.target else line.source
 
 
+def _short(request: str) -> str:
+    """A request without what all have."""
+    return _COMMON.sub("", request)[:_WIDE]
+
+
 def _summaries(connection: Any, data: bytes) -> list[str]:
     found = _REQUEST.match(data)
     if found:
-        return [f"{found[1].decode()} {found[2].decode()[:_WIDE]}"]
+        return [_short(f"{found[1].decode()} {found[2].decode()}")]
     found = _ANSWER.match(data)
     if found:
         reason = _REASON.search(data) if found[1] >= b"400" else None
         more = f" {reason[1].decode()}" if reason else ""
-        return [f"{found[1].decode()}{more} to {connection.about[:_WIDE]}"]
+        return [f"{found[1].decode()}{more} to {_short(connection.about)}"]
     events = []
     for event in _EVENT.finditer(data):
         name = _NAME.search(data, event.end() - len(event[0]))
