@@ -1,15 +1,22 @@
-"""Runs of plans in children of this process, several at a time; nothing of a run is left here."""
+"""Runs of plans in processes of their own, several at a time.
+
+A world is made once, in a process that then forks for each plan: what runs is a copy of it, and
+nothing of a run is left here.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import pickle
 import selectors
 import signal
+import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from tests.sim import entropy
 from tests.sim.catalogue import SCENARIOS
@@ -17,111 +24,198 @@ from tests.sim.plans import Plan
 from tests.sim.running import Result, run
 
 
-REAL_SECONDS = 120.0
+REAL_SECONDS = 120
 """Real seconds that one run may take."""
 
-
-class _Child(NamedTuple):
-    pid: int
-    slot: int
-    plan: Plan
-    pieces: list[bytes]
-    begun: float
+_LENGTH = struct.Struct("!I")
 
 
-def run_apart(plan: Plan, *, keeping: bool = False) -> Result:
-    """Run one plan in a child."""
-    (result,) = run_all([plan], jobs=1, keeping=keeping)
-    return result
+class _World(NamedTuple):
+    """What runs have to have in common to be copies of one process."""
+
+    scenario: str
+    number: int
+    options: tuple[tuple[str, str], ...]
+    keeping: bool
+
+    @classmethod
+    def of(cls, plan: Plan, *, keeping: bool) -> _World:
+        number = plan.world if SCENARIOS[plan.scenario].forks else 0
+        return cls(plan.scenario, number, tuple(sorted(plan.options.items())), keeping)
 
 
-def run_all(
-    plans: Iterable[Plan],
-    *,
-    jobs: int,
-    keeping: bool = False,
-    enough: Callable[[], bool] = lambda: False,
-) -> Iterator[Result]:
-    """Run plans, so many at a time, and give their results as they come.
+class _Server:
+    """A process that has a world and runs plans in copies of it, one at a time."""
 
-    ``enough`` says when no other is begun; those that run are awaited.
-    """
-    waiting = iter(plans)
-    free = list(range(jobs))
-    with selectors.DefaultSelector() as selector:
-        running: dict[int, _Child] = {}
-        try:
-            while True:
-                while free and not enough():
-                    plan = next(waiting, None)
-                    if plan is None:
-                        break
-                    reader, child = _fork(plan, free.pop(0), keeping=keeping)
-                    running[reader] = child
-                    selector.register(reader, selectors.EVENT_READ)
-                if not running:
-                    return
-                for reader, child in _ended(selector, running):
-                    free.append(child.slot)
-                    free.sort()
-                    selector.unregister(reader)
-                    del running[reader]
-                    os.close(reader)
-                    os.waitpid(child.pid, 0)
-                    yield _result(child)
-        finally:
-            for child in running.values():
-                os.kill(child.pid, signal.SIGKILL)
-                os.waitpid(child.pid, 0)
+    def __init__(self, world: _World, slot: int, others: Iterable[_Server]) -> None:
+        self.begun = 0.0
+        self.plan: Plan
+        orders, self._orders = os.pipe()
+        self.results, results = os.pipe()
+        sys.stdout.flush()
+        self._pid = os.fork()
+        if self._pid:
+            os.close(orders)
+            os.close(results)
+            return
+        # A pipe ends when nobody has it open any more.
+        for fd in (self._orders, self.results, *(fd for one in others for fd in one.pipes)):
+            os.close(fd)
+        with contextlib.suppress(BaseException):
+            _serve(world, slot, orders, results)
+        os._exit(0)
 
+    @property
+    def pipes(self) -> tuple[int, int]:
+        """This process's ends."""
+        return self._orders, self.results
 
-def _fork(plan: Plan, slot: int, *, keeping: bool) -> tuple[int, _Child]:
-    reader, writer = os.pipe()
-    sys.stdout.flush()
-    begun = entropy.real_monotonic()
-    pid = os.fork()
-    if pid:
-        os.close(writer)
-        return reader, _Child(pid, slot, plan, [], begun)
-    os.close(reader)
-    with contextlib.suppress(BaseException), os.fdopen(writer, "wb") as sink:
-        pickle.dump(run(SCENARIOS[plan.scenario], plan, keeping=keeping, slot=slot), sink)
-    os._exit(0)
+    def order(self, plan: Plan) -> None:
+        """Have a plan run."""
+        self.plan, self.begun = plan, entropy.real_monotonic()
+        with contextlib.suppress(BrokenPipeError):
+            _write(self._orders, pickle.dumps(plan))
 
-
-def _ended(
-    selector: selectors.BaseSelector, running: dict[int, _Child]
-) -> list[tuple[int, _Child]]:
-    """Those whose result is there, or who have taken too long."""
-    found = []
-    for key, _ in selector.select(1.0):
-        data = os.read(key.fd, 1 << 20)
+    def result(self) -> Result:
+        """What came of it; it is there once ``results`` can be read."""
+        data = _read(self.results)
         if data:
-            running[key.fd].pieces.append(data)
-        else:
-            found.append((key.fd, running[key.fd]))
-    for reader, child in running.items():
-        if entropy.real_monotonic() - child.begun > REAL_SECONDS:
-            os.kill(child.pid, signal.SIGKILL)
-            child.pieces.clear()
-            if (reader, child) not in found:
-                found.append((reader, child))
-    return found
+            found: Result = pickle.loads(data)
+            return found
+        seconds = entropy.real_monotonic() - self.begun
+        return Result(
+            plan=self.plan,
+            violations=[f"the simulation ended without a result after {seconds:.0f} real seconds"],
+            checksum="",
+            messages=0,
+            simulated=0.0,
+            seconds=seconds,
+            tried={},
+            done={},
+        )
+
+    def close(self) -> None:
+        """End it, and what it runs."""
+        os.close(self._orders)
+        os.close(self.results)
+        os.waitpid(self._pid, 0)
 
 
-def _result(child: _Child) -> Result:
-    seconds = entropy.real_monotonic() - child.begun
-    if child.pieces:
-        found: Result = pickle.loads(b"".join(child.pieces))
+class Pool:
+    """Processes that run plans, ``jobs`` of them at a time; a context manager."""
+
+    def __init__(self, jobs: int = 1) -> None:
+        self._jobs = jobs
+        self._servers: list[dict[_World, _Server]] = [{} for _ in range(jobs)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for server in self._all():
+            server.close()
+
+    def _all(self) -> list[_Server]:
+        return [server for slot in self._servers for server in slot.values()]
+
+    def run(self, plan: Plan, *, keeping: bool = False) -> Result:
+        """Run one plan."""
+        (result,) = self.run_all([plan], keeping=keeping)
+        return result
+
+    def run_all(self, plans: Iterable[Plan], *, keeping: bool = False) -> Iterator[Result]:
+        """Run plans, and give their results as they come."""
+        waiting = iter(plans)
+        free = list(range(self._jobs))
+        with selectors.DefaultSelector() as selector:
+            while True:
+                while free and (plan := next(waiting, None)) is not None:
+                    slot = free.pop(0)
+                    server = self._server(_World.of(plan, keeping=keeping), slot)
+                    server.order(plan)
+                    selector.register(server.results, selectors.EVENT_READ, (slot, server))
+                if not selector.get_map():
+                    return
+                for key, _ in selector.select():
+                    slot, server = key.data
+                    selector.unregister(key.fd)
+                    free.append(slot)
+                    yield server.result()
+
+    def _server(self, world: _World, slot: int) -> _Server:
+        found = self._servers[slot].get(world)
+        if found is None:
+            found = self._servers[slot][world] = _Server(world, slot, self._all())
         return found
-    text = f"the simulation ended without a result after {seconds:.0f} real seconds"
-    return Result(
-        plan=child.plan,
-        violations=[text],
-        checksum="",
-        messages=0,
-        simulated=0.0,
-        seconds=seconds,
-        tried={},
-        done={},
-    )
+
+
+# --- in the process that serves
+
+
+def _serve(world: _World, slot: int, orders: int, results: int) -> None:
+    scenario = SCENARIOS[world.scenario]
+    options = dict(world.options)
+    first = Plan(scenario=world.scenario, seed="", steps=(), world=world.number, options=options)
+    next_plan = _copies(orders, results)
+    scenario.prepare(slot)
+    try:
+        if scenario.forks:
+            result = run(scenario, first, keeping=world.keeping, slot=slot, next_plan=next_plan)
+        else:
+            result = run(scenario, next_plan(), keeping=world.keeping, slot=slot)
+        _write(results, pickle.dumps(result))
+    except _NoMoreOrders:
+        scenario.release()
+
+
+class _NoMoreOrders(BaseException):
+    """There is nothing left to run."""
+
+
+def _copies(orders: int, results: int) -> Callable[[], Plan]:
+    """Gives a plan, each time in a copy of this process, and raises here when there is none."""
+
+    def next_plan() -> Plan:
+        while True:
+            data = _read(orders)
+            if not data:
+                raise _NoMoreOrders
+            child = os.fork()
+            if child == 0:
+                signal.alarm(REAL_SECONDS)
+                # asyncio takes a loop for running in the process alone that has started it.
+                asyncio._set_running_loop(asyncio.get_event_loop_policy().get_event_loop())
+                plan: Plan = pickle.loads(data)
+                return plan
+            _, status = os.waitpid(child, 0)
+            if status:
+                _write(results, b"")
+
+    return next_plan
+
+
+def _write(fd: int, data: bytes) -> None:
+    left = memoryview(_LENGTH.pack(len(data)) + data)
+    while left:
+        left = left[os.write(fd, left) :]
+
+
+def _read(fd: int) -> bytes:
+    """The next message, b"" at the end."""
+    size = _exactly(fd, _LENGTH.size)
+    return _exactly(fd, _LENGTH.unpack(size)[0]) if size else b""
+
+
+def _exactly(fd: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = os.read(fd, size - len(data))
+        if not more:
+            return b""
+        data += more
+    return data

@@ -14,14 +14,14 @@ from pathlib import Path
 import msgspec
 from tests.sim import entropy
 from tests.sim.catalogue import SCENARIOS, SHARES
-from tests.sim.children import run_all, run_apart
+from tests.sim.children import Pool
 from tests.sim.kept import FOLDER, Kept, keep, kept
 from tests.sim.plans import Plan, make_plan
 from tests.sim.running import Result
 from tests.sim.shrinking import shrink
 
 
-LAST_LINES = 120
+LAST_LINES = 60
 """Lines of the trace that a failure shows; ``--trace`` shows all."""
 
 
@@ -64,7 +64,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _one(plan: Plan, given: argparse.Namespace) -> int:
-    result = run_apart(plan, keeping=given.trace)
+    with Pool() as pool:
+        result = pool.run(plan, keeping=given.trace)
     if given.trace:
         print(result.table)
     print(_line(result))
@@ -92,16 +93,17 @@ def _fail(result: Result, given: argparse.Namespace) -> None:
     """Show what was broken: commit, seed, shortest plan, trace, and the sentence last."""
     plan = result.plan
     print(f"\nBROKEN at commit {_commit()}: {plan.scenario} seed {plan.seed}")
-    if not given.no_shrink:
-        runs = itertools.count()
+    with Pool() as pool:
+        if not given.no_shrink:
+            runs = itertools.count()
 
-        def fails(one: Plan) -> bool:
-            next(runs)
-            return bool(run_apart(one).violations)
+            def fails(one: Plan) -> bool:
+                next(runs)
+                return bool(pool.run(one).violations)
 
-        plan = shrink(plan, fails)
-        print(f"shortest plan, after {next(runs)} runs:")
-    again = run_apart(plan, keeping=True)
+            plan = shrink(plan, fails)
+            print(f"shortest plan, after {next(runs)} runs:")
+        again = pool.run(plan, keeping=True)
     print(f"  delay {plan.delay} s, splits {plan.splits}, reordering {plan.reordering}")
     for step in plan.steps:
         print(f"  {step.at:9.3f}  {step.kind}")
@@ -166,12 +168,13 @@ def _many(given: argparse.Namespace) -> int:
     plans = [one.plan for one in kept().values() if given.scenario in {None, one.plan.scenario}]
     print(f"{len(plans)} kept plans and {given.seeds} seeds from {first}, {given.jobs} at a time")
     every = itertools.chain(plans, _seeds(given, first))
-    for number, result in enumerate(run_all(every, jobs=given.jobs), 1):
-        tallies.setdefault(result.plan.scenario, _Tally()).add(result)
-        if result.violations:
-            print(f"{_line(result)}\n    {result.violations[0].splitlines()[0]}", flush=True)
-        elif number % 500 == 0:
-            print(f"{number} runs, {entropy.real_monotonic() - begun:.0f} s", flush=True)
+    with Pool(given.jobs) as pool:
+        for number, result in enumerate(pool.run_all(every), 1):
+            tallies.setdefault(result.plan.scenario, _Tally()).add(result)
+            if result.violations:
+                print(f"{_line(result)}\n    {result.violations[0].splitlines()[0]}", flush=True)
+            elif number % 500 == 0:
+                print(f"{number} runs, {entropy.real_monotonic() - begun:.0f} s", flush=True)
     bad = False
     for name, tally in tallies.items():
         print(

@@ -11,7 +11,6 @@ import msgspec
 from tests.sim import leases
 from tests.sim.faults import Breaking
 from tests.sim.planes import Plane
-from tests.sim.plans import Plan
 from tests.sim.programs import Program, Replica
 from tests.sim.simulation import Simulation
 from tests.sim.stores import Commit, held, one, watch_commits
@@ -67,7 +66,7 @@ class Consumer:
             konnector_manifests.NAME,
             KONNECTOR_NAMESPACE,
             konnector_manifests.LEASE,
-            partial(konnector_app.build, options=Options(install_crds=False)),
+            partial(konnector_app.build, options=Options(install_crds=False, health_interval=3.0)),
         )
         self.replicas = [
             Replica(simulation, program, self.plane, f"konnector-{name}{number}")
@@ -133,8 +132,8 @@ class KubeBind(Breaking):
     }
     resources = ("widgets", "secrets", "configmaps", "apiservicenamespaces", "apiserviceexports")
 
-    def __init__(self, simulation: Simulation, plan: Plan) -> None:
-        super().__init__(simulation, plan)
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(simulation)
         self.provider = Plane(simulation, "provider")
         self.consumers = [Consumer(simulation, name) for name in ("a", "b")]
         self.planes = [self.provider, *(consumer.plane for consumer in self.consumers)]

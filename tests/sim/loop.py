@@ -81,7 +81,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.passes = 0
         self.real_waits = 0
         self.reordering = reordering
-        self._dice = dice
+        self.dice = dice
         self._still = 0
         self._readers: dict[int, Handle] = {}
         self._writers: dict[int, Handle] = {}
@@ -118,7 +118,7 @@ class SimLoop(asyncio.BaseEventLoop):
         if self._still > HOT:
             raise HotLoopError(f"{HOT} passes of the loop without any time passing: {ready}")
         count = len(ready)
-        if self.reordering and count > 1 and self._dice.random() < self.reordering:
+        if self.reordering and count > 1 and self.dice.random() < self.reordering:
             self._reorder(ready, count)
         for _ in range(count):
             handle = ready.popleft()
@@ -135,7 +135,7 @@ class SimLoop(asyncio.BaseEventLoop):
         handles = [ready.popleft() for _ in range(count)]
         places = [number for number, one in enumerate(handles) if _is_step(one)]
         chosen = [handles[number] for number in places]
-        self._dice.shuffle(chosen)
+        self.dice.shuffle(chosen)
         for number, one in zip(places, chosen, strict=True):
             handles[number] = one
         ready.extendleft(reversed(handles))
@@ -167,7 +167,7 @@ class SimLoop(asyncio.BaseEventLoop):
             except Exception as error:  # noqa: BLE001 - it is raised where it is awaited
                 future.set_exception(error)
 
-        self.call_later(self._dice.uniform(0.0, 0.002), run)
+        self.call_later(self.dice.uniform(0.0, 0.002), run)
         return future
 
     def call_soon_threadsafe(  # type: ignore[override]

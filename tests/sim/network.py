@@ -71,7 +71,7 @@ class Network:
         """Those that are open, by number."""
         self.on_send: list[Callable[[Connection, End, bytes], None]] = []
         """Called with each piece that a client's end sends, before it is under way."""
-        self._dice = dice
+        self.dice = dice
         self._listeners: dict[tuple[str, int], Listener] = {}
         self._connected: dict[int, tuple[Listener, tuple[str, int]]] = {}
         self._ports = itertools.count(20_001)
@@ -80,7 +80,7 @@ class Network:
     def delay(self, source: str, target: str) -> float:
         """Seconds that a message takes."""
         weather = self.weather
-        taken = self._dice.uniform(weather.least, weather.most)
+        taken = self.dice.uniform(weather.least, weather.most)
         return taken + sum(link.slow for link in self._links(source, target))
 
     def silent(self, source: str, target: str) -> bool:
@@ -484,7 +484,7 @@ class End(asyncio.Transport):
     def _split(self, piece: bytes) -> tuple[bytes, bytes]:
         network = self._network
         if len(piece) > 1 and network.weather.splits:
-            dice = network._dice
+            dice = network.dice
             if dice.random() < network.weather.splits:
                 at = dice.randrange(1, len(piece))
                 return piece[:at], piece[at:]

@@ -17,6 +17,9 @@ STEPS = (40, 60)
 SECONDS = (0.05, 12.0)
 """How long it may be from one step to the next."""
 
+WORLDS = 4
+"""Beginnings that plans have."""
+
 
 class Step(msgspec.Struct, frozen=True):
     """One step: an operation or a fault by its name, when (simulated seconds), and its dice."""
@@ -31,11 +34,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     ``delay`` is the most seconds a message takes, ``splits`` the share of messages that arrive in
     two pieces, ``reordering`` the share of the loop's passes in which tasks change their order.
+    ``world`` is the seed of the beginning, which plans share: a world is made once for many.
     """
 
     scenario: str
     seed: str
     steps: tuple[Step, ...]
+    world: int = 0
     delay: float = 0.002
     splits: float = 0.0
     reordering: float = 0.0
@@ -65,6 +70,7 @@ def make_plan(
         scenario=scenario,
         seed=seed,
         steps=tuple(steps),
+        world=dice.randrange(WORLDS),
         delay=dice.choice((0.002, 0.002, 0.05, 0.5)),
         splits=dice.choice((0.0, 0.0, 0.2)),
         reordering=dice.choice((0.0, 0.0, 0.3)),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import traceback
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from random import Random
 from typing import Any, NoReturn
 
 import msgspec
 import structlog
 from tests.sim import entropy
-from tests.sim.plans import Plan, Step
+from tests.sim.plans import WORLDS, Plan, Step
 from tests.sim.scenarios import Scenario
 from tests.sim.simulation import Simulation
 
@@ -46,32 +46,42 @@ class Result(msgspec.Struct, kw_only=True):
     figures: dict[str, float] = {}
 
 
-def run(scenario: type[Scenario], plan: Plan, *, keeping: bool = False, slot: int = 0) -> Result:
+Next = Callable[[], Plan]
+"""Called when the world has begun: the plan to go on with, perhaps in another process."""
+
+
+def run(
+    scenario: type[Scenario],
+    plan: Plan,
+    *,
+    keeping: bool = False,
+    slot: int = 0,
+    next_plan: Next | None = None,
+) -> Result:
     """Run a plan in this Python, whose clocks are then the simulation's for good.
 
-    ``slot`` is the place among the runs of the same time, for what they cannot share.
+    ``slot`` is the place among the runs of the same time, for what they cannot share. Another
+    plan for the same world may take the place of ``plan`` once that has begun.
     """
-    begun = entropy.real_monotonic()
-    simulation = Simulation(plan.seed, keeping=keeping, reordering=plan.reordering)
+    simulation = Simulation(f"world {plan.world}", keeping=keeping)
     simulation.slot = slot
-    simulation.network.weather.most = plan.delay
-    simulation.network.weather.splits = plan.splits
     structlog.configure(processors=[_Noted(simulation)], cache_logger_on_first_use=False)
-    world = scenario(simulation, plan)
+    world = scenario(simulation)
+    played = _Play(simulation, world, plan, next_plan)
     try:
-        simulation.run(_play(simulation, world, plan))
+        simulation.run(played.all())
     except AssertionError as error:
         simulation.violated(str(error) or type(error).__name__)
     except Exception as error:  # noqa: BLE001 - the simulator's own fault is a finding too
         text = "".join(traceback.format_exception(error)[-4:])
         simulation.violated(f"the simulation failed: {error!r}\n{text}")
     return Result(
-        plan=plan,
+        plan=played.plan,
         violations=simulation.violations,
         checksum=simulation.trace.checksum(),
         messages=simulation.trace.messages,
         simulated=simulation.loop.elapsed,
-        seconds=entropy.real_monotonic() - begun,
+        seconds=entropy.real_monotonic() - played.begun,
         tried=dict(world.tried),
         done=dict(world.done),
         table=simulation.trace.table() if keeping else "",
@@ -79,36 +89,73 @@ def run(scenario: type[Scenario], plan: Plan, *, keeping: bool = False, slot: in
     )
 
 
-async def _play(simulation: Simulation, world: Scenario, plan: Plan) -> None:
-    loop = simulation.loop
-    await world.begin()
-    begun = loop.time()
-    tasks: list[asyncio.Task[None]] = []
-    for step in plan.steps:
-        await asyncio.sleep(max(0.0, begun + step.at - loop.time()))
+class _Play:
+    """One run: the world begins, the plan is carried out, all is healed, all is taken away."""
+
+    def __init__(
+        self, simulation: Simulation, world: Scenario, plan: Plan, next_plan: Next | None
+    ) -> None:
+        self.plan = plan
+        self.begun = entropy.real_monotonic()
+        self._simulation = simulation
+        self._world = world
+        self._next_plan = next_plan
+
+    async def all(self) -> None:
+        """From the beginning to the end."""
+        simulation, world = self._simulation, self._world
+        # Some worlds begin in bad weather.
+        self._weather(delay=(0.002, 0.002, 0.05, 0.5)[self.plan.world % WORLDS])
+        simulation.loop.reordering = 0.3 * (self.plan.world % 2)
+        await world.begin()
+        if self._next_plan is not None:
+            self.plan = self._next_plan()
+            self.begun = entropy.real_monotonic()
+        plan = self.plan
+        simulation.reseed(plan.seed)
+        self._weather(delay=plan.delay, splits=plan.splits)
+        simulation.loop.reordering = plan.reordering
+        await self._steps()
+        if not simulation.violations:
+            await self._end()
+
+    def _weather(self, *, delay: float, splits: float = 0.0) -> None:
+        weather = self._simulation.network.weather
+        weather.most, weather.splits = delay, splits
+
+    async def _steps(self) -> None:
+        simulation, world = self._simulation, self._world
+        loop = simulation.loop
+        begun = loop.time()
+        tasks: list[asyncio.Task[None]] = []
+        for step in self.plan.steps:
+            await asyncio.sleep(max(0.0, begun + step.at - loop.time()))
+            if simulation.violations:
+                return
+            tasks.append(asyncio.create_task(_step(simulation, world, step)))
+        await asyncio.sleep(1.0)
+        for task in tasks:
+            task.cancel()
+        for ended in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
+
+    async def _end(self) -> None:
+        simulation, world = self._simulation, self._world
+        simulation.trace.note("driver", "", "all is healed")
+        await world.heal()
+        healed = simulation.loop.time()
+        await _until(simulation, world.differences, ALIKE_SECONDS, "after the last fault")
+        simulation.figures["alike"] = simulation.loop.time() - healed
+        await _quiet(simulation, world, PAUSE_SECONDS, "before anything is taken away")
         if simulation.violations:
             return
-        tasks.append(asyncio.create_task(_step(simulation, world, step)))
-    await asyncio.sleep(1.0)
-    for task in tasks:
-        task.cancel()
-    for ended in await asyncio.gather(*tasks, return_exceptions=True):
-        if isinstance(ended, Exception):
-            raise ended
-    simulation.trace.note("driver", "", "all is healed")
-    await world.heal()
-    healed = loop.time()
-    await _until(simulation, world.differences, ALIKE_SECONDS, "after the last fault")
-    simulation.figures["alike"] = loop.time() - healed
-    await _quiet(simulation, world, PAUSE_SECONDS, "before anything is taken away")
-    if simulation.violations:
-        return
-    simulation.trace.note("driver", "", "everything is taken away")
-    await world.clean_up()
-    await _until(simulation, world.leftovers, CLEAN_SECONDS, "after all was deleted")
-    await _quiet(simulation, world, QUIET_SECONDS, "after all was deleted")
-    for text in world.check_end():
-        simulation.violated(text)
+        simulation.trace.note("driver", "", "everything is taken away")
+        await world.clean_up()
+        await _until(simulation, world.leftovers, CLEAN_SECONDS, "after all was deleted")
+        await _quiet(simulation, world, QUIET_SECONDS, "after all was deleted")
+        for text in world.check_end():
+            simulation.violated(text)
 
 
 async def _step(simulation: Simulation, world: Scenario, step: Step) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import ClassVar
 
-from tests.sim.plans import Plan
 from tests.sim.simulation import Simulation
 
 
@@ -28,13 +27,23 @@ class Scenario:
     least: ClassVar[dict[str, float]] = {}
     """For each operation the least share of its steps that must have achieved something."""
 
-    def __init__(self, simulation: Simulation, plan: Plan) -> None:
+    forks: ClassVar[bool] = True
+    """Whether all of it is in memory, so that a world can go on in several processes."""
+
+    def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
-        self.plan = plan
         self.tried: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
         self.written: list[str] = []
         """Who wrote what, Leases and heartbeats excepted."""
+
+    @classmethod
+    def prepare(cls, slot: int) -> None:
+        """Start what all runs of one process use, before any of them; ``slot`` numbers it."""
+
+    @classmethod
+    def release(cls) -> None:
+        """End what :meth:`prepare` has started."""
 
     async def begin(self) -> None:
         """Make the world, with everything at work and well."""

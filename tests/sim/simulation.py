@@ -23,11 +23,11 @@ class Violation(AssertionError):  # noqa: N818 - it is what the simulation is af
 class Simulation:
     """Everything of one run; ``seed`` decides all that is not said otherwise."""
 
-    def __init__(self, seed: str, *, keeping: bool = False, reordering: float = 0.0) -> None:
+    def __init__(self, seed: str, *, keeping: bool = False) -> None:
         self.seed = seed
         self.slot = 0
         """The place among the runs of the same time, for what they cannot share."""
-        self.loop = SimLoop(self.dice("tasks"), reordering=reordering)
+        self.loop = SimLoop(self.dice("tasks"))
         self.trace = Trace(self.loop.time, keeping=keeping)
         self.network = Network(self.loop, self.dice("network"), self.trace)
         self.processes: list[Process] = []
@@ -39,6 +39,13 @@ class Simulation:
         self.figures: dict[str, float] = {}
         """What was measured, by name."""
         self._names = itertools.count(1)
+
+    def reseed(self, seed: str) -> None:
+        """Have another seed decide from now on."""
+        self.seed = seed
+        self.loop.dice = self.dice("tasks")
+        self.network.dice = self.dice("network")
+        entropy.begin(seed, self.loop.time, processes.skew)
 
     def dice(self, name: str) -> Random:
         """Dice of their own for one purpose: others throwing more often does not change them."""

@@ -55,7 +55,7 @@ class Trace:
         return Line(self._clock(), source, "", text)
 
     def table(self) -> str:
-        """The lines as a table, without what goes on at rest, too: Leases, heartbeats, bookmarks."""
+        """The lines as a table, without Leases, heartbeats and bookmarks."""
         lines = [line for line in self.lines if not _AT_REST.search(line.text)]
         if not lines:
             return ""
