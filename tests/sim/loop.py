@@ -19,6 +19,7 @@ from contextvars import Context, copy_context
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from tests.sim import entropy
 from tests.sim.processes import Process, process_of
 
 
@@ -77,7 +78,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def __init__(self, dice: Random, *, reordering: float = 0.0) -> None:
         super().__init__()
-        self.elapsed = 0.0
+        self.now = entropy.BOOTED
         self.passes = 0
         self.real_waits = 0
         self.reordering = reordering
@@ -89,8 +90,13 @@ class SimLoop(asyncio.BaseEventLoop):
         self.set_task_factory(_task)  # type: ignore[arg-type]
 
     def time(self) -> float:
+        """What the monotonic clock shows, in simulated seconds."""
+        return self.now
+
+    @property
+    def elapsed(self) -> float:
         """Simulated seconds since the beginning."""
-        return self.elapsed
+        return self.now - entropy.BOOTED
 
     def resume(self, held: list[Handle]) -> None:
         """Run what was held back, in this order."""
@@ -108,10 +114,10 @@ class SimLoop(asyncio.BaseEventLoop):
         if not ready and not self._listen():
             if not scheduled:
                 raise StuckError("everything waits, and nothing will ever happen")
-            if scheduled[0][0] > self.elapsed:
-                self.elapsed = scheduled[0][0]
+            if scheduled[0][0] > self.now:
+                self.now = scheduled[0][0]
                 self._still = 0
-        while scheduled and scheduled[0][0] <= self.elapsed:
+        while scheduled and scheduled[0][0] <= self.now:
             ready.append(heapq.heappop(scheduled)[2])
         self.passes += 1
         self._still += 1

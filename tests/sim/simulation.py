@@ -28,7 +28,7 @@ class Simulation:
         self.slot = 0
         """The place among the runs of the same time, for what they cannot share."""
         self.loop = SimLoop(self.dice("tasks"))
-        self.trace = Trace(self.loop.time, keeping=keeping)
+        self.trace = Trace(lambda: self.loop.elapsed, keeping=keeping)
         self.network = Network(self.loop, self.dice("network"), self.trace)
         self.processes: list[Process] = []
         self.on_plane: list[Callable[[Any], None]] = []
@@ -45,7 +45,7 @@ class Simulation:
         self.seed = seed
         self.loop.dice = self.dice("tasks")
         self.network.dice = self.dice("network")
-        entropy.begin(seed, self.loop.time, processes.skew)
+        entropy.begin(seed, lambda: self.loop.elapsed, processes.skew)
 
     def dice(self, name: str) -> Random:
         """Dice of their own for one purpose: others throwing more often does not change them."""
@@ -75,7 +75,7 @@ class Simulation:
             HotLoopError: something ran without time passing.
             StuckError: nothing could happen any more.
         """
-        entropy.begin(self.seed, self.loop.time, processes.skew)
+        entropy.begin(self.seed, lambda: self.loop.elapsed, processes.skew)
         gc.disable()
         asyncio.set_event_loop(self.loop)
         driver = self.process("driver")

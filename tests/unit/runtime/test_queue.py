@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import uvloop
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.unit.runtime.conftest import VirtualLoop
+from tests.sim.loop import SimLoop
 
 from fairlead.runtime.backoff import BackoffPolicy
 from fairlead.runtime.controller.queue import Band, QueueClosed, WorkQueue
@@ -238,7 +239,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = VirtualLoop()
+        self.loop = SimLoop(Random(0))
         self.owed: set[str] = set()
         self.due: dict[str, float] = {}
         self.working: set[str] = set()
