@@ -44,6 +44,7 @@ from fairlead.client.errors import (
 from fairlead.client.kubeconfig import parse_kubeconfig
 from fairlead.client.loading import load_config
 from fairlead.client.metrics import RequestMetrics
+from fairlead.client.outages import Outages, outages_of
 from fairlead.client.transport import RetryPolicy, Timeouts
 from fairlead.client.wire import ObjectList, WatchEvent
 
@@ -71,6 +72,7 @@ __all__ = [
     "NotFound",
     "NotServed",
     "ObjectList",
+    "Outages",
     "RequestMetrics",
     "RequestTooLarge",
     "RetryPolicy",
@@ -82,5 +84,6 @@ __all__ = [
     "UnsupportedMediaType",
     "WatchEvent",
     "load_config",
+    "outages_of",
     "parse_kubeconfig",
 ]

@@ -35,10 +35,16 @@ from http.client import responses
 import msgspec
 
 from fairlead.api.status import REASON_CODES, Status
+from fairlead.client.outages import Outages
 
 
 class ClientError(Exception):
-    """The base of everything that this package raises on purpose."""
+    """The base of everything that this package raises on purpose.
+
+    ``outages`` are those of the server, where this is part of one.
+    """
+
+    outages: Outages | None = None
 
 
 class ConfigError(ClientError):

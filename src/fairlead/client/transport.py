@@ -20,9 +20,16 @@ from multidict import CIMultiDict
 from fairlead.client.config import ClusterConfig, Impersonation
 from fairlead.client.connection import FAULTS, build_ssl_context, failed
 from fairlead.client.credentials import Credential, credential_source
-from fairlead.client.errors import ApiError, Fenced, api_error, status_from_answer
+from fairlead.client.errors import (
+    ApiError,
+    ConnectionFailed,
+    Fenced,
+    api_error,
+    status_from_answer,
+)
 from fairlead.client.exchange import IDEMPOTENT, Answer, Connections, Origin, Outgoing
 from fairlead.client.metrics import RequestMetrics
+from fairlead.client.outages import Outages
 
 
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
@@ -116,6 +123,7 @@ class Transport:
         self.timeouts = timeouts or Timeouts()
         self.fence: Callable[[str], str] = lambda _path: ""
         """Why nothing may be written to a path now, "" when it may."""
+        self.outages = Outages()
         self._server = urlsplit(config.server)
         self.host = self._server.netloc
         self._metrics = metrics
@@ -161,7 +169,7 @@ class Transport:
                 try:
                     return await answer.read()
                 except FAULTS as error:
-                    raise failed(self.config.server, error) from error
+                    raise self._failed(error) from error
                 finally:
                     answer.end()
             except ApiError as error:
@@ -213,15 +221,17 @@ class Transport:
 
     async def _exchange(self, sent: Outgoing, credential: Credential) -> Answer:
         started, code = time.monotonic(), "<error>"
+        since = asyncio.get_running_loop().time()
         try:
             answer = await self._connections.exchange(self._origin(credential), sent)
             code = str(answer.status)
         except FAULTS as error:
-            raise failed(self.config.server, error) from error
+            raise self._failed(error, since) from error
         finally:
             if self._metrics is not None:
                 elapsed = time.monotonic() - started
                 self._metrics.observe(sent.method, self.host, code, elapsed)
+        self.outages.answered(sent.method, answer.status)
         if "Warning" in answer.headers:
             self._warnings.handle(answer.headers.getall("Warning"))
         return answer
@@ -230,10 +240,19 @@ class Transport:
         try:
             body = await answer.read()
         except FAULTS as error:
-            raise failed(self.config.server, error) from error
+            raise self._failed(error) from error
         path = sent.target.partition("?")[0]
         status = status_from_answer(answer.status, body, f"{sent.method} {path}")
-        return api_error(status, retry_after=_retry_after(answer.headers.get("Retry-After")))
+        refused = api_error(status, retry_after=_retry_after(answer.headers.get("Retry-After")))
+        if self.outages.lasting and (answer.status >= 500 or answer.status == 401):
+            refused.outages = self.outages
+        return refused
+
+    def _failed(self, fault: BaseException, since: float | None = None) -> ConnectionFailed:
+        self.outages.failed(since)
+        error = failed(self.config.server, fault)
+        error.outages = self.outages
+        return error
 
     def _target(self, path: str, params: Mapping[str, str] | None) -> str:
         target = self._server.path + (path if _plain(path) else quote(path, safe=_PATH_SAFE))

@@ -14,6 +14,7 @@ import structlog
 
 from fairlead.client.errors import ClientError, Conflict, NotFound
 from fairlead.client.metrics import Histogram
+from fairlead.client.outages import outages_of
 from fairlead.runtime.cache.informer import Delta, Informer, InformerClosed
 from fairlead.runtime.controller.memory import Bursts
 from fairlead.runtime.controller.queue import Band, QueueClosed, QueueStats, WorkQueue
@@ -121,8 +122,9 @@ class Controller:
     """Calls a reconciler for every object that changes, each key by one worker at a time.
 
     ``timeout`` is in seconds and ends one call of the reconciler. Whatever the reconciler raises
-    is logged and the request retried with back-off, except :class:`TerminalError`. ``stopped`` is
-    called when the last worker has ended. Requests of several groups take turns.
+    is logged and the request retried with back-off, except :class:`TerminalError`; what has failed
+    in an outage of a server is tried soon after that. ``stopped`` is called when the last worker
+    has ended. Requests of several groups take turns.
     """
 
     def __init__(
@@ -290,7 +292,7 @@ class Controller:
         return "requeue_after"
 
     def _retry(self, request: Request, error: Exception) -> str:
-        delay = self.queue.retry(request)
+        delay = self.queue.retry(request, outages=outages_of(error))
         first = self.queue.failures(request) == 1
         gone = first and isinstance(error, NotFound) and error.about(request.name)
         if gone or isinstance(error, Conflict):

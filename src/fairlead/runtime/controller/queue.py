@@ -9,9 +9,10 @@ import random
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from fairlead.client.metrics import Histogram
+from fairlead.client.outages import Outages
 from fairlead.runtime.backoff import BackoffPolicy
 
 
@@ -22,6 +23,16 @@ RETRIES = BackoffPolicy(initial=0.005, maximum=1000.0, jitter=0.0)
 
 https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLimiter
 """
+
+RECOVERED_FAILURES = 8
+"""Failures that still count, of those in an outage that is over: the next delay is about 1 s.
+
+A server that has just come up may refuse for a moment what it takes soon.
+"""
+SPREAD_SECONDS = 0.01
+"""Seconds for each key that is tried again with others: a server is not asked for all at once."""
+_SPREAD_LEAST, _SPREAD_MOST = 1.0, 30.0
+"""Seconds within which all keys that waited for a server are tried, at least and at most."""
 
 
 class Band(enum.IntEnum):
@@ -75,6 +86,13 @@ class _Waiting(Generic[K]):
         return key, since
 
 
+class _InOutage(NamedTuple):
+    """A key that has failed because a server was away, and how often it had failed before."""
+
+    outages: Outages
+    before: int
+
+
 class WorkQueue(Generic[K]):
     """Keys to be worked on, without duplicates.
 
@@ -98,6 +116,7 @@ class WorkQueue(Generic[K]):
         self._processing: dict[K, float] = {}
         self._again: dict[K, Band] = {}
         self._failures: dict[K, int] = {}
+        self._away: dict[K, _InOutage] = {}
         self._heap: list[tuple[float, int, K, Band]] = []
         self._due: dict[K, tuple[float, int]] = {}
         self._number = 0
@@ -166,13 +185,17 @@ class WorkQueue(Generic[K]):
         heapq.heappush(self._heap, (when, self._number, key, band))
         self._schedule()
 
-    def retry(self, key: K, policy: BackoffPolicy | None = None) -> float:
+    def retry(
+        self, key: K, policy: BackoffPolicy | None = None, *, outages: Outages | None = None
+    ) -> float:
         """Add the key after its back-off, which grows each time; the delay in seconds.
 
         Times in a row are counted by key, whatever the policy of each; without one it is
-        :data:`RETRIES`.
+        :data:`RETRIES`. With ``outages`` it has failed for a server that is away, and comes soon
+        after that answers again.
         """
         failures = self._failures.get(key, 0)
+        self._note(key, outages, failures)
         self._failures[key] = failures + 1
         self.stats.retries += 1
         delay = (policy or RETRIES).delay(failures)
@@ -186,6 +209,20 @@ class WorkQueue(Generic[K]):
     def forget(self, key: K) -> None:
         """Start the key's next back-off from the beginning, because work on it has succeeded."""
         self._failures.pop(key, None)
+        self._away.pop(key, None)
+
+    def recovered(self, outages: Outages) -> None:
+        """Work soon on what has failed for a server that answers again, spread over a while.
+
+        Failures from before the outage go on to count, for they have another cause.
+        """
+        waiting = {key: one for key, one in self._away.items() if one.outages is outages}
+        spread = min(max(_SPREAD_LEAST, SPREAD_SECONDS * len(waiting)), _SPREAD_MOST)
+        for key, one in waiting.items():
+            del self._away[key]
+            failures = self._failures.get(key, 0)
+            self._failures[key] = max(one.before, min(failures, RECOVERED_FAILURES))
+            self._bring(key, spread)
 
     def hurry(self, keys: Iterable[K] | None = None, *, spread: float = 0.0) -> None:
         """Work now on what has failed, because the cause of the failures is gone.
@@ -196,8 +233,7 @@ class WorkQueue(Generic[K]):
         """
         for key in list(self._failures if keys is None else keys):
             self.forget(key)
-            if self._due.pop(key, None) is not None:
-                self.add_after(key, random.uniform(0.0, spread))  # noqa: S311
+            self._bring(key, spread)
 
     def put_back(self, key: K) -> None:
         """Take back a key that the caller did not finish; it comes again after :meth:`done`."""
@@ -247,6 +283,22 @@ class WorkQueue(Generic[K]):
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+    def _note(self, key: K, outages: Outages | None, failures: int) -> None:
+        if outages is None:
+            self._away.pop(key, None)
+            return
+        known = self._away.get(key)
+        self._away[key] = _InOutage(outages, failures if known is None else known.before)
+        outages.listen(self)
+
+    def _bring(self, key: K, spread: float) -> None:
+        """Have a key that waits for its time come within so many seconds."""
+        due = self._due.get(key)
+        delay = random.uniform(0.0, spread)  # noqa: S311
+        if due is not None and self._now() + delay < due[0]:
+            del self._due[key]
+            self.add_after(key, delay)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

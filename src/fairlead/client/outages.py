@@ -1,0 +1,126 @@
+"""Notes when a server answers nobody, and tells when it answers again.
+
+What fails meanwhile carries the :class:`Outages` of its server, so that whoever waits to try it
+again can be told, whatever asked and however many servers there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+
+LONG_SECONDS = 5.0
+"""Seconds from the first failure of an outage to its last, from which on its end is told.
+
+Back-offs grow no longer than what they wait for has lasted. Who fails alone, while others are
+answered, is in no outage.
+"""
+MOMENT_SECONDS = 1.0
+"""Seconds after the first answer until the end is told: whoever has failed waits by then."""
+APART_SECONDS = 30.0
+"""Seconds between two ends that are told, at least; twice as many after each."""
+MOST_APART_SECONDS = 960.0
+"""Seconds that they grow to: about as long as the longest back-off of a key."""
+WELL_SECONDS = 120.0
+"""Seconds without a failure, after which the end of the next outage is told at once again."""
+
+_AWAY = frozenset({401, 502, 503, 504})
+"""Who answers so speaks for the whole server: a proxy before it, or it knows nobody any more."""
+
+
+class Listener(Protocol):
+    """Who wants to be told; listeners are held weakly."""
+
+    def recovered(self, outages: Outages) -> None:
+        """The server answers again."""
+        ...
+
+
+class Outages:
+    """The outages of one server for one who asks it, as the answers to its requests show them.
+
+    An outage is over with the first answer. Its end is told a moment after, but later where
+    another one's was told not long ago. Where the server has gone away again by then, it is told
+    with the end of that outage.
+    """
+
+    def __init__(self) -> None:
+        self._first: float | None = None
+        self._long = False
+        self._answered = self._ended = self._told = -math.inf
+        self._apart = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._listeners: WeakKeyDictionary[Listener, None] = WeakKeyDictionary()
+
+    @property
+    def lasting(self) -> bool:
+        """Whether the server has answered nobody since something failed."""
+        return self._first is not None and self._timer is None
+
+    def listen(self, listener: Listener) -> None:
+        """Tell the listener from now on; once more changes nothing."""
+        self._listeners[listener] = None
+
+    def answered(self, method: str, status: int) -> None:
+        """Note an answer; a write may fail with 500 for what a webhook does, a read may not."""
+        if status in _AWAY or (status >= 500 and method == "GET"):
+            self.failed()
+        elif self._first is not None and status < 500 and status != 429:
+            self._over()
+
+    def failed(self, since: float | None = None) -> None:
+        """Note that there was no answer to a request that was sent at this time of the loop."""
+        now = asyncio.get_running_loop().time()
+        lasting = self.lasting
+        if self._first is None:
+            self._first = now
+            if now - self._answered > WELL_SECONDS:
+                self._apart = 0.0
+        if not lasting and since is not None and since < self._ended:
+            # It was sent into an outage whose end whoever sent it has not been told.
+            self._long = True
+            self._tell_later()
+            return
+        self._long = self._long or now - self._first >= LONG_SECONDS
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _over(self) -> None:
+        if not self.lasting:
+            return
+        self._answered = asyncio.get_running_loop().time()
+        if self._long:
+            self._ended = self._answered
+            self._tell_later()
+        else:
+            self._first = None
+
+    def _tell_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._timer is None:
+            due = max(loop.time() + MOMENT_SECONDS, self._told + self._apart)
+            self._timer = loop.call_at(due, self._tell)
+
+    def _tell(self) -> None:
+        self._first, self._timer, self._long = None, None, False
+        self._told = asyncio.get_running_loop().time()
+        self._apart = min(max(APART_SECONDS, 2 * self._apart), MOST_APART_SECONDS)
+        for listener in list(self._listeners):
+            listener.recovered(self)
+
+
+def outages_of(error: BaseException | None) -> Outages | None:
+    """Those of the server in whose outage this was raised, or what it was raised from."""
+    while error is not None:
+        if isinstance(error, BaseExceptionGroup):
+            found = (outages_of(one) for one in error.exceptions)
+            return next((one for one in found if one is not None), None)
+        outages: Outages | None = getattr(error, "outages", None)
+        if outages is not None:
+            return outages
+        error = error.__cause__
+    return None
