@@ -7,7 +7,6 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -139,22 +138,6 @@ class Provider:
         """
         self._owner: OwnerReference | None = None
         self._listeners: list[Callable[[], None]] = []
-        # The controllers of syncers come and go with their work, and do not sign off here.
-        self._controllers: WeakKeyDictionary[Controller, None] = WeakKeyDictionary()
-
-    def controller(self, name: str, reconcile: Reconciler, *, workers: int = 2) -> Controller:
-        """A controller that does not wait out its back-off once the provider is back."""
-        controller = self.consumer.controller(name, reconcile, workers=workers)
-        self._controllers[controller] = None
-        return controller
-
-    def recovered(self) -> None:
-        """The provider can be reached again: what failed meanwhile is tried at once.
-
-        After an outage of minutes its back-off would keep it away for as many minutes more.
-        """
-        for controller in list(self._controllers):
-            controller.queue.hurry()
 
     @property
     def bindings(self) -> frozenset[str]:

@@ -26,9 +26,11 @@ from tests.support.waiting import SECONDS, condition, gone, idle, when
 from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS
-from fairlead.client import NotFound
+from fairlead.client import NotFound, outages
 from fairlead.konnector.sync import passes
 from fairlead.provider.namespaces import identity_of
+from fairlead.runtime import BackoffPolicy
+from fairlead.runtime.controller import queue
 from fairlead.sandbox import Sandbox
 from fairlead.sandbox.http.faults import Disconnect
 
@@ -243,6 +245,45 @@ async def test_a_server_that_refuses_for_a_while(world: World) -> None:
     world.consumer_plane.faults.fail("patch", "widgets", 409, times=1)
     await world.consumer.create(WIDGETS, widget())
     await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+
+
+@pytest.mark.parametrize("away", ["consumer", "provider"])
+async def test_what_fails_while_a_server_is_away_does_not_wait_out_its_back_off(
+    world: World, monkeypatch: pytest.MonkeyPatch, away: str
+) -> None:
+    """The back-off is longer than the test: nothing but the end of the outage can end it."""
+    konnector = await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    monkeypatch.setattr(queue, "RETRIES", BackoffPolicy(initial=10 * SECONDS, maximum=1e4))
+    monkeypatch.setattr(outages, "LONG_SECONDS", 0.0)
+    plane = world.consumer_plane if away == "consumer" else world.provider_plane
+    failed = {"controller": "sync-widgets.example.org", "result": "error"}
+    before = konnector.sample("controller_runtime_reconcile_total", **failed) or 0.0
+    plane.faults.partition()
+    if away == "consumer":
+        body = {"status": {"made": 3}}
+        await world.provider.merge_patch(WIDGETS, "blue", namespace, body, subresource="status")
+    else:
+        await world.consumer.merge_patch(WIDGETS, "blue", "default", {"spec": {"colour": "red"}})
+    await konnector.tells("controller_runtime_reconcile_total", before + 1, **failed)
+    plane.faults.heal()
+    await when(
+        world.consumer,
+        WIDGETS,
+        "blue",
+        "default",
+        until=lambda body: away == "provider" or body.get("status") == {"made": 3},
+    )
+    await when(
+        world.provider,
+        WIDGETS,
+        "blue",
+        namespace,
+        until=lambda body: away == "consumer" or body["spec"]["colour"] == "red",
+    )
 
 
 async def test_a_broken_kubeconfig_is_told_and_its_repair_noticed(world: World) -> None:

@@ -45,7 +45,7 @@ def surroundings(
         report=consumer.reports.of(binding, subject, kind),
         metrics=consumer.syncs.of(binding, subject, name),
         events=consumer.events,
-        controller=provider.controller,
+        controller=provider.consumer.controller,
         workers=consumer.options.workers,
         interval=consumer.options.health_interval,
     )

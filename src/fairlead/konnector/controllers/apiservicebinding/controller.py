@@ -57,7 +57,7 @@ class APIServiceBindingController:
         self._provider = provider
         self._consumer = provider.consumer
         self._outcomes: dict[str, Outcome] = {}
-        self._controller = self._provider.controller(
+        self._controller = self._provider.consumer.controller(
             "konnector-apiservicebinding", self._reconcile
         )
 

@@ -67,7 +67,9 @@ class APIServiceExportController:
     async def run(self) -> None:
         """Work until cancelled."""
         provider = self._provider
-        controller = self._provider.controller("konnector-apiserviceexport", self._reconcile)
+        controller = self._provider.consumer.controller(
+            "konnector-apiserviceexport", self._reconcile
+        )
 
         def named(name: str) -> Request:
             return Request("", provider.namespace, name)

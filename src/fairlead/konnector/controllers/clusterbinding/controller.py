@@ -68,7 +68,7 @@ class ClusterBindingController:
         self._rivalry = Rivalry()
         self._peers = Peers()
         self._replaced = ""
-        self._controller = self._provider.controller(
+        self._controller = self._provider.consumer.controller(
             "konnector-clusterbinding", self._reconcile, workers=1
         )
 

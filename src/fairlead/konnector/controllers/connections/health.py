@@ -45,13 +45,11 @@ class HealthReporter:
         self._provider = provider
         self._seen: dict[str, int] = {}
         self._poke = asyncio.Event()
-        self._away = False
 
     async def run(self) -> None:
         """Look until cancelled."""
         self._provider.on_join(self._poke.set)
         while True:
-            self._notice_recovery()
             for binding in sorted(self._provider.bindings):
                 try:
                     await self._look(binding)
@@ -60,11 +58,6 @@ class HealthReporter:
                     # looked at.
                     _log.warning("condition not written", binding=binding, error=str(error))
             await self._pause()
-
-    def _notice_recovery(self) -> None:
-        was, self._away = self._away, bool(self._provider.error())
-        if was and not self._away:
-            self._provider.recovered()
 
     async def _pause(self) -> None:
         """Until the next look; it comes early when the watches have begun to work."""

@@ -34,7 +34,9 @@ class NamespaceLifecycleController:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        controller = self._provider.controller("konnector-namespacelifecycle", self._reconcile)
+        controller = self._provider.consumer.controller(
+            "konnector-namespacelifecycle", self._reconcile
+        )
         async with AsyncExitStack() as stack:
             namespaces = self._consumer.cluster.informer(NAMESPACES, metadata_only=True)
             stack.push_async_callback(namespaces.close)
