@@ -108,6 +108,16 @@ class Faults:
             if resource in {"*", watch.resource}:
                 watch.cut_next = True
 
+    def lose(self, resource: str = "*", times: int = 1) -> int:
+        """Leave out the next ``times`` events of running watches; how many watches there were.
+
+        Each goes on with what comes after, as if nothing had happened.
+        """
+        found = [watch for watch in self._watches if resource in {"*", watch.resource}]
+        for watch in found:
+            watch.lose(times)
+        return len(found)
+
     def partition(self) -> None:
         """Cut every connection and accept none until :meth:`heal`."""
         self._partitioned = True
@@ -167,3 +177,6 @@ class Droppable:
 
     def end(self) -> None:
         """End the stream in good order."""
+
+    def lose(self, times: int) -> None:
+        """Leave out the next events."""

@@ -280,3 +280,7 @@ class WatchStream(Droppable):
     def end(self) -> None:
         """End the stream in good order."""
         self._watch.stop()
+
+    def lose(self, times: int) -> None:
+        """Leave out the next events."""
+        self._watch.lose(times)

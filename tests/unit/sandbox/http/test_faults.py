@@ -62,6 +62,20 @@ async def test_an_event_can_be_cut_in_the_middle(sandbox: Sandbox, api: Api) -> 
             await events.response.content.readuntil(b"\n")
 
 
+async def test_events_can_be_lost_without_a_word(sandbox: Sandbox, api: Api) -> None:
+    version = (await api.get(CONFIGMAPS)).body["metadata"]["resourceVersion"]
+    async with (
+        api.watch(CONFIGMAPS, resourceVersion=version) as events,
+        api.watch(CONFIGMAPS, resourceVersion=version) as others,
+    ):
+        assert sandbox.faults.lose("secrets") == 0
+        assert sandbox.faults.lose("configmaps", times=2) == 2
+        for name in ("a", "b", "c"):
+            await api.post(CONFIGMAPS, configmap(name))
+        for watch in (events, others):
+            assert (await watch.next())["object"]["metadata"]["name"] == "c"
+
+
 async def test_a_partition_cuts_everything_until_it_heals(sandbox: Sandbox, api: Api) -> None:
     async with api.watch(CONFIGMAPS, resourceVersion="1") as events:
         sandbox.faults.partition()

@@ -74,6 +74,7 @@ class Watch:
         )
         self._bookmark_interval = bookmark_interval
         self._stopped = False
+        self._losing = 0
         self._start = 0
         """The version that the beginning shows; it may be on its way to the disk."""
 
@@ -81,6 +82,10 @@ class Watch:
         """End the stream after what is pending."""
         self._stopped = True
         self._wakeup.set()
+
+    def lose(self, times: int) -> None:
+        """Leave out so many of the next events."""
+        self._losing += times
 
     def push(self, data: bytes) -> None:
         """Put bytes into the stream."""
@@ -151,6 +156,9 @@ class Watch:
             self.stop()
             return
         if data is None:
+            return
+        if self._losing:
+            self._losing -= 1
             return
         self._pending_bytes += len(data)
         if len(self._pending) >= BACKLOG or self._pending_bytes > BACKLOG_BYTES:
