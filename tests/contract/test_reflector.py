@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Self
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -24,8 +24,17 @@ from fairlead.api.resource import (
     ROLES,
     Resource,
 )
-from fairlead.client import BadRequest, Client, Impersonation, NotFound, parse_kubeconfig
+from fairlead.client import (
+    BadRequest,
+    Client,
+    Impersonation,
+    NotFound,
+    WatchEvent,
+    parse_kubeconfig,
+)
+from fairlead.client.wire import Page
 from fairlead.runtime import BackoffPolicy, Cluster, Delta, Informer, install_crds
+from fairlead.runtime.cache import missed
 
 
 QUICK = BackoffPolicy(initial=0.05, maximum=0.4)
@@ -184,6 +193,27 @@ async def watched(plane: ControlPlane) -> AsyncIterator[Watched]:
         await direct.delete(NAMESPACES, namespace)
 
 
+def quick(patch: pytest.MonkeyPatch) -> None:
+    """Have caches compared many times a second."""
+    patch.setattr(missed, "LOOK_SECONDS", 0.02)
+    patch.setattr(missed, "INTERVAL_SECONDS", 0.02)
+    patch.setattr(missed, "AGAIN_SECONDS", 0.2)
+
+
+class Losing(Client):
+    """A client whose watches leave out the next events, as a server does that has lost them."""
+
+    losing = 0
+
+    async def watch(self, *args: Any, **more: Any) -> AsyncGenerator[WatchEvent, None]:
+        async with aclosing(super().watch(*args, **more)) as events:
+            async for event in events:
+                if self.losing and event.type != "BOOKMARK":
+                    self.losing -= 1
+                else:
+                    yield event
+
+
 def restarts(cluster: Cluster) -> dict[str, int]:
     (informer,) = cluster.informers()
     return dict(informer.reflector.restarts)
@@ -312,6 +342,65 @@ async def test_an_expired_version_is_made_up_for_by_a_list(control_plane: Contro
         await here.delete("new")
         await until(lambda: ("DELETED", "new") in told)
         await here.direct.delete(CUSTOMRESOURCEDEFINITIONS, here.resource.group_resource)
+
+
+@pytest.mark.parametrize("labels", ["", "app=x"])
+@pytest.mark.parametrize("metadata_only", [False, True], ids=["whole", "metadata"])
+async def test_what_a_watch_leaves_out_is_found_by_comparing(
+    control_plane: ControlPlane,
+    monkeypatch: pytest.MonkeyPatch,
+    labels: str,
+    metadata_only: bool,
+) -> None:
+    """Nothing else is: as long as nothing is lost, nothing is listed anew."""
+    quick(monkeypatch)
+    config = parse_kubeconfig(control_plane.kubeconfig())
+    async with watched(control_plane) as here, Losing(config) as losing:
+        patch = {"metadata": {"labels": {"app": "x"}}}
+        for name in ("changed", "deleted", "kept"):
+            await here.create(name)
+            await here.direct.merge_patch(CONFIGMAPS, name, here.namespace, patch)
+        cluster = Cluster("losing", losing, backoff=QUICK)
+        informer = cluster.informer(
+            CONFIGMAPS, namespace=here.namespace, labels=labels, metadata_only=metadata_only
+        )
+        told = told_by(informer)
+        task = asyncio.create_task(cluster.run())
+        await informer.synced()
+        asked, answered = asyncio.Event(), asyncio.Event()
+        original = losing.page
+        answered.set()
+
+        async def page(*args: Any, **more: Any) -> Page:
+            asked.set()
+            await answered.wait()
+            return await original(*args, **more)
+
+        monkeypatch.setattr(losing, "page", page)
+        async with asyncio.timeout(SECONDS):
+            for value in ("1", "2", "3"):
+                await here.change("kept", value)
+                asked.clear()
+                await asked.wait()
+        await until(lambda: len(told) == 6)
+        assert restarts(cluster) == {}
+        told.clear()
+        # Both are lost before the next comparison begins.
+        answered.clear()
+        asked.clear()
+        await until(asked.is_set)
+        losing.losing = 2
+        await here.change("changed", "x")
+        await here.delete("deleted")
+        await until(lambda: not losing.losing)
+        assert told == []
+        answered.set()
+        await until(lambda: len(told) == 2)
+        assert sorted(told) == [("DELETED", "deleted"), ("MODIFIED", "changed")]
+        (shared,) = cluster.informers()
+        assert shared.missed == 2
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def test_a_selector_makes_members_come_and_go(control_plane: ControlPlane) -> None:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
-from tests.contract.test_reflector import told_by, until
+from tests.contract.test_reflector import quick, told_by, until
 
 from fairlead.api.resource import CONFIGMAPS
 from fairlead.client import Client, parse_kubeconfig
@@ -140,6 +140,28 @@ async def test_nothing_is_lost_doubled_or_spun(
     assert stays == [("ADDED", "stays-0"), ("ADDED", "stays-1")]
     assert len(here.told) == len(set(here.told))
     assert here.requests <= 30
+
+
+async def test_events_that_are_lost_without_a_word_are_made_up_for(
+    sandbox: Sandbox, here: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("kept", "deleted"):
+        await here.create(name)
+        await here.sees(name)
+    assert sandbox.faults.lose("configmaps", times=2) == 1
+    await here.delete("deleted")
+    await here.create("new")
+    await here.create("later")
+    await here.sees("later")
+    assert here.informer.get("default", "deleted")
+    assert not here.informer.get("default", "new")
+    quick(monkeypatch)
+    # The loop that looks was asleep for a minute when times became short: another one begins.
+    task = asyncio.create_task(here.cluster._comparisons.run())
+    await here.sees("new")
+    await here.misses("deleted")
+    assert here.told[3:] == [("DELETED", "deleted"), ("ADDED", "new")]
+    task.cancel()
 
 
 async def test_a_partition_is_said_and_made_up_for(sandbox: Sandbox, here: Watching) -> None:

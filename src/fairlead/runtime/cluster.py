@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fairlead.api.resource import Resource
 from fairlead.runtime.backoff import BackoffPolicy
 from fairlead.runtime.cache.informer import Informer, SharedInformer
+from fairlead.runtime.cache.missed import Comparisons
 from fairlead.runtime.cache.reflector import Scope
 from fairlead.runtime.cache.store import Transform, metadata_alone
 from fairlead.runtime.events import EventRecorder, EventWriter
@@ -49,6 +50,7 @@ class Cluster:
         self._backoff = backoff
         self._shared: dict[Scope, _Shared] = {}
         self._events = EventWriter(client)
+        self._comparisons = Comparisons(client, self.informers)
         self._group: asyncio.TaskGroup | None = None
 
     def informer(
@@ -113,6 +115,7 @@ class Cluster:
                 try:
                     for shared in self._shared.values():
                         self._start(shared)
+                    group.create_task(self._comparisons.run(), name=f"{self.name}: comparisons")
                     await self._events.run()
                 finally:
                     # From here on the group takes no new task.

@@ -7,12 +7,14 @@ from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
 from fairlead.api.status import REASON_CODES, Status
 from fairlead.client import ObjectList, WatchEvent
 from fairlead.client.errors import ApiError, api_error
-from fairlead.client.wire import EventType
+from fairlead.client.wire import EventType, Page
 
 
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
@@ -65,7 +67,10 @@ class FakeServer:
         self.close_at_once = False
         self.pages = 0.0
         """Seconds between pages of one object each; 0 for a list in one piece."""
+        self._losing = 0
         self._oldest = 0
+        self._paged: list[Object] = []
+        self._paged_version = 0
         self._once: dict[str, deque[Exception]] = defaultdict(deque)
         self._objects: dict[str, Object] = {}
         self._log: list[tuple[int, EventType, Object]] = []
@@ -120,11 +125,37 @@ class FakeServer:
     ) -> ObjectList:
         self._ask("list")
         await asyncio.sleep(0)
+        paged: dict[int, Object] = {}
         if self.pages and arrived is not None:
             for name in list(self._objects)[:-1]:
-                arrived([self._objects[name]])
+                one = self._objects[name]
+                arrived([paged.setdefault(id(one), msgspec.structs.replace(one))])
                 await asyncio.sleep(self.pages)
-        return ObjectList([*self._objects.values()], str(self.version))
+        # Each answer is decoded anew.
+        here = self._objects.values()
+        items = [paged.get(id(one)) or msgspec.structs.replace(one) for one in here]
+        return ObjectList(items, str(self.version))
+
+    async def page(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int,
+        continue_: str = "",
+        metadata_only: bool = False,
+    ) -> Page:
+        """One page of all objects as they are at its first."""
+        self._ask("page")
+        await asyncio.sleep(0)
+        begin = int(continue_ or 0)
+        if not begin:
+            self._paged, self._paged_version = [*self._objects.values()], self.version
+        items = self._paged[begin : begin + limit]
+        more = begin + limit < len(self._paged)
+        return Page(items, str(self._paged_version), str(begin + limit) if more else "")
 
     async def watch(
         self,
@@ -176,7 +207,14 @@ class FakeServer:
             error = self.fault[verb]()
             raise error
 
+    def lose(self, times: int = 1) -> None:
+        """Tell nobody of so many of the next changes."""
+        self._losing += times
+
     async def _say(self, type_: EventType, object_: Object) -> None:
+        if self._losing:
+            self._losing -= 1
+            return
         self._log.append((self.version, type_, object_))
         async with self._changed:
             self._changed.notify_all()

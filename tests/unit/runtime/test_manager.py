@@ -290,6 +290,7 @@ async def test_metrics_have_controller_runtimes_names() -> None:
         # What is retried may be waiting for a worker just now.
         'workqueue_depth{controller="widgets",name="widgets",priority="live"} ',
         'fairlead_informer_objects{cluster="east",resource="widgets.example.org"} 1.0',
+        'fairlead_watch_missed_total{cluster="east",resource="widgets.example.org"} 0.0',
         'controller_runtime_terminal_reconcile_errors_total{controller="widgets"} 0.0',
         "fairlead_event_loop_lag_seconds",
         "workqueue_unfinished_work_seconds",

@@ -57,6 +57,7 @@ async def reflected(server: FakeServer) -> AsyncIterator[tuple[SharedInformer, l
         pytest.param(WATCH, PhaseEnd.EXPIRED, LIST, id="expired-then-list"),
         pytest.param(WATCH, PhaseEnd.ABSENT, LIST, id="absent-then-list"),
         pytest.param(WATCH, PhaseEnd.FAILED, LIST, id="failed-then-list"),
+        pytest.param(WATCH, PhaseEnd.MISSED, LIST, id="missed-then-list"),
     ],
 )
 def test_what_follows(phase: Phase, outcome: PhaseEnd, follows: Phase) -> None:

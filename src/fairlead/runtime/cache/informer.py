@@ -52,7 +52,10 @@ _PUTS_PER_TURN = 1000
 
 
 class SharedInformer:
-    """One watch, one store, any number of handlers: the sink of a reflector."""
+    """One watch, one store, any number of handlers: the sink of a reflector.
+
+    ``missed`` counts the objects that the watch had not told of when the cache was compared.
+    """
 
     def __init__(
         self,
@@ -66,6 +69,7 @@ class SharedInformer:
         self.store = Store()
         self.reflector = Reflector(source, scope, self, backoff)
         self.synced = asyncio.Event()
+        self.missed = 0
         self._transform = transform
         # Replaced and never changed, so that handlers may come and go while all of them are told.
         self._handlers: tuple[Handler, ...] = ()

@@ -141,6 +141,7 @@ class PhaseEnd(enum.Enum):
     SHORT = "short"
     EXPIRED = "expired"
     ABSENT = "absent"
+    MISSED = "missed"
     REFUSED = "refused"
     CUT = "cut"
     BUSY = "busy"
@@ -149,7 +150,7 @@ class PhaseEnd(enum.Enum):
 
 # After a fault in between, a watch goes on from the last version that was seen; when that version
 # or the answer itself is in doubt, only a list tells the truth. So does it, now and then, for who
-# may list and must not watch.
+# may list and must not watch. A watch that is found to have left out a change is believed no more.
 _RESUMABLE = {PhaseEnd.CLOSED, PhaseEnd.SHORT, PhaseEnd.CUT, PhaseEnd.BUSY}
 TRANSITIONS: dict[tuple[Phase, PhaseEnd], Phase] = {
     (Phase.LIST, PhaseEnd.LISTED): Phase.WATCH,
@@ -161,7 +162,7 @@ TRANSITIONS: dict[tuple[Phase, PhaseEnd], Phase] = {
 # objects are served a moment after it says that it is established.
 _ORDINARY = {PhaseEnd.SHORT, PhaseEnd.CUT, PhaseEnd.BUSY, PhaseEnd.EXPIRED, PhaseEnd.ABSENT}
 
-_AT_ONCE = {PhaseEnd.LISTED, PhaseEnd.CLOSED}
+_AT_ONCE = {PhaseEnd.LISTED, PhaseEnd.CLOSED, PhaseEnd.MISSED}
 
 
 def classify(error: Exception) -> PhaseEnd:
@@ -231,6 +232,8 @@ class Reflector:
         self._unwatched = False
         self._told = False
         self._stood = 0.0
+        self._limit: asyncio.Timeout | None = None
+        self._missed = False
         self._log = _log.bind(resource=str(scope))
 
     async def run(self) -> None:
@@ -240,9 +243,16 @@ class Reflector:
         while True:
             outcome, error = await self._attempt()
             delay = self._conclude(outcome, error)
-            self._phase = TRANSITIONS.get((self._phase, outcome), Phase.LIST)
+            follows = TRANSITIONS.get((self._phase, outcome), Phase.LIST)
+            self._phase = Phase.LIST if self._missed else follows
             if delay:
                 await asyncio.sleep(delay)
+
+    def relist(self) -> None:
+        """List again, for the watch has left out something."""
+        self._missed = True
+        if self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time())
 
     async def _attempt(self) -> tuple[PhaseEnd, Exception | None]:
         try:
@@ -253,7 +263,7 @@ class Reflector:
             return classify(error), error
 
     async def _list(self) -> PhaseEnd:
-        scope = self._scope
+        scope, self._missed = self._scope, False
         listed = await self._source.list(
             scope.resource,
             scope.namespace,
@@ -278,9 +288,14 @@ class Reflector:
         # Many watches hear nothing for hours: to have stood for a while counts as an answer.
         settled = loop.call_later(SETTLED_SECONDS, self._settle)
         try:
-            async with asyncio.timeout(seconds + _OVERDUE_SECONDS):
+            async with asyncio.timeout(seconds + _OVERDUE_SECONDS) as self._limit:
                 await self._follow(seconds)
+        except TimeoutError:
+            if not self._missed:
+                raise
+            return PhaseEnd.MISSED
         finally:
+            self._limit = None
             settled.cancel()
         self._stood = loop.time() - begun
         soon = self._stood < SHORT_SECONDS

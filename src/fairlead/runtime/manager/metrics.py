@@ -200,12 +200,17 @@ class _StateCollector(Collector):
         restarts = CounterMetricFamily(
             "fairlead_watch_restarts", "Ended watches and lists", labels=[*labels, "reason"]
         )
+        missed = CounterMetricFamily(
+            "fairlead_watch_missed", "Objects that a watch did not tell of", labels=labels
+        )
         for (cluster, resource, reason), count in self._restarts().items():
             restarts.add_metric([cluster, resource, reason], count)
+        for row, count in self._missed().items():
+            missed.add_metric(row, count)
         for (cluster, resource), (count, bytes_) in self._objects().items():
             objects.add_metric([cluster, resource], count)
             size.add_metric([cluster, resource], bytes_)
-        yield from (objects, size, restarts)
+        yield from (objects, size, restarts, missed)
         yield self._leading()
         yield GaugeMetricFamily(
             "fairlead_event_loop_lag_seconds", "Lateness of the event loop", self._metrics.lag
@@ -220,6 +225,14 @@ class _StateCollector(Collector):
                 row = (cluster.name, informer.scope.resource.group_resource)
                 count, size = rows.get(row, (0, 0))
                 rows[row] = (count + len(informer.store), size + informer.store.size)
+        return rows
+
+    def _missed(self) -> dict[tuple[str, str], int]:
+        rows: dict[tuple[str, str], int] = {}
+        for cluster in self._metrics.clusters:
+            for informer in cluster.informers():
+                row = (cluster.name, informer.scope.resource.group_resource)
+                rows[row] = rows.get(row, 0) + informer.missed
         return rows
 
     def _restarts(self) -> dict[tuple[str, str, str], int]:
