@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
@@ -14,7 +15,7 @@ import structlog
 from fairlead import process
 from fairlead.api.manifests import HEALTH_PORT, METRICS_PORT
 from fairlead.cli.logs import configure_logs
-from fairlead.client import Client, load_config
+from fairlead.client import Client, ClientError, load_config, outages_of
 from fairlead.runtime import (
     Cluster,
     LeaderElection,
@@ -23,6 +24,7 @@ from fairlead.runtime import (
     Metrics,
     strip_managed_fields,
 )
+from fairlead.runtime.backoff import BackoffPolicy
 from fairlead.runtime.manager.health import AddressError, split_address
 
 
@@ -62,9 +64,12 @@ def run_program(
     log.info("starting", program=name, server=config.server)
     metrics = Metrics()
 
+    # A Pod that ended because its API server is away would come back up to five minutes after it.
+    patience = START_PATIENCE if in_pod(os.environ) else None
+
     async def start(client: Client, manager: Manager) -> None:
         if options.install_crds:
-            await install(client)
+            await outlasting(patience, lambda: install(client))
         # Nobody asks who owns which field, and it is a third of what would be kept.
         await build(manager, Cluster(name, client, transform=strip_managed_fields))
 
@@ -95,6 +100,34 @@ def run_program(
         ) from None
 
 
+START_PATIENCE = BackoffPolicy(initial=1.0, maximum=10.0)
+"""Delays after which a program that starts in a Pod asks an API server again that is away."""
+
+
+def in_pod(environ: Mapping[str, str]) -> bool:
+    """Whether this process runs in a container of a cluster; client-go asks the same."""
+    return bool(environ.get("KUBERNETES_SERVICE_HOST"))
+
+
+async def outlasting(patience: BackoffPolicy | None, work: Callable[[], Awaitable[None]]) -> None:
+    """Do ``work``, again and again while the API server answers nobody; None asks it once.
+
+    Raises:
+        ClientError: the server refused, or it is away and there is no patience.
+    """
+    log = structlog.get_logger(logger_name="fairlead.cli")
+    for failures in itertools.count():
+        try:
+            await work()
+        except ClientError as error:
+            if patience is None or outages_of(error) is None:
+                raise
+            log.warning("waiting for the API server", reason=str(error))
+        else:
+            return
+        await asyncio.sleep(patience.delay(failures))
+
+
 _FLAGS = {"health": "health-probe", "metrics": "metrics"}
 
 
@@ -114,12 +147,11 @@ class Addresses(NamedTuple):
         Raises:
             click.UsageError: an address is none; the message names the flag.
         """
-        # Every container of a cluster has this variable, by which client-go knows a Pod too.
-        in_pod = bool(environ.get("KUBERNETES_SERVICE_HOST"))
+        pod = in_pod(environ)
         given = {"health": health, "metrics": metrics}
         unsaid = {
-            "health": f"127.0.0.1:{HEALTH_PORT if in_pod else 0}",
-            "metrics": f"127.0.0.1:{METRICS_PORT}" if in_pod else "",
+            "health": f"127.0.0.1:{HEALTH_PORT if pod else 0}",
+            "metrics": f"127.0.0.1:{METRICS_PORT}" if pod else "",
         }
         found = {}
         for serves, address in given.items():

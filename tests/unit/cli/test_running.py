@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,19 @@ from tests.support.process import config_file
 from tests.unit.runtime.fakes import WIDGETS
 
 from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.resource import NAMESPACES
 from fairlead.cli import main
-from fairlead.cli.running import Addresses, RunOptions, run_program
-from fairlead.client import Client, ClusterConfig
+from fairlead.cli.running import Addresses, RunOptions, outlasting, run_program
+from fairlead.client import (
+    Client,
+    ClusterConfig,
+    ConnectionFailed,
+    Forbidden,
+    parse_kubeconfig,
+)
 from fairlead.runtime import Cluster, Manager, ManagerError
+from fairlead.runtime.backoff import BackoffPolicy
+from fairlead.sandbox import Sandbox
 
 
 async def _install(client: Client) -> None:
@@ -75,6 +85,63 @@ def test_where_programs_listen(
     health: str | None, metrics: str | None, environ: dict[str, str], expected: tuple[str, str]
 ) -> None:
     assert Addresses.of(health, metrics, environ) == expected
+
+
+PATIENCE = BackoffPolicy(initial=0.001, maximum=0.002)
+
+
+class Starting:
+    """A program that installs into a sandbox, which begins to answer after some attempts."""
+
+    def __init__(self, sandbox: Sandbox, starts_at: int) -> None:
+        self.attempts = 0
+        self._sandbox = sandbox
+        self._starts_at = starts_at
+
+    async def install(self, client: Client) -> None:
+        self.attempts += 1
+        if self.attempts == self._starts_at:
+            await self._sandbox.start()
+        await client.list(NAMESPACES)
+
+
+@pytest.fixture
+async def away() -> AsyncIterator[tuple[Sandbox, Client]]:
+    """A sandbox that is not there, and a client of it."""
+    async with Sandbox() as sandbox:
+        config = parse_kubeconfig(sandbox.kubeconfig())
+        await sandbox.stop()
+        async with Client(config) as client:
+            yield sandbox, client
+
+
+async def test_a_start_in_a_pod_outlasts_an_api_server_that_is_away(
+    away: tuple[Sandbox, Client],
+) -> None:
+    sandbox, client = away
+    program = Starting(sandbox, starts_at=3)
+    await outlasting(PATIENCE, lambda: program.install(client))
+    assert program.attempts == 3
+
+
+async def test_a_start_elsewhere_says_at_once_that_the_api_server_is_away(
+    away: tuple[Sandbox, Client],
+) -> None:
+    sandbox, client = away
+    program = Starting(sandbox, starts_at=3)
+    with pytest.raises(ConnectionFailed):
+        await outlasting(None, lambda: program.install(client))
+    assert program.attempts == 1
+
+
+async def test_a_refusal_is_not_outlasted(away: tuple[Sandbox, Client]) -> None:
+    sandbox, client = away
+    await sandbox.start()
+    sandbox.faults.fail("list", "namespaces", 403)
+    program = Starting(sandbox, starts_at=0)
+    with pytest.raises(Forbidden):
+        await outlasting(PATIENCE, lambda: program.install(client))
+    assert program.attempts == 1
 
 
 @pytest.mark.parametrize("flag", ["--health-probe-bind-address", "--metrics-bind-address"])
