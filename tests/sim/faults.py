@@ -106,7 +106,7 @@ class Breaking(Scenario):
 
     async def plane_away(self, dice: Random) -> bool:
         """An API server is away for longer."""
-        return await self._away(dice.choice(self.planes), dice.choice((30.0, 90.0)))
+        return await self._away(dice.choice(self.planes), dice.choice((30.0, 90.0, 700.0)))
 
     async def _away(self, plane: Plane, seconds: float) -> bool:
         if not plane.up:

@@ -34,13 +34,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     ``delay`` is the most seconds a message takes, ``splits`` the share of messages that arrive in
     two pieces, ``reordering`` the share of the loop's passes in which tasks change their order.
-    ``world`` is the seed of the beginning, which plans share: a world is made once for many.
+    ``tail`` is how many seconds after the last step faults that last are ended. ``world`` is the seed of the beginning, which plans share: a world is made once for many.
     """
 
     scenario: str
     seed: str
     steps: tuple[Step, ...]
     world: int = 0
+    tail: float = 1.0
     delay: float = 0.002
     splits: float = 0.0
     reordering: float = 0.0
@@ -71,6 +72,7 @@ def make_plan(
         seed=seed,
         steps=tuple(steps),
         world=dice.randrange(WORLDS),
+        tail=dice.choice((1.0, 1.0, 1.0, 60.0, 600.0)),
         delay=dice.choice((0.002, 0.002, 0.05, 0.5)),
         splits=dice.choice((0.0, 0.0, 0.2)),
         reordering=dice.choice((0.0, 0.0, 0.3)),

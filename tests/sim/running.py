@@ -133,7 +133,7 @@ class _Play:
             if simulation.violations:
                 return
             tasks.append(asyncio.create_task(_step(simulation, world, step)))
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(self.plan.tail)
         for task in tasks:
             task.cancel()
         for ended in await asyncio.gather(*tasks, return_exceptions=True):

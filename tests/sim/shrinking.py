@@ -17,7 +17,7 @@ def shrink(plan: Plan, fails: Fails, *, most: int = 200) -> Plan:
     search = _Search(fails, most)
     plan = search.steps(plan)
     # A quiet network and tasks in their usual order, where the failure does not need them.
-    for calm in ({"splits": 0.0}, {"reordering": 0.0}, {"delay": 0.002}):
+    for calm in ({"splits": 0.0}, {"reordering": 0.0}, {"delay": 0.002}, {"tail": 1.0}):
         plan = search.better(plan, msgspec.structs.replace(plan, **calm))
     return search.moments(plan)
 

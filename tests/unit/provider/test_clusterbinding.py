@@ -33,7 +33,7 @@ def beat(seconds_ago: float) -> str:
             {"lastHeartbeatTime": beat(600), "heartbeatInterval": "5m0s"},
             "HeartbeatTimeout",
             "Error",
-            None,
+            30,
             id="too late",
         ),
         pytest.param(
@@ -43,8 +43,15 @@ def beat(seconds_ago: float) -> str:
             {"lastHeartbeatTime": beat(-60), "heartbeatInterval": "5m0s"},
             "HeartbeatTimeDrift",
             "Warning",
-            60,
+            30,
             id="too far ahead",
+        ),
+        pytest.param(
+            {"lastHeartbeatTime": beat(-12), "heartbeatInterval": "5m0s"},
+            "HeartbeatTimeDrift",
+            "Warning",
+            12,
+            id="a little too far ahead",
         ),
         pytest.param(
             {"lastHeartbeatTime": "9999-12-31T23:59:59Z", "heartbeatInterval": "5m0s"},

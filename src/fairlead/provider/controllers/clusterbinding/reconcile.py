@@ -16,6 +16,12 @@ from fairlead.provider.changes import with_status
 ALLOWED_DRIFT = timedelta(seconds=10)
 """How far a heartbeat may lie in the future before the clocks are said to differ."""
 
+AGAIN_SECONDS = 30.0
+"""Seconds until a heartbeat is looked at again that says no good, as far as a clock can tell.
+
+Where the clock of this cluster was wrong and is put right, no change of any object tells so.
+"""
+
 
 class Plan(NamedTuple):
     """The body to store, and after how many seconds to look again."""
@@ -44,12 +50,11 @@ def health(status: ClusterBindingStatus, *, now: datetime) -> tuple[Condition, f
         # Consumers write both, and may write what no clock shows.
         return _drift(), None
     if now >= deadline:
-        return _timeout(status), None
-    wait = (deadline - now).total_seconds()
+        return _timeout(status), AGAIN_SECONDS
     if beat > now + ALLOWED_DRIFT:
-        # The next look comes when the clock of this cluster has come as far.
-        return _drift(), (beat - now).total_seconds()
-    return true(HEALTHY), wait
+        # Sooner, if the clock of this cluster has come as far by then.
+        return _drift(), min(AGAIN_SECONDS, (beat - now).total_seconds())
+    return true(HEALTHY), (deadline - now).total_seconds()
 
 
 def _timeout(status: ClusterBindingStatus) -> Condition:
