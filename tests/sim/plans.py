@@ -34,7 +34,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     ``delay`` is the most seconds a message takes, ``splits`` the share of messages that arrive in
     two pieces, ``reordering`` the share of the loop's passes in which tasks change their order.
-    ``tail`` is how many seconds after the last step faults that last are ended. ``world`` is the seed of the beginning, which plans share: a world is made once for many.
+    ``tail`` is how many seconds after the last step those faults are ended that still last.
+    ``world`` is the seed of the beginning, which plans share: a world is made once for many.
     """
 
     scenario: str
