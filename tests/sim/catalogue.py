@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tests.sim.binding import Binding
 from tests.sim.kubebind import KubeBind
 from tests.sim.scenarios import Scenario
 
 
-SCENARIOS: dict[str, type[Scenario]] = {one.name: one for one in (KubeBind,)}
+SCENARIOS: dict[str, type[Scenario]] = {one.name: one for one in (KubeBind, Binding)}
 
-SHARES = ("kubebind",)
+SHARES = ("kubebind", "binding")
 """Whose turn it is, one seed after another."""

@@ -1,0 +1,531 @@
+"""What app teams, owners of services and careless tools do in the scenario ``binding``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import ClassVar
+
+from tests.sim import binding_world as world
+from tests.sim.binding_checks import Watched
+from tests.sim.binding_model import RECORD, split
+from tests.sim.faults import Breaking
+from tests.sim.planes import Plane
+from tests.sim.plans import Plan
+from tests.sim.simulation import Simulation
+from tests.sim.stores import held, one
+from tests.support.binding import DATABASES, RIGS
+
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import CONFIGMAPS, DEPLOYMENTS, REPLICASETS, SECRETS, Resource
+from fairlead.client import AlreadyExists, Client, NotFound
+
+
+WAIT_SECONDS = 20.0
+"""Seconds for which somebody waits for a name to be free."""
+REVISIONS = 2
+"""ReplicaSets that are kept of a Deployment."""
+
+Change = Callable[[JSON], object]
+
+
+class Teams(Breaking):
+    """Operations; each reads the store as it is, and writes through the API."""
+
+    operations: ClassVar[dict[str, float]] = {
+        "bind": 5.0,
+        "bind_coreos": 5.0,
+        "rebind": 3.0,
+        "wish": 2.0,
+        "unbind": 3.0,
+        "recreate": 1.5,
+        "rotate": 4.0,
+        "secret_goes": 1.5,
+        "secret_comes": 2.0,
+        "name_secret": 3.0,
+        "service_goes": 1.0,
+        "service_comes": 1.5,
+        "own_more": 1.5,
+        "workload_goes": 1.5,
+        "workload_comes": 3.0,
+        "workload_again": 1.0,
+        "change_workload": 3.0,
+        "apply": 2.0,
+        "strip": 2.0,
+        "relabel": 2.0,
+        "roll_out": 2.0,
+        "by_hand": 1.0,
+        "take_over": 0.5,
+        "lose_record": 0.5,
+        "lose_generated": 1.0,
+    }
+    least: ClassVar[dict[str, float]] = {
+        "bind": 0.3,
+        "bind_coreos": 0.3,
+        "rebind": 0.2,
+        "wish": 0.2,
+        "unbind": 0.3,
+        "recreate": 0.2,
+        "rotate": 0.4,
+        "name_secret": 0.3,
+        "workload_goes": 0.4,
+        "workload_comes": 0.1,
+        "workload_again": 0.3,
+        "change_workload": 0.4,
+        "apply": 0.3,
+        "strip": 0.2,
+        "relabel": 0.3,
+        "roll_out": 0.3,
+        "lose_generated": 0.1,
+    }
+
+    watched: Watched
+
+    def __init__(self, simulation: Simulation, plan: Plan) -> None:
+        super().__init__(simulation, plan)
+        self.plane = Plane(simulation, "cluster")
+        self.planes = [self.plane]
+        self.admin: Client
+        self._numbers = 0
+
+    def _number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    # --- bindings
+
+    async def bind(self, dice: Random) -> bool:
+        """A new binding of servicebinding.io."""
+        return await self._bind(world.BINDINGS[0], dice)
+
+    async def bind_coreos(self, dice: Random) -> bool:
+        """A new binding of binding.operators.coreos.com."""
+        return await self._bind(world.BINDINGS[1], dice)
+
+    async def _bind(self, resource: Resource, dice: Random) -> bool:
+        shop = dice.choice(world.SHOPS)
+        free = [name for name in world.NAMES if not one(self.plane, resource, name, shop)]
+        if not free:
+            return False
+        await self.admin.create(resource, world.binding(resource, dice.choice(free), shop, dice))
+        return True
+
+    def _choose_binding(self, dice: Random) -> tuple[Resource, Object] | None:
+        found = [
+            (resource, binding)
+            for resource in world.BINDINGS
+            for binding in held(self.plane, resource)
+            if not binding.meta.deleting and binding.meta.name in world.NAMES
+        ]
+        return dice.choice(found) if found else None
+
+    async def rebind(self, dice: Random) -> bool:
+        """A binding asks for something else."""
+        chosen = self._choose_binding(dice)
+        if chosen is None:
+            return False
+        resource, binding = chosen
+        body = binding.to_dict()
+        body["spec"] = world.spec(resource, binding.meta.name, dice)
+        if resource is world.BINDINGS[0]:
+            # The kind of its workload is for good.
+            for field in ("apiVersion", "kind"):
+                body["spec"]["workload"][field] = binding.to_dict()["spec"]["workload"][field]
+            if body["spec"]["workload"]["kind"] != DEPLOYMENTS.kind:
+                body["spec"]["workload"] = binding.to_dict()["spec"]["workload"]
+        made = await self.admin.update(resource, body)
+        return made.meta.generation != binding.meta.generation
+
+    async def wish(self, dice: Random) -> bool:
+        """What a binding asks for with annotations."""
+        chosen = self._choose_binding(dice)
+        if chosen is None:
+            return False
+        resource, binding = chosen
+        patch = {"metadata": {"annotations": world.wish(dice)}}
+        made = await self.admin.merge_patch(
+            resource, binding.meta.name, binding.meta.namespace, patch
+        )
+        return made.meta.resource_version != binding.meta.resource_version
+
+    async def unbind(self, dice: Random) -> bool:
+        """A binding is deleted."""
+        chosen = self._choose_binding(dice)
+        if chosen is None:
+            return False
+        await self.admin.delete(chosen[0], *reversed(chosen[1].key))
+        return True
+
+    async def recreate(self, dice: Random) -> bool:
+        """Another binding under the same name, as soon as it is free."""
+        chosen = self._choose_binding(dice)
+        if chosen is None:
+            return False
+        resource, binding = chosen
+        await self.admin.delete(resource, *reversed(binding.key))
+        if not await self._until_gone(resource, binding, dice):
+            return False
+        body = world.binding(resource, binding.meta.name, binding.meta.namespace, dice)
+        await self.admin.create(resource, body)
+        return True
+
+    async def _until_gone(self, resource: Resource, found: Object, dice: Random) -> bool:
+        end = self.simulation.loop.time() + WAIT_SECONDS
+        while one(self.plane, resource, *reversed(found.key)):
+            if self.simulation.loop.time() > end:
+                return False
+            await asyncio.sleep(dice.uniform(0.001, 0.2))
+        return True
+
+    # --- services
+
+    async def serve(self, resource: Resource, name: str, shop: str, secret: str) -> None:
+        """A service, which says what it is bound with; "" is nothing yet."""
+        if not one(self.plane, resource, name, shop):
+            await self.admin.create(resource, world.service(resource, name, shop, 0))
+        status: JSON = {"binding": {"name": secret}} if resource is DATABASES else {"secret": secret}
+        if secret:
+            await self.admin.merge_patch(
+                resource, name, shop, {"status": status}, subresource="status"
+            )
+
+    async def rotate(self, dice: Random) -> bool:
+        """A Secret has other content."""
+        shop = dice.choice(world.SHOPS)
+        names = (*world.SECRETS_OF_TEAMS, "db1-creds", "db2-creds", "cache-creds")
+        there = [name for name in names if one(self.plane, SECRETS, name, shop)]
+        if not there:
+            return False
+        name = dice.choice(there)
+        # Now and then it is as it was once before.
+        number = dice.choice((0, 1, self._number()))
+        data = world.secret(name, shop, number)["data"]
+        before = one(self.plane, SECRETS, name, shop)
+        made = await self.admin.merge_patch(SECRETS, name, shop, {"data": data})
+        return before is not None and made.meta.resource_version != before.meta.resource_version
+
+    async def secret_goes(self, dice: Random) -> bool:
+        """A Secret is deleted."""
+        shop = dice.choice(world.SHOPS)
+        names = (*world.SECRETS_OF_TEAMS, "db1-creds", "db2-creds", "cache-creds")
+        there = [name for name in names if one(self.plane, SECRETS, name, shop)]
+        if not there:
+            return False
+        await self.admin.delete(SECRETS, dice.choice(there), shop)
+        return True
+
+    async def secret_comes(self, dice: Random) -> bool:
+        """A Secret that was missing is there."""
+        shop = dice.choice(world.SHOPS)
+        names = (*world.SECRETS_OF_TEAMS, "db1-creds", "db2-creds", "cache-creds")
+        missing = [name for name in names if not one(self.plane, SECRETS, name, shop)]
+        if not missing:
+            return False
+        body = world.secret(dice.choice(missing), shop, self._number())
+        await self.admin.create(SECRETS, body)
+        return True
+
+    async def name_secret(self, dice: Random) -> bool:
+        """A service names another Secret, or none any more."""
+        shop = dice.choice(world.SHOPS)
+        resource, name = dice.choice(((DATABASES, "db1"), (DATABASES, "db2"), (world.CACHES, "cache")))
+        found = one(self.plane, resource, name, shop)
+        if found is None:
+            return False
+        secret = dice.choice(("db1-creds", "db2-creds", "cache-creds", "login", None))
+        field: JSON = {"name": secret} if secret else {"name": None}
+        status = {"binding": field} if resource is DATABASES else {"secret": secret}
+        made = await self.admin.merge_patch(
+            resource, name, shop, {"status": status}, subresource="status"
+        )
+        return made.meta.resource_version != found.meta.resource_version
+
+    async def service_goes(self, dice: Random) -> bool:
+        """A service is deleted."""
+        shop = dice.choice(world.SHOPS)
+        resource, name = dice.choice(((DATABASES, "db1"), (DATABASES, "db2"), (world.CACHES, "cache")))
+        if not one(self.plane, resource, name, shop):
+            return False
+        await self.admin.delete(resource, name, shop)
+        return True
+
+    async def service_comes(self, dice: Random) -> bool:
+        """A service that was missing is there, and later says what it is bound with."""
+        shop = dice.choice(world.SHOPS)
+        every = ((DATABASES, "db1"), (DATABASES, "db2"), (world.CACHES, "cache"))
+        missing = [one_ for one_ in every if not one(self.plane, one_[0], one_[1], shop)]
+        if not missing:
+            return False
+        resource, name = dice.choice(missing)
+        await self.admin.create(resource, world.service(resource, name, shop, self._number()))
+        await asyncio.sleep(dice.choice((0.0, 2.0, 15.0)))
+        await self.serve(resource, name, shop, f"{name}-creds")
+        return True
+
+    async def own_more(self, dice: Random) -> bool:
+        """A service comes to own a ConfigMap, or that says something else, or goes."""
+        shop, name = dice.choice(world.SHOPS), dice.choice(("db1", "db2"))
+        there = one(self.plane, CONFIGMAPS, f"{name}-facts", shop)
+        service = one(self.plane, DATABASES, name, shop)
+        data = {"port": str(5000 + self._number())}
+        if there:
+            if dice.random() < 0.3:
+                await self.admin.delete(CONFIGMAPS, f"{name}-facts", shop)
+            else:
+                await self.admin.merge_patch(CONFIGMAPS, f"{name}-facts", shop, {"data": data})
+            return True
+        if service is None:
+            return False
+        owner = {
+            "apiVersion": service.api_version,
+            "kind": service.kind,
+            "name": name,
+            "uid": service.meta.uid,
+        }
+        metadata = {"name": f"{name}-facts", "namespace": shop, "ownerReferences": [owner]}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        await self.admin.create(CONFIGMAPS, body)
+        return True
+
+    async def lose_generated(self, dice: Random) -> bool:
+        """Somebody deletes or edits a Secret that was made for a binding."""
+        found = [
+            secret
+            for secret in held(self.plane, SECRETS)
+            if any(owner.kind == "ServiceBinding" for owner in secret.meta.owner_references)
+        ]
+        if not found:
+            return False
+        name, shop = reversed(dice.choice(found).key)
+        if dice.random() < 0.5:
+            await self.admin.delete(SECRETS, name, shop)
+        else:
+            data = world.encoded({"type": "forged"})
+            await self.admin.merge_patch(SECRETS, name, shop, {"data": data})
+        return True
+
+    # --- workloads
+
+    def _choose_workload(self, dice: Random) -> tuple[Resource, Object] | None:
+        """One that a binding is on, most often."""
+        found = [
+            (resource, workload)
+            for (_, name), resource in world.WORKLOADS.items()
+            for shop in world.SHOPS
+            if (workload := one(self.plane, resource, name, shop)) is not None
+        ]
+        bound = [one_ for one_ in found if RECORD in one_[1].raw.decode()]
+        if bound and dice.random() < 0.8:
+            return dice.choice(bound)
+        return dice.choice(found) if found else None
+
+    async def _edit(self, dice: Random, change: Change) -> bool:
+        chosen = self._choose_workload(dice)
+        if chosen is None:
+            return False
+        resource, workload = chosen
+        body = workload.to_dict()
+        if change(body) is False:
+            return False
+        made = await self.admin.update(resource, body)
+        return made.meta.resource_version != workload.meta.resource_version
+
+    async def workload_goes(self, dice: Random) -> bool:
+        """A workload is deleted."""
+        chosen = self._choose_workload(dice)
+        if chosen is None:
+            return False
+        await self.admin.delete(chosen[0], *reversed(chosen[1].key))
+        return True
+
+    async def workload_comes(self, dice: Random) -> bool:
+        """A workload that was missing is there."""
+        missing = [
+            (resource, name, shop)
+            for (_, name), resource in world.WORKLOADS.items()
+            for shop in world.SHOPS
+            if one(self.plane, resource, name, shop) is None
+        ]
+        if not missing:
+            return False
+        resource, name, shop = dice.choice(missing)
+        await self.admin.create(resource, world.workload(resource, name, shop, self._number()))
+        return True
+
+    async def workload_again(self, dice: Random) -> bool:
+        """Another workload under the same name."""
+        chosen = self._choose_workload(dice)
+        if chosen is None:
+            return False
+        resource, workload = chosen
+        await self.admin.delete(resource, *reversed(workload.key))
+        if not await self._until_gone(resource, workload, dice):
+            return False
+        name, shop = reversed(workload.key)
+        await self.admin.create(resource, world.workload(resource, name, shop, self._number()))
+        return True
+
+    async def change_workload(self, dice: Random) -> bool:
+        """The team changes what is its own: image, variables, volumes, labels of pods."""
+        number = self._number()
+
+        def change(body: JSON) -> None:
+            pod, containers, volumes = world.pod_of(body)
+            first = pod[containers][0]
+            match dice.randrange(4):
+                case 0:
+                    first["image"] = f"app:{number}"
+                case 1:
+                    own = {"name": f"OWN_{number}", "value": "x"}
+                    first["env"] = [own, *(first.get("env") or [])]
+                case 2:
+                    pod.setdefault(volumes, []).append({"name": f"own-{number}", "emptyDir": {}})
+                    mount = {"name": f"own-{number}", "mountPath": f"/own/{number}"}
+                    first.setdefault("volumeMounts", []).insert(0, mount)
+                case 3:
+                    body["metadata"].setdefault("annotations", {})["own"] = str(number)
+
+        return await self._edit(dice, change)
+
+    async def apply(self, dice: Random) -> bool:
+        """A tool applies its manifest, which knows of no binding."""
+        chosen = self._choose_workload(dice)
+        if chosen is None:
+            return False
+        resource, workload = chosen
+        name, shop = reversed(workload.key)
+        body = world.workload(resource, name, shop, dice.choice((0, self._number())))
+        body["metadata"]["labels"] = dict(workload.meta.labels)
+        made = await self.admin.apply(resource, body, field_manager="sync")
+        return made.meta.resource_version != workload.meta.resource_version
+
+    async def strip(self, dice: Random) -> bool:
+        """A tool writes a workload without what bindings have put there; records stay."""
+
+        def change(body: JSON) -> bool:
+            items, rest = split(body)
+            return bool(items and rest)
+
+        return await self._edit(dice, change)
+
+    async def relabel(self, dice: Random) -> bool:
+        """A workload comes into a selection, or leaves it."""
+
+        def change(body: JSON) -> None:
+            labels = body["metadata"].setdefault("labels", {})
+            labels["tier"] = dice.choice(
+                [tier for tier in ("front", "back", "none") if tier != labels.get("tier")]
+            )
+
+        return await self._edit(dice, change)
+
+    async def roll_out(self, dice: Random) -> bool:
+        """A Deployment is rolled out: its controller makes a ReplicaSet with the same template."""
+        shop = dice.choice(world.SHOPS)
+        found = held(self.plane, DEPLOYMENTS, shop)
+        chosen = [one_ for one_ in found if one_.meta.name in world.WEBS]
+        if not chosen:
+            return False
+        deployment = dice.choice(chosen)
+        body = deployment.to_dict()
+        owner = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "name": deployment.meta.name,
+            "uid": deployment.meta.uid,
+            "controller": True,
+        }
+        metadata = {
+            "name": f"{deployment.meta.name}-{self._number()}",
+            "namespace": shop,
+            "labels": body["metadata"].get("labels"),
+            "annotations": body["metadata"].get("annotations"),
+            "ownerReferences": [owner],
+        }
+        spec = {"selector": body["spec"]["selector"], "template": body["spec"]["template"]}
+        made = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}
+        await self.admin.create(REPLICASETS, made)
+        sets = [
+            one_
+            for one_ in held(self.plane, REPLICASETS, shop)
+            if one_.meta.owned_by(deployment.meta.uid)
+        ]
+        sets.sort(key=lambda one_: int(one_.meta.resource_version))
+        for old in sets[:-REVISIONS]:
+            await self.deleted(REPLICASETS, old)
+        return True
+
+    # --- people
+
+    async def by_hand(self, dice: Random) -> bool:
+        """Somebody puts by hand what a binding would put there, onto what none is on."""
+        name = dice.choice((*world.NAMES, "shared"))
+        secret = dice.choice(("login", "token"))
+
+        def change(body: JSON) -> bool:
+            if RECORD in str(body["metadata"].get("annotations")):
+                return False
+            pod, containers, volumes = world.pod_of(body)
+            first = pod[containers][0]
+            if any(one_["name"] == name for one_ in pod.get(volumes) or []):
+                return False
+            if dice.random() < 0.5:
+                first.setdefault("env", []).append({"name": "B_PASSWORD", "value": "by hand"})
+                return len([one_ for one_ in first["env"] if one_["name"] == "B_PASSWORD"]) == 1
+            pod.setdefault(volumes, []).append({"name": name, "secret": {"secretName": secret}})
+            mount = {"name": name, "mountPath": f"/bindings/{name}"}
+            first.setdefault("volumeMounts", []).append(mount)
+            return True
+
+        return await self._edit(dice, change)
+
+    async def take_over(self, dice: Random) -> bool:
+        """Somebody points a volume of a binding elsewhere."""
+
+        def change(body: JSON) -> bool:
+            pod, _, volumes = world.pod_of(body)
+            ours = [one_ for one_ in pod.get(volumes) or [] if "secret" in one_]
+            if not ours:
+                return False
+            dice.choice(ours)["secret"]["secretName"] = "own-elsewhere"
+            return True
+
+        return await self._edit(dice, change)
+
+    async def lose_record(self, dice: Random) -> bool:
+        """Somebody takes the records of bindings off a workload."""
+
+        def change(body: JSON) -> bool:
+            notes = body["metadata"].get("annotations") or {}
+            gone = [key for key in notes if key.startswith(RECORD)]
+            for key in gone:
+                del notes[key]
+            return bool(gone)
+
+        return await self._edit(dice, change)
+
+    # --- the end
+
+    async def deleted(self, resource: Resource, found: Object) -> None:
+        """Delete what may be gone already."""
+        try:
+            await self.admin.delete(resource, *reversed(found.key))
+        except NotFound:
+            return
+
+    async def make_well(self) -> None:
+        """Have all services there, with what they are bound with."""
+        for shop in world.SHOPS:
+            for name in (*world.SECRETS_OF_TEAMS, "db1-creds", "db2-creds", "cache-creds"):
+                if not one(self.plane, SECRETS, name, shop):
+                    try:
+                        await self.admin.create(SECRETS, world.secret(name, shop, self._number()))
+                    except AlreadyExists:
+                        continue
+            await self.serve(DATABASES, "db1", shop, "db1-creds")
+            await self.serve(DATABASES, "db2", shop, "db2-creds")
+            await self.serve(world.CACHES, "cache", shop, "cache-creds")
+
+
+_ = RIGS
