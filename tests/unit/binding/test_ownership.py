@@ -300,6 +300,17 @@ def test_of_two_bindings_in_one_place_the_second_yields_and_names_the_first(
     assert [item["name"] for item in pod(web(cluster))["volumes"]] == ["sb"]
 
 
+def test_who_takes_a_place_over_does_not_take_the_mode_that_another_has_asked_for() -> None:
+    older, newer = first(), rival()
+    newer["metadata"]["annotations"] = {"servicebinding.io/default-mode": "0400"}
+    cluster = world(deployment(), older, newer)
+    cluster.reconcile(newer)
+    assert pod(web(cluster))["volumes"][0]["secret"]["defaultMode"] == 0o400
+    cluster.reconcile(older)
+    assert records(web(cluster)) == [f"{RECORD_PREFIX}uid-sb"]
+    assert "defaultMode" not in pod(web(cluster))["volumes"][0]["secret"]
+
+
 @pytest.mark.parametrize("gone", ["gone", "another of its name"])
 def test_nobody_yields_to_a_binding_that_is_gone(gone: str) -> None:
     older, newer = first(), rival()

@@ -124,6 +124,9 @@ class Projection:
         source: dict[str, Any] = {"secretName": secret}
         asked = mode
         for there in volumes:
+            if any(other.is_volume(there) for other in self._others.values()):
+                # What another binding has asked for goes with it.
+                continue
             if mode is None and name_of(there) == name and secret_of_volume(there):
                 # API servers add a mode by default.
                 mode = there["secret"].get("defaultMode")
