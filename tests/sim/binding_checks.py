@@ -1,4 +1,4 @@
-"""What holds of Service Binding at every commit, and what of workloads is nobody's but its team's."""
+"""What holds of Service Binding at every commit, and whose is what on a workload."""
 
 from __future__ import annotations
 
@@ -141,9 +141,10 @@ class Watched:
                 f"{json.dumps(rest)} is {json.dumps(kept)}"
             )
         for item, value in self.hand[new.meta.uid].items():
-            if item in before and item not in self.doubtful[new.meta.uid]:
-                if items.get(item) != value:
-                    return f"{commit.by} has changed {item} of {what}, which somebody put there"
+            if item in self.doubtful[new.meta.uid] or item not in before:
+                continue
+            if items.get(item) != value:
+                return f"{commit.by} has changed {item} of {what}, which somebody put there"
         return None
 
     def _keeps_secrets_of_others(self, commit: Commit) -> str | None:

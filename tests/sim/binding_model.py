@@ -74,22 +74,22 @@ def split(body: JSON) -> tuple[Items, JSON]:
 
 def _take(of: JSON, name: str, kind: str, container: str, found: Items) -> None:
     left = []
-    for one in of.get(name) or []:
-        place = Item(kind, container, _name(kind, one))
+    for it in of.get(name) or []:
+        place = Item(kind, container, _name(kind, it))
         if not _may_be_a_bindings(place) or place in found:
-            left.append(one)
+            left.append(it)
         else:
-            found[place] = one
+            found[place] = it
     if left:
         of[name] = left
     else:
         of.pop(name, None)
 
 
-def _name(kind: str, one: JSON) -> str:
+def _name(kind: str, it: JSON) -> str:
     if kind == "source":
-        return str((one.get("secretRef") or {}).get("name", "own"))
-    return str(one["mountPath" if kind == "mount" else "name"])
+        return str((it.get("secretRef") or {}).get("name", "own"))
+    return str(it["mountPath" if kind == "mount" else "name"])
 
 
 def _may_be_a_bindings(place: Item) -> bool:
@@ -161,9 +161,9 @@ class Expected:
         directory = spec.get("name") or self.binding.meta.name
         found: Items = {}
         chosen = [
-            one["name"]
-            for one in pod[containers]
-            if not self.containers or one["name"] in self.containers
+            it["name"]
+            for it in pod[containers]
+            if not self.containers or it["name"] in self.containers
         ]
         if files and chosen:
             found[Item("volume", "", directory)] = {
@@ -194,7 +194,7 @@ def digest(content: dict[str, bytes]) -> str:
     return found.hexdigest()[:8]
 
 
-class _Missing(Exception):
+class _MissingError(Exception):
     """Something that a binding needs is not there."""
 
 
@@ -206,7 +206,7 @@ def expected(plane: Plane) -> list[Expected]:
             made = Expected(binding, resource)
             try:
                 _collect(plane, made)
-            except _Missing as missing:
+            except _MissingError as missing:
                 made.why = str(missing)
             found.append(made)
     return sorted(found, key=lambda one: one.rank)
@@ -242,7 +242,7 @@ def _collect(plane: Plane, made: Expected) -> None:
     made.workloads = _selected(plane, made.kind, application, namespace)
     made.containers = application.get("containers") or []
     if f'"{STRANGER}"' in binding.meta.annotations.get(REQUESTER, ""):
-        raise _Missing("its requester may do nothing")
+        raise _MissingError("its requester may do nothing")
     found = _of_services(plane, spec["services"] if coreos else [spec["service"]], namespace)
     if coreos:
         _add_more(plane, spec, namespace, found)
@@ -252,21 +252,19 @@ def _collect(plane: Plane, made: Expected) -> None:
                 found.entries.append(_Entry("", "", name, spec[name].encode()))
                 found.added = True
     renamed = [_renamed(spec, entry) if coreos else entry.name for entry in found.entries]
-    made.content = {
-        name: entry.value for name, entry in zip(renamed, found.entries, strict=True)
-    }
+    made.content = {name: entry.value for name, entry in zip(renamed, found.entries, strict=True)}
     as_it_is = renamed == [entry.name for entry in found.entries]
     if len(found.secrets) == 1 and not found.added and as_it_is:
         made.direct = found.secrets[0]
     if not coreos and "type" not in made.content:
-        raise _Missing("there is no type")
+        raise _MissingError("there is no type")
     for variable in spec.get("env") or []:
         if variable["key"] not in made.content:
-            raise _Missing(f"there is no {variable['key']}")
+            raise _MissingError(f"there is no {variable['key']}")
     if not made.content:
-        raise _Missing("there is no data")
+        raise _MissingError("there is no data")
     if not made.workloads:
-        raise _Missing("there are no workloads")
+        raise _MissingError("there are no workloads")
 
 
 def _of_services(plane: Plane, references: list[JSON], namespace: str) -> _Collected:
@@ -282,7 +280,7 @@ def _of_services(plane: Plane, references: list[JSON], namespace: str) -> _Colle
         resource = DATABASES if kind == DATABASES.kind else CACHES
         service = one(plane, resource, name, namespace)
         if service is None:
-            raise _Missing(f"there is no {kind} {name}")
+            raise _MissingError(f"there is no {kind} {name}")
         body = service.to_dict()
         status = body.get("status") or {}
         if resource is DATABASES:
@@ -290,7 +288,7 @@ def _of_services(plane: Plane, references: list[JSON], namespace: str) -> _Colle
         else:
             secret = status.get("secret")
         if not secret:
-            raise _Missing(f"{kind} {name} names no Secret")
+            raise _MissingError(f"{kind} {name} names no Secret")
         data = _data(plane, secret, namespace)
         if resource is DATABASES:
             made.secrets.append(secret)
@@ -309,7 +307,7 @@ def _of_services(plane: Plane, references: list[JSON], namespace: str) -> _Colle
 def _data(plane: Plane, name: str, namespace: str) -> dict[str, bytes]:
     found = one(plane, SECRETS, name, namespace)
     if found is None:
-        raise _Missing(f"there is no Secret {name}")
+        raise _MissingError(f"there is no Secret {name}")
     data = found.to_dict().get("data") or {}
     return {key: base64.b64decode(data[key]) for key in sorted(data)}
 
@@ -349,7 +347,7 @@ def _renamed(spec: JSON, entry: _Entry) -> str:
 
 def _kind(reference: JSON) -> Resource:
     wanted = {reference.get("kind"), reference.get("resource")}
-    return next(one for one in KINDS if one.kind in wanted or one.plural in wanted)
+    return next(it for it in KINDS if it.kind in wanted or it.plural in wanted)
 
 
 def _selected(plane: Plane, kind: Resource, reference: JSON, namespace: str) -> list[Object]:
@@ -357,7 +355,7 @@ def _selected(plane: Plane, kind: Resource, reference: JSON, namespace: str) -> 
         found = one(plane, kind, reference["name"], namespace)
         return [found] if found else []
     selector = reference.get("selector") or reference.get("labelSelector") or {}
-    return [one for one in held(plane, kind, namespace) if _matches(selector, one)]
+    return [it for it in held(plane, kind, namespace) if _matches(selector, it)]
 
 
 def _matches(selector: JSON, found: Object) -> bool:
@@ -384,7 +382,7 @@ def same(wanted: Any, there: Any, mode: str) -> bool:
 def conditions(binding: Object) -> dict[str, JSON]:
     """The conditions of a binding, by type."""
     found = (binding.to_dict().get("status") or {}).get("conditions") or []
-    return {one["type"]: one for one in found}
+    return {it["type"]: it for it in found}
 
 
 def named_secrets(items: Iterable[Any]) -> set[str]:

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from random import Random
 from typing import ClassVar
 
 from tests.sim import binding_world as world
-from tests.sim.binding_checks import Watched
 from tests.sim.binding_model import RECORD, split
-from tests.sim.faults import Breaking
-from tests.sim.planes import Plane
-from tests.sim.plans import Plan
-from tests.sim.simulation import Simulation
+from tests.sim.binding_services import Owners
 from tests.sim.stores import held, one
-from tests.support.binding import DATABASES, RIGS
 
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import CONFIGMAPS, DEPLOYMENTS, REPLICASETS, SECRETS, Resource
-from fairlead.client import AlreadyExists, Client, NotFound
+from fairlead.api.resource import DEPLOYMENTS, REPLICASETS, Resource
 
 
-WAIT_SECONDS = 20.0
-"""Seconds for which somebody waits for a name to be free."""
 REVISIONS = 2
 """ReplicaSets that are kept of a Deployment."""
 
 Change = Callable[[JSON], object]
 
 
-class Teams(Breaking):
+class Teams(Owners):
     """Operations; each reads the store as it is, and writes through the API."""
 
     operations: ClassVar[dict[str, float]] = {
@@ -79,19 +70,6 @@ class Teams(Breaking):
         "roll_out": 0.3,
         "lose_generated": 0.1,
     }
-
-    watched: Watched
-
-    def __init__(self, simulation: Simulation, plan: Plan) -> None:
-        super().__init__(simulation, plan)
-        self.plane = Plane(simulation, "cluster")
-        self.planes = [self.plane]
-        self.admin: Client
-        self._numbers = 0
-
-    def _number(self) -> int:
-        self._numbers += 1
-        return self._numbers
 
     # --- bindings
 
@@ -170,141 +148,6 @@ class Teams(Breaking):
         await self.admin.create(resource, body)
         return True
 
-    async def _until_gone(self, resource: Resource, found: Object, dice: Random) -> bool:
-        end = self.simulation.loop.time() + WAIT_SECONDS
-        while one(self.plane, resource, *reversed(found.key)):
-            if self.simulation.loop.time() > end:
-                return False
-            await asyncio.sleep(dice.uniform(0.001, 0.2))
-        return True
-
-    # --- services
-
-    async def serve(self, resource: Resource, name: str, shop: str, secret: str) -> None:
-        """A service, which says what it is bound with; "" is nothing yet."""
-        if not one(self.plane, resource, name, shop):
-            await self.admin.create(resource, world.service(resource, name, shop, 0))
-        status: JSON = {"binding": {"name": secret}} if resource is DATABASES else {"secret": secret}
-        if secret:
-            await self.admin.merge_patch(
-                resource, name, shop, {"status": status}, subresource="status"
-            )
-
-    async def rotate(self, dice: Random) -> bool:
-        """A Secret has other content."""
-        shop = dice.choice(world.SHOPS)
-        names = (*world.SECRETS_OF_TEAMS, "db1-creds", "db2-creds", "cache-creds")
-        there = [name for name in names if one(self.plane, SECRETS, name, shop)]
-        if not there:
-            return False
-        name = dice.choice(there)
-        # Now and then it is as it was once before.
-        number = dice.choice((0, 1, self._number()))
-        data = world.secret(name, shop, number)["data"]
-        before = one(self.plane, SECRETS, name, shop)
-        made = await self.admin.merge_patch(SECRETS, name, shop, {"data": data})
-        return before is not None and made.meta.resource_version != before.meta.resource_version
-
-    async def secret_goes(self, dice: Random) -> bool:
-        """A Secret is deleted."""
-        shop = dice.choice(world.SHOPS)
-        names = (*world.SECRETS_OF_TEAMS, "db1-creds", "db2-creds", "cache-creds")
-        there = [name for name in names if one(self.plane, SECRETS, name, shop)]
-        if not there:
-            return False
-        await self.admin.delete(SECRETS, dice.choice(there), shop)
-        return True
-
-    async def secret_comes(self, dice: Random) -> bool:
-        """A Secret that was missing is there."""
-        shop = dice.choice(world.SHOPS)
-        names = (*world.SECRETS_OF_TEAMS, "db1-creds", "db2-creds", "cache-creds")
-        missing = [name for name in names if not one(self.plane, SECRETS, name, shop)]
-        if not missing:
-            return False
-        body = world.secret(dice.choice(missing), shop, self._number())
-        await self.admin.create(SECRETS, body)
-        return True
-
-    async def name_secret(self, dice: Random) -> bool:
-        """A service names another Secret, or none any more."""
-        shop = dice.choice(world.SHOPS)
-        resource, name = dice.choice(((DATABASES, "db1"), (DATABASES, "db2"), (world.CACHES, "cache")))
-        found = one(self.plane, resource, name, shop)
-        if found is None:
-            return False
-        secret = dice.choice(("db1-creds", "db2-creds", "cache-creds", "login", None))
-        field: JSON = {"name": secret} if secret else {"name": None}
-        status = {"binding": field} if resource is DATABASES else {"secret": secret}
-        made = await self.admin.merge_patch(
-            resource, name, shop, {"status": status}, subresource="status"
-        )
-        return made.meta.resource_version != found.meta.resource_version
-
-    async def service_goes(self, dice: Random) -> bool:
-        """A service is deleted."""
-        shop = dice.choice(world.SHOPS)
-        resource, name = dice.choice(((DATABASES, "db1"), (DATABASES, "db2"), (world.CACHES, "cache")))
-        if not one(self.plane, resource, name, shop):
-            return False
-        await self.admin.delete(resource, name, shop)
-        return True
-
-    async def service_comes(self, dice: Random) -> bool:
-        """A service that was missing is there, and later says what it is bound with."""
-        shop = dice.choice(world.SHOPS)
-        every = ((DATABASES, "db1"), (DATABASES, "db2"), (world.CACHES, "cache"))
-        missing = [one_ for one_ in every if not one(self.plane, one_[0], one_[1], shop)]
-        if not missing:
-            return False
-        resource, name = dice.choice(missing)
-        await self.admin.create(resource, world.service(resource, name, shop, self._number()))
-        await asyncio.sleep(dice.choice((0.0, 2.0, 15.0)))
-        await self.serve(resource, name, shop, f"{name}-creds")
-        return True
-
-    async def own_more(self, dice: Random) -> bool:
-        """A service comes to own a ConfigMap, or that says something else, or goes."""
-        shop, name = dice.choice(world.SHOPS), dice.choice(("db1", "db2"))
-        there = one(self.plane, CONFIGMAPS, f"{name}-facts", shop)
-        service = one(self.plane, DATABASES, name, shop)
-        data = {"port": str(5000 + self._number())}
-        if there:
-            if dice.random() < 0.3:
-                await self.admin.delete(CONFIGMAPS, f"{name}-facts", shop)
-            else:
-                await self.admin.merge_patch(CONFIGMAPS, f"{name}-facts", shop, {"data": data})
-            return True
-        if service is None:
-            return False
-        owner = {
-            "apiVersion": service.api_version,
-            "kind": service.kind,
-            "name": name,
-            "uid": service.meta.uid,
-        }
-        metadata = {"name": f"{name}-facts", "namespace": shop, "ownerReferences": [owner]}
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-        await self.admin.create(CONFIGMAPS, body)
-        return True
-
-    async def lose_generated(self, dice: Random) -> bool:
-        """Somebody deletes or edits a Secret that was made for a binding."""
-        found = [
-            secret
-            for secret in held(self.plane, SECRETS)
-            if any(owner.kind == "ServiceBinding" for owner in secret.meta.owner_references)
-        ]
-        if not found:
-            return False
-        name, shop = reversed(dice.choice(found).key)
-        if dice.random() < 0.5:
-            await self.admin.delete(SECRETS, name, shop)
-        else:
-            data = world.encoded({"type": "forged"})
-            await self.admin.merge_patch(SECRETS, name, shop, {"data": data})
-        return True
-
     # --- workloads
 
     def _choose_workload(self, dice: Random) -> tuple[Resource, Object] | None:
@@ -315,7 +158,7 @@ class Teams(Breaking):
             for shop in world.SHOPS
             if (workload := one(self.plane, resource, name, shop)) is not None
         ]
-        bound = [one_ for one_ in found if RECORD in one_[1].raw.decode()]
+        bound = [it for it in found if RECORD in it[1].raw.decode()]
         if bound and dice.random() < 0.8:
             return dice.choice(bound)
         return dice.choice(found) if found else None
@@ -424,7 +267,7 @@ class Teams(Breaking):
         """A Deployment is rolled out: its controller makes a ReplicaSet with the same template."""
         shop = dice.choice(world.SHOPS)
         found = held(self.plane, DEPLOYMENTS, shop)
-        chosen = [one_ for one_ in found if one_.meta.name in world.WEBS]
+        chosen = [it for it in found if it.meta.name in world.WEBS]
         if not chosen:
             return False
         deployment = dice.choice(chosen)
@@ -439,19 +282,19 @@ class Teams(Breaking):
         metadata = {
             "name": f"{deployment.meta.name}-{self._number()}",
             "namespace": shop,
-            "labels": body["metadata"].get("labels"),
-            "annotations": body["metadata"].get("annotations"),
+            "labels": body["metadata"].get("labels") or {},
+            "annotations": body["metadata"].get("annotations") or {},
             "ownerReferences": [owner],
         }
         spec = {"selector": body["spec"]["selector"], "template": body["spec"]["template"]}
         made = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}
         await self.admin.create(REPLICASETS, made)
         sets = [
-            one_
-            for one_ in held(self.plane, REPLICASETS, shop)
-            if one_.meta.owned_by(deployment.meta.uid)
+            it
+            for it in held(self.plane, REPLICASETS, shop)
+            if it.meta.owned_by(deployment.meta.uid)
         ]
-        sets.sort(key=lambda one_: int(one_.meta.resource_version))
+        sets.sort(key=lambda it: int(it.meta.resource_version))
         for old in sets[:-REVISIONS]:
             await self.deleted(REPLICASETS, old)
         return True
@@ -468,11 +311,11 @@ class Teams(Breaking):
                 return False
             pod, containers, volumes = world.pod_of(body)
             first = pod[containers][0]
-            if any(one_["name"] == name for one_ in pod.get(volumes) or []):
+            if any(it["name"] == name for it in pod.get(volumes) or []):
                 return False
             if dice.random() < 0.5:
                 first.setdefault("env", []).append({"name": "B_PASSWORD", "value": "by hand"})
-                return len([one_ for one_ in first["env"] if one_["name"] == "B_PASSWORD"]) == 1
+                return len([it for it in first["env"] if it["name"] == "B_PASSWORD"]) == 1
             pod.setdefault(volumes, []).append({"name": name, "secret": {"secretName": secret}})
             mount = {"name": name, "mountPath": f"/bindings/{name}"}
             first.setdefault("volumeMounts", []).append(mount)
@@ -485,7 +328,7 @@ class Teams(Breaking):
 
         def change(body: JSON) -> bool:
             pod, _, volumes = world.pod_of(body)
-            ours = [one_ for one_ in pod.get(volumes) or [] if "secret" in one_]
+            ours = [it for it in pod.get(volumes) or [] if "secret" in it]
             if not ours:
                 return False
             dice.choice(ours)["secret"]["secretName"] = "own-elsewhere"
@@ -504,28 +347,3 @@ class Teams(Breaking):
             return bool(gone)
 
         return await self._edit(dice, change)
-
-    # --- the end
-
-    async def deleted(self, resource: Resource, found: Object) -> None:
-        """Delete what may be gone already."""
-        try:
-            await self.admin.delete(resource, *reversed(found.key))
-        except NotFound:
-            return
-
-    async def make_well(self) -> None:
-        """Have all services there, with what they are bound with."""
-        for shop in world.SHOPS:
-            for name in (*world.SECRETS_OF_TEAMS, "db1-creds", "db2-creds", "cache-creds"):
-                if not one(self.plane, SECRETS, name, shop):
-                    try:
-                        await self.admin.create(SECRETS, world.secret(name, shop, self._number()))
-                    except AlreadyExists:
-                        continue
-            await self.serve(DATABASES, "db1", shop, "db1-creds")
-            await self.serve(DATABASES, "db2", shop, "db2-creds")
-            await self.serve(world.CACHES, "cache", shop, "cache-creds")
-
-
-_ = RIGS

@@ -1,4 +1,4 @@
-"""What the scenario ``binding`` consists of: kinds, services, workloads and bindings, as bodies."""
+"""What the scenario ``binding`` consists of: kinds, services, workloads and bindings."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def mappings() -> list[JSON]:
     """Where kinds have their containers that are no Deployments."""
     jobs = ".spec.jobTemplate.spec.template"
     return [
-        _mapping(CRONJOBS, f"{jobs}.spec.containers[*]", f"{jobs}.spec.volumes", f"{jobs}.metadata"),
+        _mapping(
+            CRONJOBS, f"{jobs}.spec.containers[*]", f"{jobs}.spec.volumes", f"{jobs}.metadata"
+        ),
         _mapping(RIGS, ".spec.machine.parts[*]", ".spec.machine.disks", ".spec.machine"),
     ]
 
@@ -224,7 +226,9 @@ _SPEC_WORKLOADS: tuple[tuple[Resource, JSON], ...] = (
         DEPLOYMENTS,
         {
             "selector": {
-                "matchExpressions": [{"key": "tier", "operator": "In", "values": ["front", "back"]}]
+                "matchExpressions": [
+                    {"key": "tier", "operator": "In", "values": ["front", "back"]}
+                ]
             }
         },
     ),
