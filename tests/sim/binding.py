@@ -23,7 +23,7 @@ from tests.sim.binding_model import (
     same,
     split,
 )
-from tests.sim.binding_teams import Teams
+from tests.sim.binding_specs import Specs
 from tests.sim.plans import Plan
 from tests.sim.programs import Program, Replica
 from tests.sim.simulation import Simulation
@@ -41,8 +41,8 @@ from fairlead.demo.identity import create_all
 from fairlead.runtime import install_crds
 
 
-class Binding(Teams):
-    """The scenario; app teams and owners of services do what they do in :class:`Teams`."""
+class Binding(Specs):
+    """The scenario; app teams and owners of services do what they do in :class:`Specs`."""
 
     name = "binding"
     resources: ClassVar[tuple[str, ...]] = (  # type: ignore[misc]
@@ -75,10 +75,7 @@ class Binding(Teams):
         await install_crds(self.admin, world.kinds())
         await create_all(self.admin, [*world.roles(), *world.rights(), *world.mappings()])
         for shop in world.SHOPS:
-            await self.admin.create(
-                NAMESPACES,
-                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": shop}},
-            )
+            await self._namespace(shop)
             await self._furnish(shop)
         leases.check_writers(self.simulation, self.replicas)
         self.requests = check_requests(self.simulation, self.replicas)
@@ -86,6 +83,10 @@ class Binding(Teams):
             await replica.authorize()
             replica.start()
         await self._plant()
+
+    async def _namespace(self, name: str) -> None:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        await self.admin.create(NAMESPACES, body)
 
     async def _furnish(self, shop: str) -> None:
         for (_, name), resource in world.WORKLOADS.items():
@@ -98,17 +99,16 @@ class Binding(Teams):
 
     async def _plant(self) -> None:
         """A workload that a stranger has bound, and one that nobody has."""
+        await self._namespace(world.VAULT)
+        for name in (*world.SECRETS_OF_TEAMS, "db1-creds", "cache-creds"):
+            await self.admin.create(SECRETS, world.secret(name, world.VAULT, 0))
         for name in (world.GUARDED, world.QUIET):
-            made = await self.admin.create(DEPLOYMENTS, world.workload(DEPLOYMENTS, name, "shop"))
-            body = made.to_dict()
-            # No selector of a binding matches it.
-            del body["metadata"]["labels"]["tier"]
-            made = await self.admin.update(DEPLOYMENTS, body)
-            self._raw[name] = made.raw
+            body = world.workload(DEPLOYMENTS, name, world.VAULT)
+            self._raw[name] = (await self.admin.create(DEPLOYMENTS, body)).raw
         reference = {"name": world.GUARDED}
         notes = {"servicebinding.io/requester": f'{{"username":"{world.STRANGER}"}}'}
         for resource in world.BINDINGS:
-            body = world.binding(resource, "stranger", "shop", Random(1))
+            body = world.binding(resource, "stranger", world.VAULT, Random(1))
             body["metadata"]["annotations"] = notes
             if resource is COREOS_SERVICEBINDINGS:
                 body["spec"]["application"] = {
@@ -143,8 +143,7 @@ class Binding(Teams):
         for shop in world.SHOPS:
             for resource in world.KINDS:
                 for workload in held(self.plane, resource, shop):
-                    if workload.meta.name not in {world.GUARDED, world.QUIET}:
-                        found += self._unlike(workload, every, refused)
+                    found += self._unlike(workload, every, refused)
         for made in every:
             found += self._misstated(made, refused)
         return found
@@ -306,7 +305,7 @@ class Binding(Teams):
         """Whether what nobody may write is as it was."""
         found = []
         for name, raw in self._raw.items():
-            workload = one(self.plane, DEPLOYMENTS, name, "shop")
+            workload = one(self.plane, DEPLOYMENTS, name, world.VAULT)
             if workload is None or workload.raw != raw:
                 found.append(f"Deployment {name}, which is nobody's to write, is not as it was")
         return found

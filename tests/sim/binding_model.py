@@ -97,7 +97,7 @@ def _may_be_a_bindings(place: Item) -> bool:
         case "mount":
             return place.name.startswith("/bindings/")
         case "env":
-            return place.name.startswith("B_")
+            return not place.name.startswith("OWN_")
     return not place.name.startswith("own")
 
 

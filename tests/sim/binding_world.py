@@ -25,6 +25,8 @@ PASSWORD = "hunter2"
 """What stands in the password of every Secret, and nowhere else."""
 SHOPS = ("shop", "store")
 """The namespaces of app teams."""
+VAULT = "vault"
+"""The namespace of what is nobody's to write."""
 CACHES = Resource(GROUP, "v1", "caches", "Cache")
 """Services whose CRD says with annotations what of them is bound."""
 BINDINGS = (SERVICEBINDINGS, COREOS_SERVICEBINDINGS)
