@@ -7,7 +7,6 @@ webhook would do it.
 from __future__ import annotations
 
 from functools import partial
-from random import Random
 from typing import ClassVar
 
 from tests.sim import binding_world as world
@@ -32,7 +31,6 @@ from tests.support.binding import DATABASES
 
 from fairlead.api.meta import Object
 from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, REPLICASETS, SECRETS
-from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding import app
 from fairlead.binding.manifests import NAME, manifests
@@ -105,25 +103,9 @@ class Binding(Specs):
         for name in (world.GUARDED, world.QUIET):
             body = world.workload(DEPLOYMENTS, name, world.VAULT)
             self._raw[name] = (await self.admin.create(DEPLOYMENTS, body)).raw
-        reference = {"name": world.GUARDED}
         notes = {"servicebinding.io/requester": f'{{"username":"{world.STRANGER}"}}'}
         for resource in world.BINDINGS:
-            body = world.binding(resource, "stranger", world.VAULT, Random(1))
-            body["metadata"]["annotations"] = notes
-            if resource is COREOS_SERVICEBINDINGS:
-                body["spec"]["application"] = {
-                    "group": "apps",
-                    "version": "v1",
-                    "kind": "Deployment",
-                    **reference,
-                }
-            else:
-                body["spec"]["workload"] = {
-                    "apiVersion": "apps/v1",
-                    "kind": "Deployment",
-                    **reference,
-                }
-            await self.admin.create(resource, body)
+            await self.admin.create(resource, world.strangers(resource, notes))
 
     def leads(self, replica: Replica) -> bool:
         """Whether a replica holds its Lease."""

@@ -260,6 +260,28 @@ def binding(resource: Resource, name: str, namespace: str, dice: Random) -> JSON
     }
 
 
+def strangers(resource: Resource, annotations: dict[str, str]) -> JSON:
+    """A binding of what only an entitled requester may have written."""
+    secret = {"version": "v1", "kind": "Secret", "name": "login"}
+    workload = {"version": "v1", "kind": "Deployment", "name": GUARDED}
+    spec: JSON = {
+        "services": [{**secret, "group": ""}],
+        "application": {**workload, "group": "apps"},
+    }
+    if resource is SERVICEBINDINGS:
+        del secret["version"], workload["version"]
+        spec = {
+            "service": {**secret, "apiVersion": "v1"},
+            "workload": {**workload, "apiVersion": "apps/v1"},
+        }
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": "strangers", "namespace": VAULT, "annotations": annotations},
+        "spec": spec,
+    }
+
+
 def spec(resource: Resource, name: str, dice: Random) -> JSON:
     """Its spec."""
     made = _coreos(dice) if resource is COREOS_SERVICEBINDINGS else _specification(name, dice)
