@@ -252,11 +252,14 @@ class BindingController:
             context.binding = self._wrote(request, patched)
 
     async def _note_kinds(self, binding: Object, context: BaseContext) -> Object:
-        """Once all is projected as it should be, nothing of former kinds or without record is."""
+        """Once all is projected as it should be, nothing of former kinds or without record is.
+
+        What was made of workloads of a former kind, as ReplicaSets, may still read a Secret.
+        """
         kind = self._api.kind(binding)
         if context.flow.error or kind is None or not context.reader.kind_is_read:
             return binding
-        if read_kinds(binding.meta.annotations) == [kind]:
+        if context.changes.kept or read_kinds(binding.meta.annotations) == [kind]:
             return binding
         fields = {"annotations": {KINDS_ANNOTATION: kinds_text([kind])}}
         return await patch_metadata(self._cluster.client, self._api.resource, binding, fields)

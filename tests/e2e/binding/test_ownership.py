@@ -21,7 +21,7 @@ from tests.support.binding import (
 from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON
-from fairlead.api.resource import DEPLOYMENTS, REPLICASETS, SECRETS
+from fairlead.api.resource import DEPLOYMENTS, REPLICASETS, SECRETS, STATEFULSETS
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
@@ -372,20 +372,7 @@ async def test_former_content_goes_once_nothing_reads_it_any_more(
     ready = await team.says("db", "Ready", "True", "ApplicationsBound")
     name = ready["status"]["binding"]["name"]
     web = await bound(team, secret=name)
-    # Deployments' controller gives each ReplicaSet the annotations of its Deployment.
-    labels = {"app": "web"}
-    template = {"metadata": {"labels": labels}, "spec": pod(web)}
-    revision: JSON = {
-        "apiVersion": REPLICASETS.api_version,
-        "kind": REPLICASETS.kind,
-        "metadata": {
-            "name": "web-1",
-            "namespace": team.namespace,
-            "annotations": web["metadata"]["annotations"],
-        },
-        "spec": {"selector": {"matchLabels": labels}, "template": template, "replicas": 0},
-    }
-    await team.admin.create(REPLICASETS, revision, team.namespace)
+    await _revision(team, web)
     await team.patch(SECRETS, "login", {"data": encoded(host="moved")})
     await team.when(DEPLOYMENTS, "web", lambda body: mounted(body) not in {"", name})
     await team.patch(SECRETS, "login", {"data": encoded(host="moved again")})
@@ -405,6 +392,64 @@ async def test_former_content_goes_once_nothing_reads_it_any_more(
     last = await team.admin.get(SERVICEBINDINGS, "db", team.namespace)
     assert last.to_dict()["status"]["binding"]["name"] in left
     assert last.meta.uid == middle["metadata"]["uid"]
+
+
+async def test_a_former_secret_stays_while_what_is_left_of_a_former_kind_reads_it(
+    team: Team, binding: None
+) -> None:
+    await team.deployment("web")
+    await team.create(STATEFULSETS, "data", spec=_stateful())
+    asked = coreos(name="web") | {"namingStrategy": "{{ .name | upper }}"}
+    await team.create(COREOS_SERVICEBINDINGS, "db", spec=asked)
+    await team.says("db", "Ready", "True", "ApplicationsBound", resource=COREOS_SERVICEBINDINGS)
+    web = (await team.admin.get(DEPLOYMENTS, "web", team.namespace)).to_dict()
+    name = mounted(web)
+    await _revision(team, web)
+    # It may not change while it is ready.
+    await team.delete(SECRETS, "login")
+    await team.says("db", "Ready", "False", "ProcessingError", resource=COREOS_SERVICEBINDINGS)
+    kind = {"group": "apps", "version": "v1", "resource": STATEFULSETS.plural}
+    application = {**kind, "name": "data"}
+    await team.patch(COREOS_SERVICEBINDINGS, "db", {"spec": {"application": application}})
+    await team.create(SECRETS, "login", data=encoded(**DATA, more="x"))
+    await team.when(STATEFULSETS, "data", lambda body: mounted(body) not in {"", name})
+    await unbound(team)
+    # Another pass would take it away.
+    label = {"metadata": {"annotations": {"servicebinding.io/default-mode": "0400"}}}
+    await team.patch(COREOS_SERVICEBINDINGS, "db", label)
+    await team.when(STATEFULSETS, "data", lambda body: _mode(body) == 0o400)
+    assert name in await _own_secrets(team, lambda names: len(names) == 2)
+    await team.delete(REPLICASETS, "web-1")
+    await _own_secrets(team, lambda names: len(names) == 1 and name not in names)
+
+
+def _mode(body: JSON) -> int | None:
+    found: int | None = pod(body)["volumes"][0]["secret"].get("defaultMode")
+    return found
+
+
+def _stateful() -> JSON:
+    labels = {"app": "data"}
+    containers = [{"name": "app", "image": "app"}]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+    return {"selector": {"matchLabels": labels}, "serviceName": "data", "template": template}
+
+
+async def _revision(team: Team, web: JSON) -> None:
+    """What the controller of Deployments makes of one: it has the same annotations."""
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": pod(web)}
+    revision: JSON = {
+        "apiVersion": REPLICASETS.api_version,
+        "kind": REPLICASETS.kind,
+        "metadata": {
+            "name": "web-1",
+            "namespace": team.namespace,
+            "annotations": web["metadata"]["annotations"],
+        },
+        "spec": {"selector": {"matchLabels": labels}, "template": template, "replicas": 0},
+    }
+    await team.admin.create(REPLICASETS, revision, team.namespace)
 
 
 async def _own_secrets(team: Team, until: Callable[[set[str]], bool]) -> set[str]:

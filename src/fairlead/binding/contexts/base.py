@@ -30,7 +30,7 @@ from fairlead.binding.contexts.entries import Entries
 from fairlead.binding.contexts.outcome import Outcome
 from fairlead.binding.contexts.protocol import Flow
 from fairlead.binding.contexts.reader import Reader
-from fairlead.binding.contexts.superseded import superseded
+from fairlead.binding.contexts.superseded import Superseded, superseded
 from fairlead.binding.contexts.workloads import Finder
 from fairlead.binding.reads import FailureCode, Lookup, Need, ReadError, Snapshot
 from fairlead.binding.services.definitions import Definition
@@ -241,9 +241,9 @@ class BaseContext:
     def drop_superseded(self) -> None:
         """Have generated Secrets deleted that nothing reads any more."""
         changing = _of_kubernetes(_changed([*(self._leftovers or ()), *(self._projections or ())]))
-        self._wanted.superseded = self._superseded(self.secret, changing)
+        self._wanted.superseded, self._wanted.kept = self._superseded(self.secret, changing)
 
-    def _superseded(self, current: str, changing: Iterable[Workload]) -> list[tuple[str, str]]:
+    def _superseded(self, current: str, changing: Iterable[Workload]) -> Superseded:
         kinds = dict.fromkeys([self.workload_reference().lookup, *(self.kinds or ())])
         return superseded(self.reader, self.owner, kinds, current, changing)
 
@@ -399,7 +399,7 @@ class BaseContext:
             self.changes.withheld = not self.changes.leftovers
             # What has not been asked yet is not asked for this.
             with contextlib.suppress(Need):
-                self.changes.superseded = self._superseded(self.secret, ())
+                self.changes.superseded = self._superseded(self.secret, ()).free
 
     def changed_leftovers(self) -> list[Workload]:
         """The workloads of Kubernetes to write that have something taken away."""

@@ -28,8 +28,9 @@ class Changes(msgspec.Struct):
     ``leftovers`` have something taken away, ``workloads`` are those that are selected.
     ``annotation`` tells that the annotation of the superseded mapping goes, ``superseded`` has
     names and uids of the Secrets to delete once these workloads are as they have to be. Where all
-    workloads are ``withheld`` it has those that no workload reads as it is. Something has
-    ``arrived`` when a server has taken a change of a selected workload.
+    workloads are ``withheld`` it has those that no workload reads as it is. Other Secrets of
+    former content are ``kept``, for something may read them. Something has ``arrived`` when a
+    server has taken a change of a selected workload.
     """
 
     secret: SecretWrite | None = None
@@ -39,6 +40,7 @@ class Changes(msgspec.Struct):
     arrived: bool = False
     withheld: bool = False
     superseded: list[tuple[str, str]] = []
+    kept: bool = False
 
 
 def secret_body(write: SecretWrite) -> JSON:

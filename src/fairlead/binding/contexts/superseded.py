@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from fairlead.api.meta import Object
 from fairlead.api.resource import (
@@ -52,14 +52,21 @@ _Place: TypeAlias = tuple[str, str, str]
 """Group and plural of a workload, and its name: two versions of a kind have the same objects."""
 
 
+class Superseded(NamedTuple):
+    """Names and uids of former Secrets that nothing reads; whether others may still be read."""
+
+    free: list[tuple[str, str]]
+    read: bool = False
+
+
 def superseded(
     reader: Reader,
     owner: Owner,
     kinds: Iterable[Lookup],
     current: str,
     changing: Iterable[Workload] = (),
-) -> list[tuple[str, str]]:
-    """Names and uids of generated Secrets that nothing reads any more; none where that is unsure.
+) -> Superseded:
+    """Which generated Secrets nothing reads any more; where that is unsure all may be read.
 
     ``kinds`` are those of the workloads that the binding is, or was, projected onto. What is
     ``changing`` in this pass does not count: it will not read a former Secret any more.
@@ -67,17 +74,18 @@ def superseded(
     places = {_place(one.resource, one.original.meta.name) for one in changing}
     candidates = list(_generated(reader, owner, current))
     if not candidates:
-        return []
+        return Superseded([])
+    free = candidates
     try:
         # Many a lookup may lead to one kind, whose records are read once.
         found = [reader.snapshot.lookup(kind) for kind in kinds]
         for resource in {(one.group, one.plural): one for one in found}.values():
-            names = [name for name, _ in candidates]
+            names = [name for name, _ in free]
             used = set(_used(reader, owner, resource, names, places))
-            candidates = [(name, uid) for name, uid in candidates if name not in used]
+            free = [(name, uid) for name, uid in free if name not in used]
     except (ReadError, LookupError):
-        return []
-    return candidates
+        return Superseded([], read=True)
+    return Superseded(free, read=len(free) < len(candidates))
 
 
 def _generated(reader: Reader, owner: Owner, current: str) -> Iterator[tuple[str, str]]:
