@@ -7,6 +7,7 @@ becoming Ready. ``bindingPath`` is left alone: what it overwrites is not given b
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from random import Random
 from typing import ClassVar
 
@@ -21,7 +22,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS, coreos_crd
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, servicebinding_crd
-from fairlead.client import Invalid
+from fairlead.client import Conflict, Invalid
 
 
 GONE_SECONDS = 100.0
@@ -66,11 +67,10 @@ class Specs(Teams):
             # A server lets no other kind pass.
             for field in ("apiVersion", "kind"):
                 odd["workload"][field] = good["workload"][field]
-        made = await self.admin.update(resource, {**body, "spec": odd})
-        if made.meta.generation == binding.meta.generation:
-            return False
+        # Before it is asked for, for the answer may be lost.
         self._good.setdefault(binding.meta.uid, good)
-        return True
+        made = await self.admin.update(resource, {**body, "spec": odd})
+        return made.meta.generation != binding.meta.generation
 
     async def bad_spec(self, dice: Random) -> bool:
         """Somebody tries a spec that the schema refuses."""
@@ -131,9 +131,17 @@ class Specs(Teams):
         """Have all specs good, too."""
         await super().make_well()
         for resource, binding in self._odd():
-            fresh = one(self.plane, resource, *reversed(binding.key)) or binding
-            if not await self._mend(resource, fresh):
+            if not await self._mended(resource, binding):
                 self.simulation.violated(
                     f"{resource.group_resource} {binding.key} is not gone {GONE_SECONDS:.0f} s "
                     "after it was deleted"
                 )
+
+    async def _mended(self, resource: Resource, binding: Object) -> bool:
+        for _ in range(20):
+            fresh = one(self.plane, resource, *reversed(binding.key))
+            if fresh is None or fresh.meta.uid != binding.meta.uid:
+                return True
+            with contextlib.suppress(Conflict):
+                return await self._mend(resource, fresh)
+        return False

@@ -83,7 +83,11 @@ class Teams(Owners):
 
     async def _bind(self, resource: Resource, dice: Random) -> bool:
         shop = dice.choice(world.SHOPS)
-        free = [name for name in world.NAMES if not one(self.plane, resource, name, shop)]
+        free = [
+            name
+            for name in world.NAMES[resource.group]
+            if not one(self.plane, resource, name, shop)
+        ]
         if not free:
             return False
         await self.admin.create(resource, world.binding(resource, dice.choice(free), shop, dice))
@@ -94,7 +98,7 @@ class Teams(Owners):
             (resource, binding)
             for resource in world.BINDINGS
             for binding in held(self.plane, resource)
-            if not binding.meta.deleting and binding.meta.name in world.NAMES
+            if not binding.meta.deleting and binding.meta.name in world.NAMES[resource.group]
         ]
         return dice.choice(found) if found else None
 
@@ -303,7 +307,7 @@ class Teams(Owners):
 
     async def by_hand(self, dice: Random) -> bool:
         """Somebody puts by hand what a binding would put there, onto what none is on."""
-        name = dice.choice((*world.NAMES, "shared"))
+        name = dice.choice(("b1", "b2", "c1", "shared"))
         secret = dice.choice(("login", "token"))
 
         def change(body: JSON) -> bool:

@@ -30,8 +30,11 @@ VAULT = "vault"
 CACHES = Resource(GROUP, "v1", "caches", "Cache")
 """Services whose CRD says with annotations what of them is bound."""
 BINDINGS = (SERVICEBINDINGS, COREOS_SERVICEBINDINGS)
-NAMES = ("b1", "b2", "b3")
-"""Of bindings, in each API."""
+NAMES = {
+    SERVICEBINDINGS.group: ("b1", "b2", "b3"),
+    COREOS_SERVICEBINDINGS.group: ("c1", "c2", "c3"),
+}
+"""Of bindings, in each API: of two of one name and content one cannot have its Secret."""
 WEBS = ("web1", "web2", "web3")
 WORKLOADS: dict[tuple[str, str], Resource] = {
     **{(DEPLOYMENTS.plural, name): DEPLOYMENTS for name in WEBS},
@@ -286,7 +289,7 @@ def spec(resource: Resource, name: str, dice: Random) -> JSON:
     """Its spec."""
     made = _coreos(dice) if resource is COREOS_SERVICEBINDINGS else _specification(name, dice)
     if dice.random() < 0.2:
-        made["name"] = "shared"
+        made["name"] = dice.choice(("shared", "b1"))
     return made
 
 
