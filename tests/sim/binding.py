@@ -232,7 +232,7 @@ class Binding(Specs):
         return self._former(made, secret)
 
     def _former(self, made: Expected, current: str) -> list[str]:
-        """Secrets of former content that nothing reads any more."""
+        """Secrets of former content that nothing names any more."""
         namespace = made.binding.meta.namespace
         readers = [
             found.raw
@@ -244,11 +244,12 @@ class Binding(Specs):
         if any(kind.kind in kinds or kind.plural in kinds for kind in world.KINDS[1:]):
             return []
         return [
-            f"Secret {found.meta.name} of {_name(made)} is left, and nothing reads it"
+            f"Secret {found.meta.name} of {_name(made)} is left, and nothing names it"
             for found in held(self.plane, SECRETS, namespace)
             if found.meta.owned_by(made.binding.meta.uid)
             and found.meta.name != current
-            and not any(f'"{found.meta.name}"'.encode() in raw for raw in readers)
+            # A record may name it where nothing else does.
+            and not any(found.meta.name.encode() in raw for raw in readers)
         ]
 
     async def heal(self) -> None:
