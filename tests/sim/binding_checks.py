@@ -232,8 +232,8 @@ def is_driver(commit: Commit) -> bool:
 
 
 def is_ours(commit: Commit) -> bool:
-    """Whether one of the programs has written it."""
-    return commit.writer is not None and commit.writer.name != "driver"
+    """Whether a replica of the binding controllers has written it."""
+    return commit.writer is not None and commit.writer.name.startswith("binding")
 
 
 def _records(found: Object) -> list[str]:

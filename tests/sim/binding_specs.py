@@ -26,7 +26,7 @@ from fairlead.client import Conflict, Invalid
 
 
 GONE_SECONDS = 100.0
-"""Seconds within which a binding goes that is deleted when all is healed."""
+"""Seconds within which a binding goes, even under faults, so that another can take its place."""
 _SCHEMAS: dict[str, JSON] = {
     SERVICEBINDINGS.group: schema_of(servicebinding_crd()),
     COREOS_SERVICEBINDINGS.group: without(schema_of(coreos_crd()), "application", "bindingPath"),
@@ -46,8 +46,9 @@ class Specs(Teams):
 
     def __init__(self, simulation: Simulation, plan: Plan) -> None:
         super().__init__(simulation, plan)
+        self._healed = False
         self._good: dict[str, JSON] = {}
-        """The good specs of bindings that have others, by uid."""
+        """The good specs of bindings that have, or had, others; by uid."""
 
     async def any_spec(self, dice: Random) -> bool:
         """A binding has some other spec that its schema allows."""
@@ -107,13 +108,18 @@ class Specs(Teams):
     async def _mend(self, resource: Resource, binding: Object) -> bool:
         good = self._good[binding.meta.uid]
         try:
-            await self.admin.update(resource, {**binding.to_dict(), "spec": good})
+            made = await self.admin.update(resource, {**binding.to_dict(), "spec": good})
         except Invalid:
             # One that is Ready cannot be changed any more.
             await self.admin.delete(resource, *reversed(binding.key))
             end = self.simulation.loop.time() + GONE_SECONDS
             while one(self.plane, resource, *reversed(binding.key)):
                 if self.simulation.loop.time() > end:
+                    if self._healed:
+                        self.simulation.violated(
+                            f"{resource.group_resource} {binding.key} is not gone "
+                            f"{GONE_SECONDS:.0f} s after it was deleted"
+                        )
                     return False
                 await asyncio.sleep(0.2)
             name, shop = reversed(binding.key)
@@ -124,24 +130,21 @@ class Specs(Teams):
                 "spec": good,
             }
             await self.admin.create(resource, body)
-        self._good.pop(binding.meta.uid, None)
-        return True
+            return True
+        return made.meta.generation != binding.meta.generation
 
     async def make_well(self) -> None:
         """Have all specs good, too."""
+        self._healed = True
         await super().make_well()
         for resource, binding in self._odd():
-            if not await self._mended(resource, binding):
-                self.simulation.violated(
-                    f"{resource.group_resource} {binding.key} is not gone {GONE_SECONDS:.0f} s "
-                    "after it was deleted"
-                )
+            await self._mended(resource, binding)
 
-    async def _mended(self, resource: Resource, binding: Object) -> bool:
+    async def _mended(self, resource: Resource, binding: Object) -> None:
         for _ in range(20):
             fresh = one(self.plane, resource, *reversed(binding.key))
-            if fresh is None or fresh.meta.uid != binding.meta.uid:
-                return True
+            if fresh is None or fresh.meta.uid != binding.meta.uid or fresh.meta.deleting:
+                return
             with contextlib.suppress(Conflict):
-                return await self._mend(resource, fresh)
-        return False
+                await self._mend(resource, fresh)
+                return
