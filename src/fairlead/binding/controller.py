@@ -124,6 +124,8 @@ class BindingController:
         self._passes = pass_pace(_seconds)
         self._waits = Waits(_seconds)
         self._versions: dict[Request, int] = {}
+        self._contended: dict[Request, None] = {}
+        """Those whose last pass has ended in a conflict, repeated or not."""
         # No namespace waits for all that another one has.
         self.controller = Controller(
             api.name,
@@ -178,7 +180,17 @@ class BindingController:
         Raises:
             ClientError: the server is not there, or something changed meanwhile.
         """
-        for _ in range(_CONFLICTS):
+        try:
+            result = await self._repeated(request)
+        except Conflict:
+            self._contended[request] = None
+            raise
+        self._contended.pop(request, None)
+        return result
+
+    async def _repeated(self, request: Request) -> Result | None:
+        # Where repeating has not helped, pauses that grow do: each pass asks for all it needs.
+        for _ in range(0 if request in self._contended else _CONFLICTS):
             with contextlib.suppress(Conflict):
                 return await self._reconcile(request)
             # What the watch shows is too old; others have written, and are not waited for.

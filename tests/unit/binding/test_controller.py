@@ -44,7 +44,7 @@ from fairlead.binding.workloads.records import (
     kinds_text,
     read_kinds,
 )
-from fairlead.client import Forbidden
+from fairlead.client import Conflict, Forbidden
 from fairlead.runtime import Cluster, Delta, Request, Result
 
 
@@ -173,6 +173,31 @@ async def test_a_binding_lives_from_finalizer_to_finalizer(
     assert await bench.reconcile() is None
     assert not bench.binding["metadata"].get("finalizers")
     assert pod(bench.client.object("Deployment", "web"))["volumes"] == []
+
+
+async def test_conflicts_that_do_not_end_are_not_repeated_at_once_each_time() -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    conflict = Conflict(Status("Failure", "somebody was faster", "Conflict", 409))
+    tried = 0
+
+    def check(verb: str, resource: Resource) -> None:
+        nonlocal tried
+        if refusing and resource == DEPLOYMENTS and verb not in {"get", "list"}:
+            tried += 1
+            raise conflict
+
+    bench.client._check = check  # type: ignore[method-assign]
+    refusing, tries = True, []
+    for _ in range(3):
+        with pytest.raises(Conflict):
+            await bench.reconcile()
+        tries.append(tried)
+        tried = 0
+    assert tries == [5, 1, 1]
+    refusing = False
+    await bench.reconcile()
+    assert conditions(bench.binding)["Ready"] == ("True", "ApplicationsBound")
+    assert not bench.controller._contended
 
 
 @pytest.fixture
