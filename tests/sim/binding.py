@@ -23,7 +23,6 @@ from tests.sim.binding_model import (
     split,
 )
 from tests.sim.binding_specs import Specs
-from tests.sim.plans import Plan
 from tests.sim.programs import Program, Replica
 from tests.sim.simulation import Simulation
 from tests.sim.stores import held, one, watch_commits
@@ -53,13 +52,13 @@ class Binding(Specs):
         "subjectaccessreviews",
     )
 
-    def __init__(self, simulation: Simulation, plan: Plan) -> None:
-        super().__init__(simulation, plan)
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(simulation)
         program = Program(NAME, DEFAULT_NAMESPACE, NAME, partial(app.build))
         self.replicas = [
             Replica(simulation, program, self.plane, f"binding-{number}") for number in (1, 2)
         ]
-        self.watched = Watched(simulation, self.plane)
+        self.watched = Watched(simulation, self.plane, self.written)
         watch_commits(simulation, *self.watched.checks)
         simulation.on_log.append(self.watched.logs_no_password)
         self._raw: dict[str, bytes] = {}
@@ -112,10 +111,6 @@ class Binding(Specs):
         return leases.leads(replica)
 
     # --- what holds at the end
-
-    def writes(self) -> int:
-        """Changes of everything, Leases and Events excepted."""
-        return self.watched.written
 
     def differences(self) -> list[str]:
         """Which bindings and workloads are not as the model has them."""

@@ -51,11 +51,12 @@ class Watched:
     """Looks at each commit; ``hand`` is what people have put where bindings put things.
 
     ``doubtful`` are places of workloads of which nobody can tell whose they are, since somebody
-    has taken the record away or pointed them elsewhere. Both go by the workload's uid.
+    has taken the record away or pointed them elsewhere. Both go by the workload's uid. What is
+    written is noted in ``written``, but for what is written at rest, too.
     """
 
-    def __init__(self, simulation: Simulation, plane: Plane) -> None:
-        self.written = 0
+    def __init__(self, simulation: Simulation, plane: Plane, written: list[str]) -> None:
+        self.written = written
         self.hand: dict[str, Items] = defaultdict(dict)
         self.doubtful: dict[str, set[Item]] = defaultdict(set)
         self.by: Counter[str] = Counter()
@@ -87,7 +88,8 @@ class Watched:
             self._simulation.violated(f"a password stands in a log: {text}")
 
     def _count(self, commit: Commit) -> None:
-        self.written += commit.collection not in REST
+        if commit.collection not in REST:
+            self.written.append(f"{commit.by} wrote {commit.collection} {commit.key}")
         if commit.collection == SECRETS.group_resource and commit.change.type == "DELETED":
             self._gone[commit.key.namespace, commit.key.name] = self._now
 

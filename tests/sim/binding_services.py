@@ -8,7 +8,6 @@ from random import Random
 from tests.sim import binding_world as world
 from tests.sim.faults import Breaking
 from tests.sim.planes import Plane
-from tests.sim.plans import Plan
 from tests.sim.simulation import Simulation
 from tests.sim.stores import held, one
 from tests.support.binding import DATABASES
@@ -28,8 +27,8 @@ SERVICES = ((DATABASES, "db1"), (DATABASES, "db2"), (world.CACHES, "cache"))
 class Owners(Breaking):
     """Operations of owners; each reads the store as it is, and writes through the API."""
 
-    def __init__(self, simulation: Simulation, plan: Plan) -> None:
-        super().__init__(simulation, plan)
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(simulation)
         self.plane = Plane(simulation, "cluster")
         self.planes = [self.plane]
         self.admin: Client

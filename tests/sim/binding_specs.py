@@ -13,7 +13,6 @@ from typing import ClassVar
 
 from tests.sim import binding_world as world
 from tests.sim.binding_teams import Teams
-from tests.sim.plans import Plan
 from tests.sim.simulation import Simulation
 from tests.sim.stores import held, one
 from tests.sim.values import schema_of, spoiled, valid, varied, without
@@ -44,8 +43,8 @@ class Specs(Teams):
     }
     least: ClassVar[dict[str, float]] = {**Teams.least, "any_spec": 0.2, "good_spec": 0.1}
 
-    def __init__(self, simulation: Simulation, plan: Plan) -> None:
-        super().__init__(simulation, plan)
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(simulation)
         self._healed = False
         self._good: dict[str, JSON] = {}
         """The good specs of bindings that have, or had, others; by uid."""

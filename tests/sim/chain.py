@@ -20,7 +20,6 @@ from tests.sim.binding_model import RECORD, conditions, split
 from tests.sim.chain_world import ACCOUNTS, SHOP, account, binding, programs, secret_of, template
 from tests.sim.faults import Breaking
 from tests.sim.planes import Plane
-from tests.sim.plans import Plan
 from tests.sim.programs import Replica
 from tests.sim.simulation import Simulation
 from tests.sim.stores import Check, Commit, held, one, watch_commits
@@ -79,8 +78,8 @@ class Chain(Breaking):
     }
     resources = ("accounts", "secrets", "servicebindings", "deployments", "apiserviceexports")
 
-    def __init__(self, simulation: Simulation, plan: Plan) -> None:
-        super().__init__(simulation, plan)
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(simulation)
         self.provider, self.consumer = Plane(simulation, "provider"), Plane(simulation, "consumer")
         self.planes = [self.provider, self.consumer]
         self.replicas = [
@@ -93,10 +92,9 @@ class Chain(Breaking):
         self.response: BindingResponse
         self.there = ""
         """The provider's namespace of the shop."""
-        self.written = 0
         self._numbers = 0
         self._making: asyncio.Task[None]
-        self.watched = Watched(simulation, self.consumer)
+        self.watched = Watched(simulation, self.consumer, [])
         watch_commits(simulation, self._count, *map(self._at_the_consumer, self.watched.checks))
         simulation.on_log.append(self.watched.logs_no_password)
 
@@ -108,7 +106,8 @@ class Chain(Breaking):
 
     def _count(self, commit: Commit) -> None:
         rest = {"leases.coordination.k8s.io", "events", CLUSTERBINDINGS.group_resource}
-        self.written += commit.collection not in rest
+        if commit.collection not in rest:
+            self.written.append(f"{commit.by} wrote {commit.collection} {commit.key}")
 
     # --- the beginning
 
@@ -347,10 +346,6 @@ class Chain(Breaking):
                     await self._put(secret)
                 if not secret_of(copy):
                     await self._name(copy, secret)
-
-    def writes(self) -> int:
-        """Changes of everything, Leases, heartbeats and Events excepted."""
-        return self.written
 
     def differences(self) -> list[str]:
         """Where the provider's data are not with the consumer's workloads."""

@@ -14,6 +14,7 @@ import selectors
 import signal
 import struct
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -61,9 +62,13 @@ class _Server:
         # A pipe ends when nobody has it open any more.
         for fd in (self._orders, self.results, *(fd for one in others for fd in one.pipes)):
             os.close(fd)
-        with contextlib.suppress(BaseException):
+        status = 1
+        try:
             _serve(world, slot, orders, results)
-        os._exit(0)
+            status = 0
+        except BaseException:  # noqa: BLE001 - nothing of the parent may run here
+            traceback.print_exc()
+        os._exit(status)
 
     @property
     def pipes(self) -> tuple[int, int]:
