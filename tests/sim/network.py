@@ -348,8 +348,11 @@ class End(asyncio.Transport):
         piece = bytes(data)
         if self.connection.client is self:
             self.connection.asked(piece)
-            for hook in self._network.on_send:
+            for hook in list(self._network.on_send):
                 hook(self.connection, self, piece)
+            if self.lost:
+                # It died in a hook, before this was sent.
+                return
         self._size += len(piece)
         self._under_way.append(piece)
         self.flush()
