@@ -8,8 +8,12 @@ from tests.sim import entropy
 # Before anything else is imported that takes a clock from the standard library.
 entropy.install()
 
-from tests.sim.command import main  # noqa: E402
+import sys  # noqa: E402
+
+from tests.sim import command, finding  # noqa: E402
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    if sys.argv[1:2] == ["find"]:
+        raise SystemExit(finding.main(sys.argv[2:]))
+    raise SystemExit(command.main())

@@ -13,6 +13,7 @@ import msgspec
 import structlog
 from tests.sim import entropy
 from tests.sim.plans import WORLDS, Plan, Step
+from tests.sim.planted import plant
 from tests.sim.scenarios import Scenario
 from tests.sim.simulation import Simulation
 
@@ -66,6 +67,7 @@ def run(
     simulation = Simulation(f"world {plan.world}", keeping=keeping)
     simulation.slot = slot
     structlog.configure(processors=[_Noted(simulation)], cache_logger_on_first_use=False)
+    plant(plan.options)
     world = scenario(simulation)
     played = _Play(simulation, world, plan, next_plan)
     try:
