@@ -8,7 +8,9 @@ import pytest
 from tests.support.ends import POLICY, both_ends
 
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
-from fairlead.konnector.policies.steps import Create, Pair, Replace, Settle
+from fairlead.api.status import Status, StatusDetails
+from fairlead.client.errors import api_error
+from fairlead.konnector.policies.steps import Create, Delete, Pair, Replace, Settle
 from fairlead.konnector.sync.execution import Executor
 
 
@@ -72,3 +74,23 @@ async def test_a_write_that_came_out_equal_ends_what_was_remembered() -> None:
     assert converged(settled)
     assert not settled.outcomes
     assert not ends.provider.outcomes
+
+
+class Forgetting:
+    """A provider that has an object no more once it was deleted."""
+
+    async def delete(self, *_: Any, **__: Any) -> None:
+        return
+
+    async def get(self, _resource: Any, name: str, *_: Any) -> Object:
+        raise api_error(Status("Failure", "not found", "NotFound", 404, StatusDetails(name=name)))
+
+
+async def test_a_copy_that_no_watch_has_told_of_is_asked_for_after_its_deletion() -> None:
+    writing = Executor(both_ends(None, Forgetting()), POLICY.outcome)
+    after = await writing.carry_out(
+        Delete("provider", TARGET, "uid"), pair(made(TARGET, data={"a": "1"}))
+    )
+    assert after is not None
+    assert after.provider is None
+    assert "provider" in after.gone

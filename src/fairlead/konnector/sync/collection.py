@@ -61,6 +61,11 @@ class WatchedCollection:
         cached = lease.get(key.namespace, key.name) if lease else None
         return self.expectations.newest(key, cached)
 
+    def seen(self, key: Key) -> bool:
+        """Whether the watch has told of an object, and not that it is gone."""
+        lease = self._lease(key.namespace)
+        return lease is not None and lease.get(key.namespace, key.name) is not None
+
     def objects(self, namespace: str = "") -> list[Object]:
         """The objects of one namespace, or all that are seen."""
         return [found for lease in self._leases.values() for found in lease.list(namespace)]

@@ -203,6 +203,9 @@ class Executor:
         except Conflict:
             # The uid does not fit any more: another object has taken the name.
             return await self._read(step.side, pair)
+        if not end.seen(step.key):
+            # A watch that never told of the object will not tell that it is gone either.
+            return await self._read(step.side, pair)
         # Finalizers may keep the object for a while; the watch tells when it is gone.
         return None
 
