@@ -430,7 +430,9 @@ class KubeBind(Administered):
     def check_end(self) -> list[str]:
         """Whether what is not ours is there, and nobody holds more than at the beginning."""
         planes = {plane.name: plane for plane in self.planes}
-        return self._appetite.grown() + [
+        # A namespace that a copy keeps, which was to stay, is watched on.
+        kept = any(KIOSK in consumer.everywhere for consumer in self.consumers)
+        return ([] if kept else self._appetite.grown()) + [
             f"{place.collection} {place.key} of {place.plane}, which is none of ours, is not as "
             "it was"
             for place, known in self.foreign.items()
