@@ -26,7 +26,7 @@ from tests.sim.stores import Check, Commit, held, one, watch_commits
 from tests.support.binding import crd, encoded, role
 
 from fairlead.api.kubebind import APISERVICENAMESPACES, BindingResponse, decode_binding_response
-from fairlead.api.kubebind.names import CLUSTERBINDINGS
+from fairlead.api.kubebind.names import APISERVICEBINDINGS, CLUSTERBINDINGS
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, SECRETS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
@@ -349,7 +349,11 @@ class Chain(Breaking):
 
     def differences(self) -> list[str]:
         """Where the provider's data are not with the consumer's workloads."""
-        found = []
+        found = [
+            f"{bound.kind} {bound.meta.name} is not Ready"
+            for bound in held(self.consumer, APISERVICEBINDINGS)
+            if conditions(bound).get("Ready", {}).get("status") != "True"
+        ]
         for name in NAMES:
             account = one(self.consumer, ACCOUNTS, name, SHOP)
             copy = one(self.provider, ACCOUNTS, name, self.there)
