@@ -116,10 +116,13 @@ class Watched:
             self.hand[uid].pop(item, None)
             if item not in items:
                 continue
-            if recorded:
+            # Whoever points a binding's volume elsewhere has taken it over.
+            elsewhere = any(name.startswith("own") for name in named_secrets([items[item]]))
+            if recorded and not elsewhere:
                 self.doubtful[uid].add(item)
             else:
                 self.hand[uid][item] = items[item]
+                self.doubtful[uid].discard(item)
         taken_over = old is not None and any(
             item in items and items[item] != value for item, value in before.items()
         )

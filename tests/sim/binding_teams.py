@@ -35,7 +35,7 @@ class Teams(Owners):
         "secret_goes": 1.5,
         "secret_comes": 2.0,
         "name_secret": 3.0,
-        "service_goes": 1.0,
+        "service_goes": 1.5,
         "service_comes": 1.5,
         "own_more": 1.5,
         "workload_goes": 1.5,
@@ -47,7 +47,7 @@ class Teams(Owners):
         "relabel": 2.0,
         "roll_out": 2.0,
         "by_hand": 1.0,
-        "take_over": 0.5,
+        "take_over": 1.0,
         "lose_record": 0.5,
         "lose_generated": 1.0,
     }
