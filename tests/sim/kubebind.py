@@ -26,7 +26,7 @@ from tests.support.load import differences
 from tests.support.provider import WIDGETS
 from tests.support.waiting import condition
 
-from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICENAMESPACES
+from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICENAMESPACES, CLUSTERBINDINGS
 from fairlead.api.kubebind.names import (
     ANNOTATION_CONSUMER_UID,
     ANNOTATION_DELETION_POLICY,
@@ -155,14 +155,21 @@ class KubeBind(Administered):
             commit.collection == APISERVICENAMESPACES.group_resource and commit.new.meta.deleting
         )
         # Why one that goes is not gone is told again when another look has shown something else.
-        heard = commit.collection == "events" and commit.key.name.startswith("cluster.")
-        # That a konnector is heard again is told with its next heartbeat.
-        if commit.collection not in REST and not going and not heard:
+        if commit.collection not in REST and not going:
             self.written.append(f"{commit.by} wrote {commit.collection} {commit.key}")
 
     def _keeps_foreign(self, commit: Commit) -> str | None:
-        known = self.foreign.get(Place(commit.plane.name, commit.collection, commit.key))
-        if known is None or known == commit.change.record.raw or is_driver(commit):
+        place = Place(commit.plane.name, commit.collection, commit.key)
+        known, raw = self.foreign.get(place), commit.change.record.raw
+        if is_driver(commit):
+            # What people make where copies could be is none of ours from now on.
+            made = commit.plane is self.provider and commit.collection == WIDGETS.group_resource
+            if commit.change.type == "DELETED":
+                self.foreign.pop(place, None)
+            elif known is not None or (made and commit.change.type == "ADDED"):
+                self.foreign[place] = raw
+            return None
+        if known is None or known == raw:
             return None
         return (
             f"{commit.by} has changed {commit.collection} {commit.key} in {commit.plane.name}, "
@@ -328,6 +335,11 @@ class KubeBind(Administered):
                 f"{consumer.name}: binding {binding.meta.name} is not Ready"
                 for binding in held(consumer.plane, APISERVICEBINDINGS)
                 if condition(binding.to_dict(), "Ready").get("status") != "True"
+            ]
+            found += [
+                f"{consumer.name}: the provider says that its konnector is not Ready"
+                for cluster in held(self.provider, CLUSTERBINDINGS, consumer.namespace)
+                if condition(cluster.to_dict(), "Ready").get("status") != "True"
             ]
         return found
 

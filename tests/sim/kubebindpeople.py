@@ -20,7 +20,6 @@ from fairlead.api.kubebind.names import (
 )
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import CONFIGMAPS, SECRETS
-from fairlead.client import NotFound
 
 
 _AIMED = {
@@ -281,8 +280,7 @@ class Peopled(World):
         free = [name for name in NAMES if not one(self.provider, WIDGETS, name, namespace)]
         if not free:
             return False
-        made = await self.admin.create(WIDGETS, thing(dice.choice(free), namespace))
-        self._remember(self.provider, WIDGETS, made)
+        await self.admin.create(WIDGETS, thing(dice.choice(free), namespace))
         return True
 
     async def usurp(self, dice: Random) -> bool:
@@ -293,7 +291,7 @@ class Peopled(World):
         key = chosen[1].key
         await self.admin.delete(WIDGETS, *reversed(key))
         body = thing(key.name, key.namespace, note="the provider's own")
-        self._remember(self.provider, WIDGETS, await self.admin.create(WIDGETS, body))
+        await self.admin.create(WIDGETS, body)
         return True
 
     async def delete_native(self, dice: Random) -> bool:
@@ -305,15 +303,5 @@ class Peopled(World):
         ]
         if not places:
             return False
-        place = dice.choice(places)
-        known = self.foreign.pop(place)
-        try:
-            await self.admin.delete(WIDGETS, *reversed(place.key))
-        except NotFound:
-            return False
-        except BaseException:
-            # Whether it is gone nobody knows; if it is there, it is still not ours.
-            if one(self.provider, WIDGETS, *reversed(place.key)):
-                self.foreign[place] = known
-            raise
+        await self.admin.delete(WIDGETS, *reversed(dice.choice(places).key))
         return True

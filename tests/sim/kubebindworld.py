@@ -188,8 +188,7 @@ class World(Breaking):
         """Objects that are none of ours, where ours could be."""
         for consumer in self.consumers:
             there = consumer.there["shop"]
-            native = await self.admin.create(WIDGETS, thing("taken", there))
-            self._remember(self.provider, WIDGETS, native)
+            await self.admin.create(WIDGETS, thing("taken", there))
             await consumer.admin.create(WIDGETS, thing("taken", "shop"))
             for client, plane, namespace in (
                 (consumer.admin, consumer.plane, "shop"),
