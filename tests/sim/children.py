@@ -166,7 +166,7 @@ def _serve(world: _World, slot: int, orders: int, results: int) -> None:
     scenario = SCENARIOS[world.scenario]
     options = dict(world.options)
     first = Plan(scenario=world.scenario, seed="", steps=(), world=world.number, options=options)
-    next_plan = _copies(orders, results)
+    next_plan = _copies(orders, results, begun=scenario.forks)
     scenario.prepare(slot)
     try:
         if scenario.forks:
@@ -182,8 +182,11 @@ class _NoMoreOrders(BaseException):
     """There is nothing left to run."""
 
 
-def _copies(orders: int, results: int) -> Callable[[], Plan]:
-    """Gives a plan, each time in a copy of this process, and raises here when there is none."""
+def _copies(orders: int, results: int, *, begun: bool) -> Callable[[], Plan]:
+    """Gives a plan, each time in a copy of this process, and raises here when there is none.
+
+    ``begun`` is whether a loop is running by then.
+    """
 
     def next_plan() -> Plan:
         while True:
@@ -193,8 +196,9 @@ def _copies(orders: int, results: int) -> Callable[[], Plan]:
             child = os.fork()
             if child == 0:
                 signal.alarm(REAL_SECONDS)
-                # asyncio takes a loop for running in the process alone that has started it.
-                asyncio._set_running_loop(asyncio.get_event_loop_policy().get_event_loop())
+                if begun:
+                    # asyncio takes a loop for running in the process alone that has started it.
+                    asyncio._set_running_loop(asyncio.get_event_loop_policy().get_event_loop())
                 plan: Plan = pickle.loads(data)
                 return plan
             _, status = os.waitpid(child, 0)
