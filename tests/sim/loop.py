@@ -2,8 +2,7 @@
 
 It is asyncio's own base loop. Waiting is a jump to the next timer, connections are made in memory
 (:mod:`tests.sim.network`), and what would run in a thread runs later on the loop. Sockets of a
-real PostgreSQL are waited for in lock-step: meanwhile simulated time stands still, and one socket
-alone is listened to, so that the server's answers come in an order that the seed decides too.
+real PostgreSQL are waited for in lock-step (:mod:`tests.sim.sockets`).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-import select
 import socket
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.sim import entropy
 from tests.sim.processes import Process, process_of
+from tests.sim.sockets import Sockets
 
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 HOT = 100_000
 """Passes of the loop without any time passing after which something is taken for a hot loop."""
-REAL_SECONDS = 30.0
-"""Real seconds that an answer of a real server may take."""
 
 Handle = asyncio.Handle
 _serial = itertools.count()
@@ -80,13 +77,10 @@ class SimLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.now = entropy.BOOTED
         self.passes = 0
-        self.real_waits = 0
         self.reordering = reordering
         self.dice = dice
         self._still = 0
-        self._readers: dict[int, Handle] = {}
-        self._writers: dict[int, Handle] = {}
-        self._waiting: dict[int, None] = {}
+        self.sockets = Sockets(self)
         self.set_task_factory(_task)  # type: ignore[arg-type]
 
     def time(self) -> float:
@@ -109,9 +103,10 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         scheduled, ready = self._scheduled, self._ready
+        self.sockets.look_again()
         while scheduled and scheduled[0][2]._cancelled:
             heapq.heappop(scheduled)
-        if not ready and not self._listen():
+        if not ready:
             if not scheduled:
                 raise StuckError("everything waits, and nothing will ever happen")
             if scheduled[0][0] > self.now:
@@ -191,7 +186,18 @@ class SimLoop(asyncio.BaseEventLoop):
     # --- connections in memory
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
-        """Connect in memory; the transport comes with :meth:`create_connection`."""
+        """Connect in memory; the transport comes with :meth:`create_connection`.
+
+        A server that :attr:`sockets` knows is connected to for real.
+        """
+        if tuple(address[:2]) in self.sockets.addresses:
+            sock.setblocking(True)
+            try:
+                sock.connect(address)
+            finally:
+                sock.setblocking(False)
+            self.sockets.opened(sock.fileno(), copy_context())
+            return
         await self.network.connect(sock, address)
 
     async def create_connection(
@@ -218,62 +224,48 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
         """Call when a real socket can be read."""
-        self._await(self._readers, fd, callback, args)
+        handle = Handle(callback, args, self, copy_context())
+        self.sockets.add(_number(fd), handle, writing=False)
 
     def add_writer(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
         """Call when a real socket can be written."""
-        self._await(self._writers, fd, callback, args)
-
-    def _await(
-        self, among: dict[int, Handle], fd: Any, callback: Callable[..., Any], args: Any
-    ) -> None:
-        number = fd if isinstance(fd, int) else fd.fileno()
-        among[number] = Handle(callback, args, self, copy_context())
-        self._waiting.setdefault(number)
+        handle = Handle(callback, args, self, copy_context())
+        self.sockets.add(_number(fd), handle, writing=True)
 
     def remove_reader(self, fd: Any) -> bool:
         """Listen to it no more."""
-        return self._forget(self._readers, fd)
+        return self.sockets.remove(_number(fd), writing=False)
 
     def remove_writer(self, fd: Any) -> bool:
         """Write to it no more."""
-        return self._forget(self._writers, fd)
+        return self.sockets.remove(_number(fd), writing=True)
 
-    def _forget(self, among: dict[int, Handle], fd: Any) -> bool:
-        number = fd if isinstance(fd, int) else fd.fileno()
-        found = among.pop(number, None)
-        if number not in self._readers and number not in self._writers:
-            self._waiting.pop(number, None)
-        return found is not None
+    async def sock_sendall(self, sock: socket.socket, data: Any) -> None:
+        """Send all of it over a real socket, which a server reads at once."""
+        sock.setblocking(True)
+        try:
+            sock.sendall(data)
+        finally:
+            sock.setblocking(False)
 
-    def _listen(self) -> bool:
-        """Wait for the real socket that has waited longest; whether there was one."""
-        for number in list(self._waiting):
-            handles = [
-                one for one in (self._readers.get(number), self._writers.get(number)) if one
-            ]
-            if not all(_runs(one) for one in handles):
-                continue
-            self.real_waits += 1
-            if self._poll(number):
-                # To the end of the line: those who wait are asked in turn.
-                del self._waiting[number]
-                self._waiting[number] = None
-                return True
-        return False
+    async def sock_recv(self, sock: socket.socket, nbytes: int) -> bytes:
+        """What a real socket has next, once all of the answer is there."""
+        come = self.create_future()
+        self.add_reader(sock, _set, come)
+        try:
+            await come
+        finally:
+            self.remove_reader(sock)
+        return sock.recv(nbytes)
 
-    def _poll(self, number: int) -> bool:
-        poll = select.poll()
-        reader, writer = self._readers.get(number), self._writers.get(number)
-        mask = (select.POLLIN if reader else 0) | (select.POLLOUT if writer else 0)
-        poll.register(number, mask)
-        found = poll.poll(REAL_SECONDS * 1000)
-        for _, events in found:
-            if reader and events & ~select.POLLOUT:
-                self._ready.append(reader)
-            if writer and events & ~select.POLLIN:
-                self._ready.append(writer)
-        return bool(found)
+
+def _number(fd: Any) -> int:
+    return fd if isinstance(fd, int) else int(fd.fileno())
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _task(
@@ -288,8 +280,3 @@ def _is_step(handle: Any) -> bool:
     return type(callback).__name__ == "TaskStepMethWrapper" or isinstance(
         getattr(callback, "__self__", None), asyncio.Task
     )
-
-
-def _runs(handle: Any) -> bool:
-    process = process_of(handle._context)
-    return process is None or (process.alive and not process.frozen)
