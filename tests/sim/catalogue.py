@@ -5,10 +5,13 @@ from __future__ import annotations
 from tests.sim.binding import Binding
 from tests.sim.chain import Chain
 from tests.sim.kubebind import KubeBind
+from tests.sim.operator import Operator
 from tests.sim.scenarios import Scenario
 
 
-SCENARIOS: dict[str, type[Scenario]] = {one.name: one for one in (KubeBind, Binding, Chain)}
+SCENARIOS: dict[str, type[Scenario]] = {
+    one.name: one for one in (KubeBind, Operator, Binding, Chain)
+}
 
 SHARES = ("kubebind", "binding", "kubebind", "chain")
 """Whose turn it is, one seed after another."""
