@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from dataclasses import replace
 
 import psycopg
 import pytest
-from psycopg import sql
+from psycopg import connection_async, sql
 from tests.support import hostile
 from tests.support.hostile import Babbling, Flood, Pooler
 from tests.support.pgserver import claim, cleanup, sync, wanted
 from tests.support.postgres import Hanging
+from tests.support.waiting import SECONDS
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections import session
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.failures import AnswerTooLargeError
-from fairlead.postgres.database.connections.session import connect
+from fairlead.postgres.database.connections.session import connect, open_session
 from fairlead.postgres.errors import AccessError
 
 
@@ -87,6 +90,31 @@ async def test_a_server_that_never_answers_is_given_up(
         with pytest.raises(AccessError) as given_up:
             await sync(replace(endpoint, port=server.port), wanted("app"))
     assert given_up.value.reason == "ConnectionFailed"
+    assert "did not answer in time" in given_up.value.message
+
+
+async def test_a_login_that_takes_too_long_leaves_no_socket(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Be it that Python's collector does not come by for long."""
+    monkeypatch.setattr(connection_async, "timeout_from_conninfo", lambda _: 0.2)
+    left = asyncio.Event()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        left.set()
+        writer.close()
+
+    gc.disable()
+    try:
+        async with await asyncio.start_server(listen, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(AccessError) as given_up:
+                await open_session(replace(endpoint, password="", port=port), "postgres")
+            async with asyncio.timeout(SECONDS):
+                await left.wait()
+    finally:
+        gc.enable()
     assert "did not answer in time" in given_up.value.message
 
 

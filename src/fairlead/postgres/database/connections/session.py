@@ -15,7 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import psycopg
 from psycopg import sql
@@ -116,6 +116,8 @@ class _Connection(psycopg.AsyncConnection[Row]):
     """
 
     _late = False
+    _beginning: ClassVar[dict[asyncio.Task[Any] | None, PQGenConn[_Connection]]] = {}
+    """Logins that have begun, by their tasks."""
 
     def __init__(self, pgconn: PGconn) -> None:
         super().__init__(pgconn)
@@ -124,9 +126,24 @@ class _Connection(psycopg.AsyncConnection[Row]):
             own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
 
     @classmethod
+    async def begin(cls, **settings: Any) -> _Connection:
+        """Connect; a login that fails leaves no socket open.
+
+        psycopg keeps the one of a login that takes too long in a cycle of references, so that it
+        would stay until Python's collector comes by, and count at the server for as long.
+        """
+        try:
+            return await cls.connect(**settings)
+        finally:
+            login = cls._beginning.pop(asyncio.current_task(), None)
+            if login is not None:
+                login.close()
+
+    @classmethod
     def _connect_gen(cls, conninfo: str = "") -> PQGenConn[_Connection]:
         """What psycopg does, with a limit on what the server may say before it lets us in."""
         login = super()._connect_gen(conninfo)
+        cls._beginning[asyncio.current_task()] = login
         try:
             number, wanted = next(login)
             while True:
@@ -409,7 +426,7 @@ async def _login(endpoint: Endpoint, database: str, options: str) -> _Connection
 
     async def connect(place: Place, settings: Mapping[str, Any]) -> _Connection:
         with settings_of(endpoint) as tls:
-            return await _Connection.connect(
+            return await _Connection.begin(
                 **at(place),
                 dbname=database,
                 user=endpoint.username,
