@@ -245,7 +245,7 @@ class Doors:
         self._simulation.trace.note(self._simulation.current_name(), cluster.name, text)
 
     def _now(self) -> float:
-        return entropy.EPOCH + self._loop.time()
+        return entropy.EPOCH + self._loop.elapsed
 
     def _port(self, connection: Any) -> int:
         number = connection.fileno()
