@@ -6,6 +6,7 @@ are replaced for the time of a run; the servers behind them are real.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import select
@@ -13,14 +14,16 @@ import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 import psycopg
 from psycopg import waiting
 from psycopg.waiting import READY_R, READY_W
-from tests.sim import entropy
+from tests.sim import entropy, processes
 from tests.sim.databases import Cluster
+from tests.sim.processes import Process
 from tests.sim.simulation import Simulation
 
 from fairlead.postgres.database.connections import login, session, shutting, startup
@@ -31,8 +34,10 @@ from fairlead.postgres.database.reading import catalog
 from fairlead.postgres.database.work import blockers
 
 
-LEAST, MOST = 0.0003, 0.004
-"""Simulated seconds that an answer takes."""
+LEAST = 0.0003
+"""Simulated seconds that an answer takes at least."""
+MOST = (0.004, 0.004, 0.05, 0.4)
+"""Simulated seconds that an answer takes at most; each plan has one of these."""
 _YEARS = 100
 """By which ends of logins are put off, for a server's own clock is not simulated."""
 _UNTIL = re.compile(r"(VALID UNTIL ')(\d{4})(-)")
@@ -43,12 +48,19 @@ _KEEPS_SERVER = "0"
 
 @dataclass
 class Fault:
-    """What becomes of the next ``left`` statements: ``lost`` before they are sent, or ``done``
-    without an answer; ``commits`` is whether ends of transactions alone are meant."""
+    """What becomes of statements, once ``after`` others have passed, and of how many.
+
+    They are ``lost`` before they are sent, or ``done`` without an answer; or the process ``dies``
+    before it sends one, or ``gone`` when the answer comes, or ``freezes`` before it sends one.
+    ``commits`` is whether ends of transactions alone are meant. ``hit`` is the process.
+    """
 
     kind: str
     left: int
     commits: bool
+    after: int = 0
+    hit: Process | None = None
+    met: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 Watch = Callable[[Cluster, str], None]
@@ -67,7 +79,9 @@ class Doors:
         self.watches: list[Watch] = []
         self._simulation = simulation
         self._loop = simulation.loop
-        self._dice = simulation.dice("database")
+        self._seed = ""
+        self._dice: Random
+        self._most = 0.0
         self._by_port = {one.server.port: one for one in clusters.values()}
         self._patience: dict[int, int] = {}
         self._timers: dict[int, Any] = {}
@@ -106,6 +120,8 @@ class Doors:
     def _blocked(self, port: int) -> None:
         """A lock is waited for as long as the transaction has said, in simulated time."""
         if port not in self._timers:
+            figures = self._simulation.figures
+            figures["locks waited for"] = figures.get("locks waited for", 0) + 1
             seconds = self._patience.get(port, _LOCK_MILLISECONDS) / 1000
             self._timers[port] = self._loop.call_later(seconds, self._give_up, port)
 
@@ -131,7 +147,11 @@ class Doors:
             timer.cancel()
 
     def _delay(self, port: int) -> float:
-        taken = self._dice.uniform(LEAST, MOST)
+        if self._seed != self._simulation.seed:
+            self._seed = self._simulation.seed
+            self._dice = self._simulation.dice("database")
+            self._most = self._dice.choice(MOST)
+        taken = self._dice.uniform(LEAST, self._most)
         slow = [one.slow for one in self.clusters.values() if one.slow]
         if slow and (found := self._activity(port)) is not None:
             taken += found[0].slow
@@ -275,6 +295,11 @@ class Doors:
                 gen.close()
                 self._finish(own)
                 raise psycopg.OperationalError("the connection is lost")
+            if fault == "freezes":
+                _current().freeze()
+                await asyncio.sleep(0.0)
+            elif fault == "dies":
+                await self._die()
             try:
                 answer = await wait(own, gen, interval, timeout)
             except psycopg.errors.QueryCanceled:
@@ -284,6 +309,8 @@ class Doors:
                 raise
             finally:
                 self._calm(port)
+            if fault == "gone":
+                await self._die()
             if fault == "done":
                 self._finish(own)
                 raise psycopg.OperationalError("the connection is lost")
@@ -305,6 +332,11 @@ class Doors:
         kind.wait = watched_wait
         kind._break_off = watched_break_off
 
+    async def _die(self) -> None:
+        """End this process where it stands."""
+        _current().kill()
+        await self._loop.create_future()
+
     def _finish(self, own: Any) -> None:
         own.pgconn.finish()
         self._loop.sockets.tidy()
@@ -318,6 +350,11 @@ class Doors:
         fault = waiting[0]
         if fault.commits and not ends:
             return ""
+        if fault.after:
+            fault.after -= 1
+            return ""
+        fault.hit = _current()
+        fault.met.set()
         fault.left -= 1
         if fault.left <= 0:
             waiting.pop(0)
@@ -325,6 +362,12 @@ class Doors:
             cluster, f"{fault.kind}: {'the end of a transaction' if ends else 'a statement'}"
         )
         return fault.kind
+
+
+def _current() -> Process:
+    process = processes.current()
+    assert process is not None
+    return process
 
 
 def _writable(number: int, state: int) -> int:

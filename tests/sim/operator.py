@@ -77,6 +77,7 @@ class Operator(Checks, Tenants):
         "delete_namespace": 0.2,
         "lock_table": 0.15,
         "lock_itself": 0.15,
+        "hold_rights": 0.5,
         "own": 0.15,
         "stay": 0.15,
         "let_in": 0.1,

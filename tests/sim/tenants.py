@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import itertools
+from contextlib import suppress
 from random import Random
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,6 +15,8 @@ from tests.sim.databases import ADMIN_PASSWORD, DATABASE, SCHEMA, STRANGERS, TAB
 from tests.sim.doors import Doors, Fault
 from tests.sim.faults import Breaking
 from tests.sim.planes import Plane
+from tests.sim.processes import Process
+from tests.sim.programs import Replica
 from tests.sim.stores import held, one
 
 from fairlead.api.meta import JSON, Object
@@ -23,6 +26,9 @@ from fairlead.client import Client
 from fairlead.postgres.options import DEFAULT_NAMESPACE
 
 
+MOST_SESSIONS = 8
+"""Sessions of tenants at once."""
+SUPERUSER = "postgres"
 PRIVILEGES = ("SELECT", "INSERT", "UPDATE", "DELETE")
 REFUSALS = (
     "connection refused",
@@ -52,15 +58,16 @@ class Tenants(Breaking):
     """The half of the scenario that happens in databases."""
 
     tenant_operations: ClassVar[dict[str, float]] = {
-        "lock_table": 2.0,
-        "lock_itself": 1.0,
+        "lock_table": 1.0,
+        "lock_itself": 4.0,
+        "hold_rights": 3.0,
         "own": 2.0,
         "default": 1.0,
         "advise": 0.5,
         "stay": 2.0,
         "let_in": 1.0,
         "change_password": 1.0,
-        "leave": 4.0,
+        "leave": 6.0,
         "take_grant": 2.0,
         "give_grant": 2.0,
         "tidy_up": 1.0,
@@ -68,6 +75,8 @@ class Tenants(Breaking):
     database_faults: ClassVar[dict[str, float]] = {
         "lose_statements": 3.0,
         "lose_commits": 3.0,
+        "die_at_statement": 4.0,
+        "freeze_at_statement": 3.0,
         "slow_server": 1.5,
         "silent_server": 1.0,
         "refusing_server": 2.0,
@@ -109,9 +118,10 @@ class Tenants(Breaking):
     def _enter(self, dice: Random) -> Held | None:
         """A session of a tenant, one that is open or a new one."""
         every = self.logins()
-        if self.held and dice.random() < 0.3:
-            return dice.choice(self.held)
-        if not every or len(self.held) > 6:
+        mine = [each for each in self.held if each.role != SUPERUSER]
+        if mine and dice.random() < 0.3:
+            return dice.choice(mine)
+        if not every or len(self.held) > MOST_SESSIONS:
             return None
         login = dice.choice(every)
         try:
@@ -180,7 +190,21 @@ class Tenants(Breaking):
         if entered is None:
             return False
         name = sql.Identifier(entered.role).as_string()
-        return self._do(entered, "BEGIN", f"ALTER ROLE {name} SET work_mem = '1MB'")
+        what = dice.choice(("SET work_mem = '1MB'", "PASSWORD 'mine-and-open'"))
+        return self._do(entered, "BEGIN", f"ALTER ROLE {name} {what}")
+
+    async def hold_rights(self, dice: Random) -> bool:
+        """Somebody's transaction has granted on a table what is granted already, and stays."""
+        cluster = self._server(dice)
+        if len(self.held) > MOST_SESSIONS:
+            return False
+        entered = Held(cluster, SUPERUSER, cluster.log_in(SUPERUSER, ADMIN_PASSWORD, DATABASE))
+        self.held.append(entered)
+        grants = (
+            f"SELECT ON {SCHEMA}.items TO reporting",
+            f"INSERT ON {SCHEMA}.orders TO billing",
+        )
+        return self._do(entered, "BEGIN", f"GRANT {dice.choice(grants)}")
 
     async def own(self, dice: Random) -> bool:
         """A table of the tenant's own."""
@@ -230,6 +254,7 @@ class Tenants(Breaking):
         entered = dice.choice(self.held)
         if dice.random() < 0.5:
             self._do(entered, "COMMIT")
+            self.given[entered.cluster.name, entered.role] = None
         self._close(entered)
         self._tell(entered.cluster, f"{entered.role} leaves")
         return True
@@ -314,6 +339,42 @@ class Tenants(Breaking):
         if fault in self.doors.faults[cluster.name]:
             self.doors.faults[cluster.name].remove(fault)
         return fault.left < left
+
+    async def die_at_statement(self, dice: Random) -> bool:
+        """The process ends when it sends a statement, or when that is answered."""
+        hit = await self._hit(dice, dice.choice(("dies", "gone")))
+        if hit is None:
+            return False
+        await asyncio.sleep(dice.choice((0.5, 5.0, 40.0)))
+        self._replica(hit).start()
+        return True
+
+    async def freeze_at_statement(self, dice: Random) -> bool:
+        """The process stands still when it sends a statement, and goes on later."""
+        hit = await self._hit(dice, "freezes")
+        if hit is None:
+            return False
+        await asyncio.sleep(dice.choice((2.0, 12.0, 20.0, 40.0)))
+        self.say(f"thaw {hit.name}")
+        hit.thaw()
+        return True
+
+    async def _hit(self, dice: Random, kind: str) -> Process | None:
+        """Wait until a statement, most often one that ends a transaction, meets a fault."""
+        cluster = self._server(dice)
+        commits = dice.random() < 0.6
+        fault = Fault(kind, 1, commits, after=dice.randrange(3 if commits else 12))
+        self.doors.faults[cluster.name].append(fault)
+        self.say(f"{cluster.name}: {kind}")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(40.0):
+                await fault.met.wait()
+        if fault in self.doors.faults[cluster.name]:
+            self.doors.faults[cluster.name].remove(fault)
+        return fault.hit
+
+    def _replica(self, process: Process) -> Replica:
+        return next(one for one in self.replicas if one.name == process.name)
 
     async def slow_server(self, dice: Random) -> bool:
         """All answers of a server are slow."""
