@@ -172,10 +172,15 @@ class Cluster:
         return Activity(*rows[0]) if rows else None
 
     def cancel(self, port: int) -> None:
-        """Cancel what the process that serves a local port is at."""
+        """Cancel what the process that serves a local port waits for; it has noted it then."""
         self.ask(
             "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE client_port = %s", port
         )
+        end = entropy.real_monotonic() + SECONDS
+        while (found := self.of_port(port)) is not None and found.waits:
+            if entropy.real_monotonic() > end:
+                raise TimeoutError(f"{self.name} does not cancel the session at port {port}")
+            time.sleep(0.0003)
 
     def await_end(self, port: int) -> None:
         """Wait until nobody serves a local port any more; what waits for a lock is ended."""

@@ -46,7 +46,7 @@ _LOCK_MILLISECONDS = 200
 _KEEPS_SERVER = "0"
 
 
-@dataclass
+@dataclass(eq=False)
 class Fault:
     """What becomes of statements, once ``after`` others have passed, and of how many.
 
@@ -59,8 +59,8 @@ class Fault:
     left: int
     commits: bool
     after: int = 0
-    hit: Process | None = None
-    met: asyncio.Event = field(default_factory=asyncio.Event)
+    hit: Process | None = field(default=None, repr=False)
+    met: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
 
 
 Watch = Callable[[Cluster, str], None]

@@ -29,7 +29,7 @@ def trace(scenario: str, seed: str, hashes: str) -> str:
     return "\n".join([*lines, last.split(" in ")[0], last.split(", ")[-1]])
 
 
-@pytest.mark.parametrize("scenario", ["kubebind"])
+@pytest.mark.parametrize("scenario", ["kubebind", "operator"])
 def test_a_seed_repeats_under_other_hashes(scenario: str) -> None:
     first, second = (trace(scenario, "11", hashes) for hashes in ("1", "2"))
     assert first == second
