@@ -11,7 +11,7 @@ from tests.sim.stores import Commit, held, one, watch_commits
 from tests.sim.tenants import PRIVILEGES, Tenants
 
 from fairlead.api.meta import JSON, Key, Object
-from fairlead.api.postgresaccess import POSTGRESACCESSES
+from fairlead.api.postgresaccess import POSTGRESACCESSES, ROTATE_ANNOTATION
 from fairlead.api.resource import LEASES, NAMESPACES, SECRETS
 
 
@@ -19,6 +19,7 @@ REST_STATEMENTS = 1200
 """Statements that all servers may get in the rest at the end."""
 KEPT_SESSIONS = 2
 """Sessions that the operator may keep at each server, to see whether it is there."""
+_SPOILT = base64.b64encode(b"spoilt").decode()
 _OURS = "managed by Fairlead"
 _CLAIMED = "managed by Fairlead: {"
 _QUIET = frozenset({LEASES.group_resource, "events", "events.events.k8s.io"})
@@ -228,6 +229,8 @@ class Checks(Tenants):
         login = self.login_of(found)
         if login is None:
             return [f"{name} has no Secret"]
+        if left := self._stale_secrets(found, wish):
+            return [f"{name}: {left}"]
         if not login.cluster.takes(login.role, login.password):
             return [f"{name}: its Secret does not log in as {login.role}"]
         has = _rights(cluster, wish.username)
@@ -235,6 +238,20 @@ class Checks(Tenants):
             where = f"{wish.username} at {wish.server}"
             return [f"{name}: {where} has {sorted(has)} and not {sorted(wish.rights)}"]
         return []
+
+    def _stale_secrets(self, found: Object, wish: Wish) -> str:
+        """What of the Secrets of an access is not yet as it shall be."""
+        for secret in held(self.plane, SECRETS, found.meta.namespace):
+            if not secret.meta.owned_by(found.meta.uid):
+                continue
+            if secret.meta.name != wish.secret:
+                return f"Secret {secret.meta.name} has another name now"
+            asked = found.meta.annotations.get(ROTATE_ANNOTATION)
+            if asked != secret.meta.annotations.get(ROTATE_ANNOTATION) and asked:
+                return "its password has not been made anew"
+            if _SPOILT in (secret.to_dict().get("data") or {}).values():
+                return "what somebody has spoilt in its Secret is not mended"
+        return ""
 
     def _is_true(self, found: Object, wish: Wish, reason: str, message: str) -> bool:
         """Whether something is in the way of an access as its condition says."""
