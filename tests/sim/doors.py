@@ -10,11 +10,11 @@ import asyncio
 import logging
 import re
 import select
-import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -25,6 +25,7 @@ from tests.sim import entropy, processes
 from tests.sim.databases import Cluster
 from tests.sim.processes import Process
 from tests.sim.simulation import Simulation
+from tests.sim.sockets import line_of
 
 from fairlead.postgres.database.connections import login, session, shutting, startup
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -111,11 +112,9 @@ class Doors:
         return found is not None and found[1]
 
     def _activity(self, port: int) -> tuple[Cluster, bool] | None:
-        for cluster in self.clusters.values():
-            found = cluster.of_port(port)
-            if found is not None:
-                return cluster, found.waits
-        return None
+        cluster = self._by_port.get(port >> 16)
+        found = cluster.of_port(port & 0xFFFF) if cluster else None
+        return (cluster, found.waits) if cluster and found else None
 
     def _blocked(self, port: int) -> None:
         """A lock is waited for as long as the transaction has said, in simulated time."""
@@ -131,12 +130,13 @@ class Doors:
         if found is None or not found[1]:
             return
         self._cancelled.add(port)
-        found[0].cancel(port)
+        found[0].cancel(port & 0xFFFF)
         self._loop.sockets.changed()
 
     def _ended(self, port: int) -> None:
-        for cluster in self.clusters.values():
-            cluster.await_end(port)
+        cluster = self._by_port.get(port >> 16)
+        if cluster is not None:
+            cluster.await_end(port & 0xFFFF)
         self._calm(port)
         self._patience.pop(port, None)
         self._cancelled.discard(port)
@@ -152,10 +152,8 @@ class Doors:
             self._dice = self._simulation.dice("database")
             self._most = self._dice.choice(MOST)
         taken = self._dice.uniform(LEAST, self._most)
-        slow = [one.slow for one in self.clusters.values() if one.slow]
-        if slow and (found := self._activity(port)) is not None:
-            taken += found[0].slow
-        return taken
+        cluster = self._by_port.get(port >> 16)
+        return taken + (cluster.slow if cluster else 0.0)
 
     # --- logins
 
@@ -195,14 +193,15 @@ class Doors:
         async def watched_rows(own: Session, query: Any, parameters: Any = None) -> Any:
             cluster = self._sent(own, query)
             ends = parameters is not None and "pg_terminate_backend" in query.as_string()
-            targets = self._targets(cluster, parameters) if ends else []
+            if ends and (targets := self._targets(cluster, parameters)):
+                # Whoever waits for one of them is not looked at before it has gone.
+                self._loop.sockets.after[self._port(own._connection)] = partial(
+                    cluster.await_ends_of, targets
+                )
             found = await rows(own, query, parameters)
             if query is catalog._SERVER:
                 system = f"system {cluster.name}"
                 return [(*row[:2], system, *row[3:-1], self._now()) for row in found]
-            if targets and any(row[0] for row in found):
-                cluster.await_ends_of(targets)
-                self._loop.sockets.changed()
             return [tuple(map(_earlier, row)) for row in found]
 
         async def watched_send(own: Session, statement: Any) -> Any:
@@ -268,12 +267,7 @@ class Doors:
         return entropy.EPOCH + self._loop.elapsed
 
     def _port(self, connection: Any) -> int:
-        number = connection.fileno()
-        with socket.socket(fileno=number) as own:
-            try:
-                return int(own.getsockname()[1])
-            finally:
-                own.detach()
+        return line_of(connection.fileno())
 
     # --- answers
 

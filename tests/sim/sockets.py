@@ -29,6 +29,7 @@ _LOOK_MILLISECONDS = 20
 _LARGE = 32 << 10
 """Bytes of an answer that is taken in pieces."""
 _READY = ord("Z")
+_ERROR = ord("E")
 _AUTHENTICATION = ord("R")
 _DONE = frozenset({0, 12})
 """Kinds of authentication messages after which the server goes on by itself."""
@@ -52,7 +53,10 @@ class Loop(Protocol):
 
 
 class Sockets:
-    """All sockets of real servers."""
+    """All sockets of real servers.
+
+    A ``port`` is what :func:`line_of` makes of both ends.
+    """
 
     def __init__(self, loop: Loop) -> None:
         self.addresses: set[tuple[str, int]] = set()
@@ -67,6 +71,8 @@ class Sockets:
         """Told of a local port whose socket was closed; returns when the server has noted it."""
         self.delay: Callable[[int], float] = lambda _port: 0.0
         """The simulated seconds that an answer takes which comes over a local port."""
+        self.after: dict[int, Callable[[], None]] = {}
+        """What to wait for, by local ports, once a server has done what it was sent there."""
         self._loop = loop
         self._readers: dict[int, asyncio.Handle] = {}
         self._writers: dict[int, asyncio.Handle] = {}
@@ -91,7 +97,7 @@ class Sockets:
     def opened(self, fd: int, context: Context) -> None:
         """Note a socket, and whose it is."""
         self.tidy()
-        port = _port_of(fd)
+        port = line_of(fd, self._ports.get(fd, 0))
         if port and self._ports.get(fd) != port:
             self._ports[fd] = port
             process = process_of(context)
@@ -128,7 +134,7 @@ class Sockets:
     def tidy(self) -> None:
         """Have servers note which sockets were closed."""
         for fd, port in list(self._ports.items()):
-            if _port_of(fd) != port:
+            if line_of(fd, port) != port:
                 self._forget(fd, port)
 
     def hurry(self) -> None:
@@ -141,7 +147,7 @@ class Sockets:
 
     def _cut(self, fd: int, port: int) -> None:
         """What the kernel does with the socket of a process that is killed."""
-        if _port_of(fd) == port:
+        if line_of(fd, port) == port:
             with socket.socket(fileno=os.dup(fd)) as own:
                 own.shutdown(socket.SHUT_RDWR)
         for writing in (False, True):
@@ -163,6 +169,9 @@ class Sockets:
             self._blocked[fd] = None
             self.blocked(port)
             return
+        after = self.after.pop(port, None)
+        if after is not None and not _has_failed(fd):
+            after()
         self._changed = True
         if fd not in self._due:
             self._due[fd] = self._loop.time() + self.delay(port)
@@ -204,12 +213,20 @@ class Sockets:
         return True
 
 
-def _port_of(fd: int) -> int:
-    """The local port of a socket, 0 where it is none or closed."""
+def line_of(fd: int, known: int = 0) -> int:
+    """Both ports of a socket in one number, 0 where it is none or closed.
+
+    The local port alone may belong to connections with two servers. ``known`` is what it was: of
+    a connection that has ended the system does not tell the other end any more.
+    """
     try:
         with socket.socket(fileno=os.dup(fd)) as own:
             name = own.getsockname()
-            return int(name[1]) if isinstance(name, tuple) else 0
+            local = int(name[1]) if isinstance(name, tuple) else 0
+            try:
+                return (int(own.getpeername()[1]) << 16) + local
+            except OSError:
+                return known if known & 0xFFFF == local else local
     except OSError:
         return 0
 
@@ -228,13 +245,32 @@ def _is_whole(fd: int) -> bool:
         return True
     if not events & select.POLLIN:
         return False
-    with socket.socket(fileno=os.dup(fd)) as own:
-        data = own.recv(1 << 17, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    data = _peek(fd)
     if is_answer(data) or len(data) >= _LARGE:
         return True
     # More is under way, and the poll would not wait for it.
     time.sleep(0.0002)
     return False
+
+
+def _peek(fd: int) -> bytes:
+    with socket.socket(fileno=os.dup(fd)) as own:
+        try:
+            return own.recv(1 << 17, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except OSError:
+            return b""
+
+
+def _has_failed(fd: int) -> bool:
+    """Whether a server answers with an error, or not at all."""
+    data = _peek(fd)
+    at = 0
+    while at + 5 <= len(data):
+        kind, length = struct.unpack_from("!BI", data, at)
+        if kind == _ERROR:
+            return True
+        at += 1 + length
+    return not data
 
 
 def is_answer(data: bytes) -> bool:
