@@ -83,6 +83,9 @@ class SimLoop(asyncio.BaseEventLoop):
         self.sockets = Sockets(self)
         self.set_task_factory(_task)  # type: ignore[arg-type]
 
+    def __del__(self, _warn: Any = None) -> None:
+        """It has nothing to close."""
+
     def time(self) -> float:
         """What the monotonic clock shows, in simulated seconds."""
         return self.now

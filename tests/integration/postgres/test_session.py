@@ -102,8 +102,8 @@ async def test_a_login_that_takes_too_long_leaves_no_socket(
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
-        left.set()
         writer.close()
+        left.set()
 
     gc.disable()
     try:
