@@ -134,6 +134,27 @@ def test_answers(
     virtual(story())
 
 
+@pytest.mark.parametrize(
+    ("error", "longest"),
+    [
+        pytest.param("InternalError", 60.0, id="a-fault-of-the-server"),
+        pytest.param("Conflict", 60.0, id="somebody-faster"),
+        pytest.param("Forbidden", 1000.0, id="what-a-person-has-to-mend"),
+    ],
+)
+def test_how_long_a_failure_waits_at_most(virtual: Run, error: str, longest: float) -> None:
+    async def story() -> None:
+        recorder = Recorder(*[refusal(error) for _ in range(20)])
+        controller = Controller("c", recorder)
+        async with working(controller):
+            controller.enqueue(A)
+            await asyncio.sleep(10_000)
+        assert len(recorder.calls) == 21
+        assert max(gaps(recorder)) == longest
+
+    virtual(story())
+
+
 def test_a_reconciler_that_takes_too_long_is_stopped_and_retried(virtual: Run) -> None:
     ended: list[str] = []
 

@@ -12,12 +12,18 @@ from typing import NamedTuple, cast
 
 import structlog
 
-from fairlead.client.errors import ClientError, Conflict, NotFound
+from fairlead.client.errors import ClientError, Conflict, NotFound, ServerError
 from fairlead.client.metrics import Histogram
 from fairlead.client.outages import outages_of
 from fairlead.runtime.cache.informer import Delta, Informer, InformerClosed
 from fairlead.runtime.controller.memory import Bursts
-from fairlead.runtime.controller.queue import Band, QueueClosed, QueueStats, WorkQueue
+from fairlead.runtime.controller.queue import (
+    SERVER_RETRIES,
+    Band,
+    QueueClosed,
+    QueueStats,
+    WorkQueue,
+)
 from fairlead.runtime.controller.reconcile import (
     Mapper,
     Predicate,
@@ -292,7 +298,8 @@ class Controller:
         return "requeue_after"
 
     def _retry(self, request: Request, error: Exception) -> str:
-        delay = self.queue.retry(request, outages=outages_of(error))
+        policy = SERVER_RETRIES if isinstance(error, ServerError | Conflict) else None
+        delay = self.queue.retry(request, policy, outages=outages_of(error))
         first = self.queue.failures(request) == 1
         gone = first and isinstance(error, NotFound) and error.about(request.name)
         if gone or isinstance(error, Conflict):

@@ -23,6 +23,11 @@ RETRIES = BackoffPolicy(initial=0.005, maximum=1000.0, jitter=0.0)
 
 https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLimiter
 """
+SERVER_RETRIES = BackoffPolicy(initial=0.005, maximum=60.0, jitter=0.0)
+"""The back-off of a key that has failed for a fault of the server, or since somebody was faster.
+
+Those faults end without a word, and what a person has to mend does not: it can wait longer.
+"""
 
 RECOVERED_FAILURES = 8
 """Failures that still count, of those in an outage that is over: the next delay is about 1 s.
