@@ -78,7 +78,7 @@ class Operator(Checks, Tenants):
         "lock_table": 0.15,
         "lock_itself": 0.15,
         "hold_rights": 0.5,
-        "own": 0.15,
+        "own": 0.05,
         "stay": 0.15,
         "let_in": 0.1,
         "change_password": 0.15,

@@ -149,6 +149,8 @@ class _Play:
         healed = simulation.loop.time()
         await _until(simulation, world.differences, ALIKE_SECONDS, "after the last fault")
         simulation.figures["alike"] = simulation.loop.time() - healed
+        # What is told of objects that are not synchronised has as long.
+        await asyncio.sleep(max(0.0, healed + ALIKE_SECONDS - simulation.loop.time()))
         await _quiet(simulation, world, PAUSE_SECONDS, "before anything is taken away")
         if simulation.violations:
             return

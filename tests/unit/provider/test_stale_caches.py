@@ -277,6 +277,30 @@ async def test_what_is_missing_is_told_when_the_server_says_so(
         assert bool(server.written("patch", plural)) is told
 
 
+@pytest.mark.parametrize(
+    ("live", "made"),
+    [
+        pytest.param([], [], id="the export is gone"),
+        pytest.param([export()], ["widgets.example.org"], id="the schema is gone"),
+    ],
+)
+async def test_nothing_is_made_for_an_export_that_a_cache_alone_knows(
+    live: list[Object], made: list[str]
+) -> None:
+    """It would be collected at once, and its end would be told, and it would be made again."""
+    spec: JSON = {"resources": [resource()]}
+    cached = {
+        APISERVICEEXPORTREQUESTS: [
+            kube("APIServiceExportRequest", spec=spec, status={"phase": "Succeeded"})
+        ],
+        APISERVICEEXPORTS: [export()],
+        CUSTOMRESOURCEDEFINITIONS: [crd()],
+    }
+    async with watching(cached, live) as (server, cluster, watches):
+        await _requests(cluster, watches).reconcile(WIDGETS)
+    assert [name for name, _ in server.written("create", "boundschemas")] == made
+
+
 def _requests(cluster: Cluster, watches: ProviderWatches) -> RequestController:
     return RequestController(cluster, watches, ProviderOptions())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -56,6 +57,7 @@ class Faults:
         self._compact = compact
         self._rules: list[_Rule] = []
         self._partitioned = False
+        self._cleared = asyncio.Event()
         self._watches: dict[Droppable, None] = {}
         self._connections: dict[asyncio.Transport, None] = {}
 
@@ -85,7 +87,9 @@ class Faults:
         self._rules.append(_Rule(verb, resource, times, seconds=seconds))
 
     def clear(self) -> None:
-        """Forget every failure and delay that is still to come."""
+        """Forget every failure and delay that is still to come; what is delayed goes on."""
+        self._cleared.set()
+        self._cleared = asyncio.Event()
         self._rules.clear()
 
     def drop_watches(self, resource: str = "*") -> int:
@@ -144,7 +148,8 @@ class Faults:
         for rule in self._rules:
             if rule.take(info):
                 if rule.seconds:
-                    await asyncio.sleep(rule.seconds)
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._cleared.wait(), rule.seconds)
                 if rule.error is not None:
                     raise rule.error
         self._rules = [rule for rule in self._rules if rule.times]

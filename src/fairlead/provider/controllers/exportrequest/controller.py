@@ -241,6 +241,11 @@ class RequestController:
             # Neither an export nor a refusal goes by the word of a cache.
             state = state._replace(offer=await self._offers.asked(request.meta.namespace))
             plan = reconcile(state, self._options, now=now())
+        if state.export is not None and (plan.create_schemas or plan.create_namespaces):
+            # What has an export for its owner is collected at once when that is gone, which would
+            # wake this again: nothing is made for one that a cache alone knows.
+            state = state._replace(export=await self._asked(request))
+            plan = reconcile(state, self._options, now=now())
         try:
             await self._carry_out(plan)
         except (Invalid, Forbidden, BadRequest) as error:
@@ -270,8 +275,14 @@ class RequestController:
             ClientError: the server does not say whether there is one.
         """
         cached = self._watches.exports.get(request.meta.namespace, request.meta.name)
-        if cached is not None:
-            return cached
+        return cached if cached is not None else await self._asked(request)
+
+    async def _asked(self, request: Object) -> Object | None:
+        """The export of the same name, as the server has it.
+
+        Raises:
+            ClientError: the server does not say whether there is one.
+        """
         return await find(
             self._client, APISERVICEEXPORTS, request.meta.name, request.meta.namespace
         )
