@@ -1,4 +1,4 @@
-"""What programs take: requests for one object in a minute, and tasks and watches at rest."""
+"""What programs take: requests for one object, and tasks and watches at rest."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.sim.programs import Replica
 from tests.sim.simulation import Simulation
 
 
-MINUTE = 60.0
-"""Seconds within which requests are counted."""
-MOST = 60
-"""Requests of one replica for one object within a minute."""
+WINDOW = 120.0
+"""Seconds within which requests are counted: the first tries of a back-off come together."""
+MOST = 120
+"""Requests of one replica for one object within the window."""
 MORE = 3
 """Tasks and watches that one may have more, for those that begin anew at that very moment."""
 
@@ -40,14 +40,14 @@ class Appetite:
         which = (end.process.name, found[1], found[2])
         times = self._sent.setdefault(which, deque())
         times.append(now)
-        while times[0] < now - MINUTE:
+        while times[0] < now - WINDOW:
             times.popleft()
         figures = self._simulation.figures
         figures["busiest"] = max(figures.get("busiest", 0.0), len(times))
         if len(times) > MOST:
             self._simulation.violated(
                 f"{which[0]} sends {which[1].decode()} {which[2].decode()} {len(times)} times in "
-                f"{MINUTE:.0f} s"
+                f"{WINDOW:.0f} s"
             )
 
     def held(self) -> dict[str, tuple[int, int]]:

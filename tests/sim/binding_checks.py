@@ -8,6 +8,7 @@ from collections import Counter, defaultdict, deque
 from typing import Any
 
 import msgspec
+from tests.sim.appetite import MOST, WINDOW
 from tests.sim.binding_model import (
     RECORD,
     REQUESTER,
@@ -39,8 +40,6 @@ REST = frozenset({LEASES.group_resource, EVENTS.group_resource})
 """What is written at rest too."""
 FRESH_SECONDS = 30.0
 """Seconds for which a write may still be on its way that was decided before something went."""
-MINUTE, MOST = 60.0, 60
-"""Seconds of a window, and the requests about one object that a replica may send in it."""
 
 _GENERATED = re.compile(r"[a-z0-9]+-[0-9a-f]{8}")
 _REQUEST = re.compile(rb"(GET|PUT|PATCH|DELETE) (/api\S+?)(?:\?\S*)? HTTP/1.1\r\n")
@@ -262,12 +261,12 @@ def check_requests(simulation: Simulation, replicas: list[Replica]) -> Counter[s
         times = recent[id(end.process), found[2]]
         now = simulation.loop.time()
         times.append(now)
-        while times[0] < now - MINUTE:
+        while times[0] < now - WINDOW:
             times.popleft()
         if len(times) > MOST:
             simulation.violated(
                 f"{replica.name} sends {len(times)} requests about {found[2].decode()} within "
-                f"{MINUTE:.0f} s"
+                f"{WINDOW:.0f} s"
             )
 
     simulation.network.on_send.append(sent)

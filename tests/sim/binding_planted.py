@@ -89,7 +89,7 @@ def leftovers_stay() -> None:
 
 
 FAULTS: dict[str, Callable[[], None]] = {
-    one.__name__: one
+    one.__name__.replace("_", "-"): one
     for one in (
         workload_before_secret,
         unbinding_forgets_one,

@@ -13,5 +13,8 @@ SCENARIOS: dict[str, type[Scenario]] = {
     one.name: one for one in (KubeBind, Operator, Binding, Chain)
 }
 
-SHARES = ("kubebind", "binding", "kubebind", "chain")
+SHARES = (
+    *("kubebind", "binding", "kubebind", "chain", "kubebind"),
+    *("binding", "kubebind", "operator", "binding", "chain"),
+)
 """Whose turn it is, one seed after another."""

@@ -74,7 +74,7 @@ class Chain(Breaking):
         "make": 0.2,
         "rotate": 0.2,
         "rename": 0.1,
-        "lose": 0.1,
+        "lose": 0.02,
     }
     resources = ("accounts", "secrets", "servicebindings", "deployments", "apiserviceexports")
 

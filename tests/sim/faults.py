@@ -44,7 +44,7 @@ class Breaking(ProcessFaults, NetworkFaults, ServerFaults):
         "old_view": 3.0,
         "repeat": 2.0,
         "starve": 2.0,
-        "lose": 0.1,
+        "lose": 0.02,
         "restore": 1.0,
         "errors": 3.0,
         "conflicts": 2.0,

@@ -339,7 +339,7 @@ class KubeBind(Administered):
             found += [
                 f"{consumer.name}: the provider says that its konnector is not Ready"
                 for cluster in held(self.provider, CLUSTERBINDINGS, consumer.namespace)
-                if condition(cluster.to_dict(), "Ready").get("status") != "True"
+                if _unready(cluster)
             ]
         return found
 
@@ -452,3 +452,12 @@ class KubeBind(Administered):
             is None
             or record.raw != known
         ]
+
+
+def _unready(cluster: Object) -> bool:
+    """Whether a ClusterBinding is unready, but for a heartbeat of a clock that was wrong.
+
+    That is good again with the next one.
+    """
+    ready = condition(cluster.to_dict(), "Ready")
+    return ready.get("status") != "True" and ready.get("reason") != "HeartbeatTimeDrift"

@@ -52,3 +52,16 @@ def secrets_of_others() -> None:
 
 def _replace(owner: Any, name: str, made: Any) -> None:
     setattr(owner, name, made)
+
+
+FAULTS: dict[str, Callable[[], None]] = {
+    one.__name__.replace("_", "-"): one
+    for one in (
+        secret_before_login,
+        cleanup_skipped,
+        any_claim_is_ours,
+        strangers_adopted,
+        secrets_of_others,
+    )
+}
+"""The faults by name."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
+from tests.sim import binding_planted, operator_planted
 
 from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.resource import Resource
@@ -37,7 +38,7 @@ def plant(options: dict[str, str]) -> None:
         KeyError: there is no fault of that name.
     """
     if name := options.get(OPTION):
-        PLANTED[name]()
+        PLANTED[name].plant()
 
 
 def _replace(owner: Any, made: Callable[..., Any]) -> None:
@@ -186,7 +187,14 @@ def _impatient() -> None:
     _replace(WorkQueue, retry)
 
 
-PLANTED: dict[str, Callable[[], None]] = {
+class Planted(NamedTuple):
+    """A fault, and the scenario that has to find it."""
+
+    scenario: str
+    plant: Callable[[], None]
+
+
+_KUBEBIND: dict[str, Callable[[], None]] = {
     "whoever-owns-it": _whoever_owns_it,
     "no-fence": _no_fence,
     "no-deletions": _no_deletions,
@@ -199,5 +207,15 @@ PLANTED: dict[str, Callable[[], None]] = {
     "annotates": _annotates,
     "talkative": _talkative,
     "impatient": _impatient,
+}
+
+PLANTED = {
+    name: Planted(scenario, plant)
+    for scenario, faults in (
+        ("kubebind", _KUBEBIND),
+        ("operator", operator_planted.FAULTS),
+        ("binding", binding_planted.FAULTS),
+    )
+    for name, plant in faults.items()
 }
 """The faults by name."""
