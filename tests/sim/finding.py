@@ -24,7 +24,7 @@ RUNS = 60
 """Runs in which a plan is made short."""
 
 FEWEST = 8
-"""Faults that kept plans have to find: a change of the product gives some plans another meaning."""
+"""Faults that kept plans have to find: to some of them a changed product gives another meaning."""
 
 
 def main(arguments: Sequence[str]) -> int:
