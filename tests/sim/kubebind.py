@@ -56,6 +56,9 @@ _ITS_OWN = frozenset(
 )
 """What a konnector writes in its own cluster for itself."""
 
+LOOK_SECONDS = 10.0
+"""Simulated seconds that a look at a namespace may be old when it is deleted."""
+
 
 class KubeBind(Administered):
     """The scenario; app teams change widgets, a factory reports on their copies."""
@@ -125,6 +128,8 @@ class KubeBind(Administered):
         super().__init__(simulation)
         self._staying: set[str] = set()
         """The uids of widgets that are being deleted and leave their copies behind."""
+        self._born: dict[str, float] = {}
+        """When the provider's objects came, by uid."""
         self._appetite = Appetite(simulation, self.replicas)
         watch_commits(
             simulation,
@@ -155,7 +160,11 @@ class KubeBind(Administered):
             commit.collection == APISERVICENAMESPACES.group_resource and commit.new.meta.deleting
         )
         # Why one that goes is not gone is told again when another look has shown something else.
-        if commit.collection not in REST and not going:
+        # That a konnector is heard again is told with its next heartbeat.
+        heard = commit.collection == "events" and commit.key.name.startswith("cluster.")
+        if commit.change.type == "ADDED" and commit.plane is self.provider:
+            self._born[commit.new.meta.uid] = self.simulation.loop.time()
+        if commit.collection not in REST and not going and not heard:
             self.written.append(f"{commit.by} wrote {commit.collection} {commit.key}")
 
     def _keeps_foreign(self, commit: Commit) -> str | None:
@@ -187,7 +196,9 @@ class KubeBind(Administered):
             if place.plane == self.provider.name:
                 del self.foreign[place]
         for copy in held(self.provider, WIDGETS, name):
-            if ANNOTATION_CONSUMER_UID in copy.meta.annotations:
+            # One that has come since the look cannot be seen by it.
+            age = self.simulation.loop.time() - self._born.get(copy.meta.uid, 0.0)
+            if ANNOTATION_CONSUMER_UID in copy.meta.annotations and age > LOOK_SECONDS:
                 return f"{commit.by} deletes namespace {name} with copy {copy.meta.name} in it"
         return None
 

@@ -20,8 +20,6 @@ from tests.sim.simulation import Simulation
 from fairlead.client import ClientError
 
 
-ALIKE_SECONDS = 60.0
-"""Simulated seconds after the last fault within which all is as it shall be."""
 CLEAN_SECONDS = 120.0
 """Simulated seconds that cleaning up may take."""
 QUIET_SECONDS = 400.0
@@ -147,10 +145,10 @@ class _Play:
         simulation.trace.note("driver", "", "all is healed")
         await world.heal()
         healed = simulation.loop.time()
-        await _until(simulation, world.differences, ALIKE_SECONDS, "after the last fault")
+        await _until(simulation, world.differences, world.alike, "after the last fault")
         simulation.figures["alike"] = simulation.loop.time() - healed
         # What is told of objects that are not synchronised has as long.
-        await asyncio.sleep(max(0.0, healed + ALIKE_SECONDS - simulation.loop.time()))
+        await asyncio.sleep(max(0.0, healed + world.alike - simulation.loop.time()))
         await _quiet(simulation, world, PAUSE_SECONDS, "before anything is taken away")
         if simulation.violations:
             return

@@ -24,6 +24,8 @@ class Scenario:
     name: ClassVar[str]
     operations: ClassVar[dict[str, float]]
     faults: ClassVar[dict[str, float]]
+    alike: ClassVar[float] = 60.0
+    """Simulated seconds after the last fault within which all is as it shall be."""
     least: ClassVar[dict[str, float]] = {}
     """For each operation the least share of its steps that must have achieved something."""
 
