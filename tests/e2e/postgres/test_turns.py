@@ -132,7 +132,8 @@ async def test_an_operator_killed_at_any_step_of_a_creation_leaves_one_login(
 async def test_the_server_ends_a_login_with_the_operator_away(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy: JSON = {"passwordPolicy": {"rotation": "TwoLogins", "gracePeriod": "3s"}}
+    # Long enough to look in between on a machine that others load, too.
+    policy: JSON = {"passwordPolicy": {"rotation": "TwoLogins", "gracePeriod": "10s"}}
     async with killed(world, monkeypatch) as wire:
         name = await world.create(grants=[grant(world.database, "CONNECT")], **policy)
         await world.ready(name)
