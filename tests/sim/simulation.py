@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import itertools
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
@@ -38,7 +37,6 @@ class Simulation:
         self.violations: list[str] = []
         self.figures: dict[str, float] = {}
         """What was measured, by name."""
-        self._names = itertools.count(1)
 
     def reseed(self, seed: str) -> None:
         """Have another seed decide from now on."""

@@ -27,7 +27,7 @@ def parse_time(text: str) -> datetime:
 
 def moment() -> datetime:
     """This moment, in UTC."""
-    # Not datetime.now(): whoever replaces time.time() has moved all clocks of the process.
+    # Not datetime.now(): a test that replaces time.time() moves all clocks of the process.
     return datetime.fromtimestamp(time.time(), UTC)
 
 

@@ -125,7 +125,7 @@ class BindingController:
         self._waits = Waits(_seconds)
         self._versions: dict[Request, int] = {}
         self._contended: dict[Request, None] = {}
-        """Those whose last pass has ended in a conflict, repeated or not."""
+        """Requests whose last pass has ended in a conflict, in the order of their conflicts."""
         # No namespace waits for all that another one has.
         self.controller = Controller(
             api.name,

@@ -110,7 +110,7 @@ def in_pod(environ: Mapping[str, str]) -> bool:
 
 
 async def outlasting(patience: BackoffPolicy | None, work: Callable[[], Awaitable[None]]) -> None:
-    """Do ``work``, again and again while the API server answers nobody; None asks it once.
+    """Do ``work``, again and again while the API server is away; without patience once.
 
     Raises:
         ClientError: the server refused, or it is away and there is no patience.

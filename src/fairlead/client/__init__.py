@@ -4,9 +4,9 @@ What comes in: a kubeconfig, or the ServiceAccount of the Pod (``loading``, ``ku
 :class:`ClusterConfig`; and a verb with a resource and a body. ``wire`` checks and encodes the
 request, ``transport`` sends it with a credential (``credentials``) over a ``connection``, and
 sends it again where the server asks for that. What goes out: decoded objects, lists, events of a
-watch, or one of the typed ``errors``, each with one clear line. ``outages`` notes when nobody is
-answered, and tells when that is over. ``discovery`` knows what the server serves, and ``lookups``
-tells an object that is not there from one that nobody could look for.
+watch, or one of the typed ``errors``, each with one clear line. ``outages`` notes when a
+server is away, and tells when it is back. ``discovery`` knows what the server serves, and
+``lookups`` tells an object that is not there from one that could not be looked for.
 
 A :class:`Client` is a value: it owns its session, its credentials and its discovery, and any
 number of them live in one process. Source: the Kubernetes API

@@ -1,7 +1,7 @@
-"""Notes when a server answers nobody, and tells when it answers again.
+"""Notes when a server is away, and tells work queues when it answers again.
 
-What fails meanwhile carries the :class:`Outages` of its server, so that whoever waits to try it
-again can be told, whatever asked and however many servers there are.
+Errors of requests that fail meanwhile carry the :class:`Outages` of their server, so that a queue
+that tries them again can listen there, however many servers there are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Back-offs grow no longer than what they wait for has lasted. Who fails alone, wh
 answered, is in no outage.
 """
 MOMENT_SECONDS = 1.0
-"""Seconds after the first answer until the end is told: whoever has failed waits by then."""
+"""Seconds after the first answer until the end is told: failed requests are queued by then."""
 APART_SECONDS = 30.0
 """Seconds between two ends that are told, at least; twice as many after each."""
 MOST_APART_SECONDS = 960.0
@@ -28,14 +28,14 @@ WELL_SECONDS = 120.0
 """Seconds without a failure, after which the end of the next outage is told at once again."""
 
 _AWAY = frozenset({401, 502, 503, 504})
-"""Who answers so speaks for the whole server: a proxy before it, or it knows nobody any more."""
+"""HTTP codes that speak for the whole server: a proxy before it, or it knows no user any more."""
 
 
 class Listener(Protocol):
-    """Who wants to be told; listeners are held weakly."""
+    """A work queue that tries again what has failed; listeners are held weakly."""
 
     def recovered(self, outages: Outages) -> None:
-        """The server answers again."""
+        """Take note that the server answers again."""
         ...
 
 
@@ -57,7 +57,7 @@ class Outages:
 
     @property
     def lasting(self) -> bool:
-        """Whether the server has answered nobody since something failed."""
+        """Whether no request was answered since one has failed."""
         return self._first is not None and self._timer is None
 
     def listen(self, listener: Listener) -> None:
@@ -80,7 +80,7 @@ class Outages:
             if now - self._answered > WELL_SECONDS:
                 self._apart = 0.0
         if not lasting and since is not None and since < self._ended:
-            # It was sent into an outage whose end whoever sent it has not been told.
+            # It was sent into an outage whose end was told before it failed.
             self._long = True
             self._tell_later()
             return
@@ -114,7 +114,7 @@ class Outages:
 
 
 def outages_of(error: BaseException | None) -> Outages | None:
-    """Those of the server in whose outage this was raised, or what it was raised from."""
+    """Find the outages of the server in one of which this error, or its cause, was raised."""
     while error is not None:
         if isinstance(error, BaseExceptionGroup):
             found = (outages_of(one) for one in error.exceptions)

@@ -66,7 +66,7 @@ class _State(NamedTuple):
 
     @classmethod
     def of(cls, object_: Object | None) -> _State | None:
-        """That of an object; None where there is none."""
+        """Read the state of an object; None where there is none."""
         if object_ is None:
             return None
         return cls(object_.meta.uid, object_.meta.resource_version)
@@ -111,7 +111,7 @@ class Comparisons:
         try:
             found = await self._missed(informer)
         except ClientError as error:
-            # The reflector says what keeps it from listing; this list was for nobody but us.
+            # The reflector says what keeps it from listing; this list was to compare alone.
             _log.debug("not compared", resource=str(informer.scope), error=str(error))
             return
         except Exception:  # noqa: BLE001  to compare must not end what works

@@ -24,7 +24,7 @@ RETRIES = BackoffPolicy(initial=0.005, maximum=1000.0, jitter=0.0)
 https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLimiter
 """
 SERVER_RETRIES = BackoffPolicy(initial=0.005, maximum=60.0, jitter=0.0)
-"""The back-off of a key that has failed for a fault of the server, or since somebody was faster.
+"""The back-off of a key that has failed by a fault of the server, or by another writer's change.
 
 Those faults end without a word, and what a person has to mend does not: it can wait longer.
 """
