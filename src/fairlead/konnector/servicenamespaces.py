@@ -8,6 +8,7 @@ import msgspec
 
 from fairlead.api.kubebind import (
     API_VERSION,
+    APISERVICEEXPORTS,
     APISERVICENAMESPACES,
     APIServiceNamespace,
 )
@@ -98,6 +99,9 @@ class ServiceNamespaces:
     async def ask(self, namespace: str, export: OwnerReference) -> None:
         """Create the APIServiceNamespace; one that is there already is as good.
 
+        Nothing is asked for an export that the provider has no more: what it owns is collected
+        at once, and its end would have us ask again for as long as the watch of exports is late.
+
         Raises:
             ClientError: the provider refused it or cannot be reached.
         """
@@ -115,6 +119,11 @@ class ServiceNamespaces:
         # for the event that assigns the namespace.
         self._asking.add(namespace)
         try:
+            owner = await find(
+                self._client, APISERVICEEXPORTS, export.name, self._cluster_namespace
+            )
+            if owner is None or owner.meta.uid != export.uid:
+                return
             await self._client.create(APISERVICENAMESPACES, body, self._cluster_namespace)
         except AlreadyExists:
             # After the answer to the first one who asked, and before the cache tells of it,
