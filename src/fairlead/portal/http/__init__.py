@@ -1,0 +1,1 @@
+"""The server: limits, errors, headers, and how the outside reaches it."""

@@ -1,0 +1,1 @@
+"""Who asks: people of an issuer, their sessions, and how they sign in."""

@@ -1,0 +1,1 @@
+"""What an operator of the front door may decide."""
