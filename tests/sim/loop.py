@@ -208,12 +208,10 @@ class SimLoop(asyncio.BaseEventLoop):
     ) -> tuple[Any, Any]:
         """A transport over a connection in memory."""
         sock = more.get("sock")
-        if sock is None:
-            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            await self.network.connect(sock, (host, port))
+        connected = await self.network.reach((host, port)) if sock is None else sock
         if more.get("ssl"):
             raise NotImplementedError("there is no TLS in the simulation")
-        return self.network.client(sock, protocol_factory)
+        return self.network.client(connected, protocol_factory)
 
     async def create_server(
         self, protocol_factory: Callable[[], Any], host: Any = None, port: Any = None, **more: Any

@@ -73,7 +73,7 @@ class Network:
         """Called with each piece that a client's end sends, before it is under way."""
         self.dice = dice
         self._listeners: dict[tuple[str, int], Listener] = {}
-        self._connected: dict[int, tuple[Listener, tuple[str, int]]] = {}
+        self._connected: dict[int, Reached] = {}
         self._ports = itertools.count(20_001)
         self._numbers = itertools.count(1)
 
@@ -120,6 +120,14 @@ class Network:
             del self._listeners[listener.host, listener.port]
 
     async def connect(self, sock: socket.socket, address: Any) -> None:
+        """Find who listens, for a socket that :meth:`client` is asked about next.
+
+        Raises:
+            OSError: nobody listens, or nothing answers.
+        """
+        self._connected[sock.fileno()] = await self.reach(address)
+
+    async def reach(self, address: Any) -> Reached:
         """Find who listens, as a handshake of three messages would.
 
         Raises:
@@ -145,11 +153,18 @@ class Network:
         listener = self._listeners.get((host, port))
         if listener is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"connect call failed {address}")
-        self._connected[sock.fileno()] = (listener, (host, port))
+        return listener, (host, port)
 
-    def client(self, sock: socket.socket, factory: Callable[[], Any]) -> tuple[End, Any]:
-        """The transport and protocol of a socket that has been connected."""
-        listener, address = self._connected.pop(sock.fileno())
+    def client(
+        self, connected: socket.socket | Reached, factory: Callable[[], Any]
+    ) -> tuple[End, Any]:
+        """The transport and protocol of what has been connected."""
+        sock = connected if isinstance(connected, socket.socket) else None
+        listener, address = (
+            self._connected.pop(connected.fileno())
+            if isinstance(connected, socket.socket)
+            else connected
+        )
         process = current()
         connection = Connection(self, next(self._numbers), process, listener, address, sock)
         self.connections[connection.number] = connection
@@ -157,6 +172,10 @@ class Network:
         connection.client.begin(protocol)
         connection.server.accept(listener)
         return connection.client, protocol
+
+
+Reached = tuple["Listener", tuple[str, int]]
+"""A listener, and the address at which it was found."""
 
 
 class Listener:
@@ -206,7 +225,7 @@ class Connection:
         process: Process | None,
         listener: Listener,
         address: tuple[str, int],
-        sock: socket.socket,
+        sock: socket.socket | None,
     ) -> None:
         self.network = network
         self.number = number

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.integration.konnector.conftest import secret_body, until
 
-from fairlead.api.kubebind import APISERVICENAMESPACES
+from fairlead.api.kubebind import APISERVICEEXPORTS, APISERVICENAMESPACES
 from fairlead.api.meta import JSON, Key, OwnerReference, object_from_dict
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client
@@ -73,9 +73,19 @@ def test_the_content_of_a_secret(data: JSON | None, expected: bytes) -> None:
 
 @pytest.fixture
 async def owner(client: Client, provider_kinds: None) -> OwnerReference:
-    """Stands for the export that a namespace is asked for."""
+    """The export that a namespace is asked for."""
     await namespace(client, "cluster-abc")
-    return (await client.get(NAMESPACES, "cluster-abc")).owner_reference()
+    body = {
+        "apiVersion": APISERVICEEXPORTS.api_version,
+        "kind": APISERVICEEXPORTS.kind,
+        "metadata": {"name": "db", "namespace": "cluster-abc"},
+        "spec": {
+            "resources": [{"group": "example.org", "resource": "widgets", "versions": ["v1"]}],
+            "informerScope": "Namespaced",
+            "isolation": "Prefixed",
+        },
+    }
+    return (await client.create(APISERVICEEXPORTS, body)).owner_reference()
 
 
 async def service_namespaces(cluster: Cluster) -> ServiceNamespaces:
@@ -111,6 +121,21 @@ async def test_service_namespaces_map_both_ways(cluster: Cluster, owner: OwnerRe
     assert mapping.consumer("cluster-abc-shop") == ""
     assert not mapping.asked("shop")
     assert told == late == [("shop", "cluster-abc-shop"), ("shop", "")]
+
+
+@pytest.mark.parametrize("made_again", [False, True], ids=["gone", "made-again"])
+async def test_nothing_is_asked_for_an_export_that_is_gone(
+    cluster: Cluster, owner: OwnerReference, made_again: bool
+) -> None:
+    export = await cluster.client.get(APISERVICEEXPORTS, owner.name, "cluster-abc")
+    await cluster.client.delete(APISERVICEEXPORTS, owner.name, "cluster-abc")
+    if made_again:
+        body = export.to_dict()
+        body["metadata"] = {"name": owner.name, "namespace": "cluster-abc"}
+        await cluster.client.create(APISERVICEEXPORTS, body)
+    mapping = await service_namespaces(cluster)
+    await mapping.ask("shop", owner)
+    assert not (await cluster.client.list(APISERVICENAMESPACES, "cluster-abc")).items
 
 
 async def test_one_that_was_never_assigned_is_told_of_when_it_goes(

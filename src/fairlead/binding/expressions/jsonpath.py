@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fairlead.binding.expressions.gotemplate.values import to_bytes
 from fairlead.binding.expressions.gotext import go_json, go_text, go_type
 from fairlead.binding.expressions.nodes import (
     Budget,
@@ -234,7 +235,7 @@ def _children(value: Any) -> list[Any]:
         case list():
             return value
         case str():
-            return list(value.encode())
+            return list(to_bytes(value))
         case _:
             return []
 

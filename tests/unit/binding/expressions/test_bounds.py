@@ -6,7 +6,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.unit.binding.expressions.test_templates import DATA, rendered
 
@@ -199,6 +199,7 @@ WORDS = st.sampled_from(
     | st.lists(WORDS, max_size=8).map(lambda steps: "{" + "".join(steps) + "}")
     | st.text(max_size=30)
 )
+@example('{"\udc80"..d}')
 def test_any_text_is_a_path_or_refused(text: str) -> None:
     with contextlib.suppress(JSONPathError):
         print_results(JSONPath(text).find(DATA))
