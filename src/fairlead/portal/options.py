@@ -1,1 +1,433 @@
 """What an operator of the front door may decide."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from pathlib import Path
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from fairlead.api.durations import parse_duration
+
+
+DEFAULT_NAMESPACE = "fairlead-serve"
+DEFAULT_LISTEN = "127.0.0.1:8080"
+DEFAULT_TOKEN_EXPIRY = 3600.0
+LEAST_TOKEN_EXPIRY = 60.0
+LONGEST_TOKEN_EXPIRY = 30 * 86400.0
+"""Seconds that a sign-in lasts."""
+DEFAULT_SCOPES = ("openid", "profile", "email", "offline_access", "groups")
+CALLBACK_PATH = "/api/callback"
+AUTHORIZE_PATH = "/api/authorize"
+ISSUER_PATH = "/oidc"
+
+Network: TypeAlias = IPv4Network | IPv6Network
+IssuerType = Literal["external", "embedded"]
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")
+_PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
+_SIGNING_BYTES = (32, 64)
+_ENCRYPTION_BYTES = (16, 24, 32)
+
+
+class ExternalURL(msgspec.Struct, frozen=True):
+    """Scheme, authority and path of ``--external-url``; the path has no slash at its end.
+
+    All addresses that go out are made of it, and none of a Host header.
+    """
+
+    scheme: str
+    authority: str
+    path: str = ""
+
+    @classmethod
+    def parse(cls, text: str, *, flag: str = "--external-url") -> ExternalURL:
+        """Read an address such as ``https://bind.example.org/fairlead``.
+
+        Raises:
+            ValueError: it is no http or https address, or has a user, a query or a fragment.
+        """
+        example = "say one such as https://bind.example.org"
+        try:
+            parts = urlsplit(text)
+            host, port = parts.hostname or "", parts.port
+        except ValueError:
+            raise ValueError(f"{flag} {text!r} is no address: {example}") from None
+        if parts.scheme not in _DEFAULT_PORTS or not _HOST.fullmatch(host):
+            raise ValueError(f"{flag} {text!r} is no http or https address: {example}")
+        if "@" in parts.netloc or "?" in text or "#" in text:
+            raise ValueError(f"{flag} {text!r} may have no user, no query and no fragment")
+        path = parts.path.rstrip("/")
+        if not _PATH.fullmatch(path) or not text.isprintable() or " " in text:
+            raise ValueError(
+                f"{flag} {text!r}: its path may have letters, digits, '-', '.', '_' and '~' alone"
+            )
+        shown = f"[{host}]" if ":" in host else host
+        if port is not None and port != _DEFAULT_PORTS[parts.scheme]:
+            shown = f"{shown}:{port}"
+        return cls(parts.scheme, shown, path)
+
+    @property
+    def secure(self) -> bool:
+        """Whether it is https."""
+        return self.scheme == "https"
+
+    @property
+    def origin(self) -> str:
+        """Scheme and authority, as browsers say them."""
+        return f"{self.scheme}://{self.authority}"
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return is_loopback(urlsplit(self.origin).hostname or "")
+
+    def absolute(self, path: str) -> str:
+        """The whole address of a path of ours, which begins with a slash."""
+        return f"{self.origin}{self.path}{path}"
+
+
+class OIDCOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """Who vouches for people, and as what their names count in reviews.
+
+    ``people_file`` has the people of the embedded issuer. An empty ``client_secret`` makes us a
+    public client.
+    """
+
+    type: IssuerType = "external"
+    issuer_url: str
+    client_id: str
+    client_secret: str = ""
+    callback_url: str
+    ca_file: Path | None = None
+    scopes: tuple[str, ...] = DEFAULT_SCOPES
+    username_prefix: str = "oidc:"
+    groups_prefix: str = "oidc:"
+    people_file: Path | None = None
+
+
+class CookieKeys(msgspec.Struct, frozen=True):
+    """Keys that an operator gave: 32 or 64 bytes to sign, and 16, 24, 32 or none to encrypt."""
+
+    signing: bytes
+    encryption: bytes = b""
+
+
+class RedisOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """Where sessions are kept instead of in Secrets."""
+
+    host: str
+    port: int
+    username: str = ""
+    password: str = ""
+    database: int = 0
+    tls: bool = False
+    ca_file: Path | None = None
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """A limit: so many in a second for long, and at most ``burst`` at once; 0 is no limit."""
+
+    per_second: float
+    burst: int
+
+
+class Limits(msgspec.Struct, kw_only=True, frozen=True):
+    """What requests may cost. Sizes are in bytes, times in seconds.
+
+    ``addresses`` is how many addresses and people are remembered. Sign-ins and binds leave
+    objects behind, so that they have rates of their own, also for all together.
+    """
+
+    body: int = 1024 * 1024
+    line: int = 8190
+    headers: int = 64
+    parameter: int = 4096
+    parameters: int = 32
+    header_seconds: float = 10.0
+    body_seconds: float = 10.0
+    request_seconds: float = 90.0
+    idle_seconds: float = 60.0
+    requests_at_once: int = 256
+    connections: int = 1024
+    addresses: int = 10_000
+    per_address: Rate = Rate(50.0, 200)
+    per_person: Rate = Rate(20.0, 100)
+    sign_ins_per_address: Rate = Rate(1.0, 30)
+    sign_ins: Rate = Rate(50.0, 200)
+    binds_per_person: Rate = Rate(0.2, 10)
+    binds: Rate = Rate(5.0, 50)
+
+
+class ServeOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """The flags of ``fairlead provider serve``.
+
+    ``namespace`` is the server's own. ``token_expiry`` is in seconds. ``cookie_keys`` has the
+    newest first; without any, keys are made and kept in a Secret. ``consumers_per_person`` is how
+    many identities may belong to one person. With ``original_authors`` a namespace that
+    kube-bind's own backend made belongs to the bare ``sub`` that it noted.
+    """
+
+    external_url: ExternalURL
+    host: str = "127.0.0.1"
+    port: int = 8080
+    tls_cert_file: Path | None = None
+    tls_key_file: Path | None = None
+    pretty_name: str = "Fairlead"
+    namespace: str = DEFAULT_NAMESPACE
+    namespace_prefix: str = "kube-bind-"
+    trusted_proxies: tuple[Network, ...] = ()
+    token_expiry: float = DEFAULT_TOKEN_EXPIRY
+    oidc: OIDCOptions
+    cookie_keys: tuple[CookieKeys, ...] = ()
+    redis: RedisOptions | None = None
+    consumers_per_person: int = 10
+    allow_apply_binding: bool = False
+    original_authors: bool = False
+    limits: Limits = Limits()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach this name or address."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def check(options: ServeOptions) -> ServeOptions:
+    """The options, if they go together.
+
+    Raises:
+        ValueError: they do not; the message names the flag and the remedy.
+    """
+    if (options.tls_cert_file is None) != (options.tls_key_file is None):
+        raise ValueError("--tls-cert-file and --tls-key-file go together: give both or none")
+    encrypted = options.tls_cert_file is not None
+    if not (is_loopback(options.host) or encrypted or options.external_url.secure):
+        raise ValueError(
+            f"--listen-address {options.host or '*'}:{options.port} is beyond loopback, where "
+            "tokens may not travel in plain http: give --tls-cert-file and --tls-key-file, or an "
+            "https --external-url of a proxy that ends TLS"
+        )
+    if not (options.external_url.secure or options.external_url.loopback):
+        raise ValueError(
+            f"--external-url {options.external_url.origin} is plain http to another machine: "
+            "tokens would travel for all to read; make it https"
+        )
+    if options.consumers_per_person < 1:
+        raise ValueError("--consumers-per-person has to be 1 or more")
+    _check_oidc(options)
+    return options
+
+
+def _check_oidc(options: ServeOptions) -> None:
+    oidc, external = options.oidc, options.external_url
+    if oidc.callback_url != external.absolute(CALLBACK_PATH):
+        raise ValueError(
+            f"--oidc-callback-url {oidc.callback_url!r} has to be "
+            f"{external.absolute(CALLBACK_PATH)}: cookies of a sign-in reach no other address"
+        )
+    if oidc.type == "external":
+        if not oidc.client_id:
+            raise ValueError(
+                "--oidc-issuer-client-id is missing: say the client's id at the issuer"
+            )
+        if oidc.people_file is not None:
+            raise ValueError("--oidc-people-file belongs to --oidc-type embedded")
+        return
+    if not (is_loopback(options.host) and external.loopback):
+        raise ValueError(
+            "--oidc-type embedded is for one machine: --listen-address and --external-url have "
+            "to be loopback; otherwise use a real issuer"
+        )
+    if oidc.client_secret:
+        raise ValueError(
+            "--oidc-issuer-client-secret is of no use with --oidc-type embedded: leave it out"
+        )
+    if oidc.people_file is None:
+        raise ValueError("--oidc-type embedded needs --oidc-people-file: who may sign in")
+    if oidc.issuer_url != external.absolute(ISSUER_PATH):
+        raise ValueError(
+            f"--oidc-issuer-url {oidc.issuer_url!r} has to be {external.absolute(ISSUER_PATH)} "
+            "with --oidc-type embedded: leave it out"
+        )
+
+
+def parse_external_url(
+    external: str, callback: str, authorize: str, *, host: str, port: int, encrypted: bool
+) -> ExternalURL:
+    """The external address: said, or what the original's flags tell of it, or where we listen.
+
+    Raises:
+        ValueError: it is none, or nothing tells.
+    """
+    if external:
+        return ExternalURL.parse(external)
+    for flag, url, path in (
+        ("--oidc-callback-url", callback, CALLBACK_PATH),
+        ("--oidc-authorize-url", authorize, AUTHORIZE_PATH),
+    ):
+        if url:
+            if not url.endswith(path):
+                raise ValueError(f"{flag} {url!r} has to end with {path}")
+            return ExternalURL.parse(url.removesuffix(path), flag=flag)
+    if not is_loopback(host) or not port:
+        raise ValueError(
+            "--external-url is missing: say how browsers reach this server, such as "
+            "https://bind.example.org"
+        )
+    shown = f"[{host}]" if ":" in host else host
+    return ExternalURL.parse(f"{'https' if encrypted else 'http'}://{shown}:{port}")
+
+
+def parse_issuer_url(text: str) -> str:
+    """The issuer's address as it has to stand in its tokens.
+
+    Raises:
+        ValueError: it is no https address, nor an http one of this machine.
+    """
+    issuer = ExternalURL.parse(text, flag="--oidc-issuer-url")
+    if not (issuer.secure or issuer.loopback):
+        raise ValueError(f"--oidc-issuer-url {text!r} has to be https: who reads it could sign in")
+    return text
+
+
+def parse_networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
+    """Networks of ``--trusted-proxies``, each an address or CIDR; commas separate them too.
+
+    Raises:
+        ValueError: one is none, or all addresses would be trusted.
+    """
+    found: list[Network] = []
+    for text in ",".join(texts).split(","):
+        if not text.strip():
+            continue
+        try:
+            network = ip_network(text.strip())
+        except ValueError as error:
+            raise ValueError(
+                f"--trusted-proxies {text.strip()!r} is no address and no network: {error}; say "
+                "one such as 10.0.0.0/8"
+            ) from None
+        if not network.prefixlen:
+            raise ValueError(
+                f"--trusted-proxies {network} would let every client say who it is: name the "
+                "networks of your proxies"
+            )
+        found.append(network)
+    return tuple(found)
+
+
+def parse_token_expiry(text: str) -> float:
+    """The seconds of ``--token-expiry``, such as ``1h``.
+
+    Raises:
+        ValueError: it is no duration, too short or too long.
+    """
+    duration = parse_duration(text)
+    if duration is None:
+        raise ValueError(f"--token-expiry {text!r} is no duration: say one such as 1h")
+    seconds = duration.total_seconds()
+    if not LEAST_TOKEN_EXPIRY <= seconds <= LONGEST_TOKEN_EXPIRY:
+        raise ValueError(f"--token-expiry {text} is out of bounds: say 1m to 720h")
+    return seconds
+
+
+def parse_scopes(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The scopes to ask an issuer for, which commas separate too; by default the original's.
+
+    Raises:
+        ValueError: ``openid`` is not among them, or one cannot be.
+    """
+    found = tuple(
+        dict.fromkeys(text.strip() for text in ",".join(texts).split(",") if text.strip())
+    )
+    for scope in found:
+        if not re.fullmatch(r"[!#-\[\]-~]+", scope):
+            raise ValueError(f"--oidc-scopes {scope!r} is no scope: separate them by commas")
+    if found and "openid" not in found:
+        raise ValueError("--oidc-scopes has to have openid: without it an issuer names no person")
+    return found or DEFAULT_SCOPES
+
+
+def check_prefix(text: str, flag: str) -> str:
+    """The prefix of names in reviews, if no one can become Kubernetes' own by it.
+
+    Raises:
+        ValueError: names with it would be Kubernetes' own, or it cannot be seen.
+    """
+    if text.startswith("system:"):
+        raise ValueError(f"{flag} {text!r} makes names that are Kubernetes' own: take another")
+    if not text.isprintable() or text != text.strip():
+        raise ValueError(f"{flag} {text!r} has characters that cannot be seen: take another")
+    return text
+
+
+def parse_cookie_keys(
+    signing: tuple[str, ...], encryption: tuple[str, ...]
+) -> tuple[CookieKeys, ...]:
+    """Keys of ``--cookie-signing-key`` and ``--cookie-encryption-key``, the newest first.
+
+    Raises:
+        ValueError: one is no base64, has another length, or is without its fellow.
+    """
+    signers = [_key(text, "--cookie-signing-key", _SIGNING_BYTES) for text in signing if text]
+    ciphers = [
+        _key(text, "--cookie-encryption-key", _ENCRYPTION_BYTES) for text in encryption if text
+    ]
+    if ciphers and len(ciphers) != len(signers):
+        raise ValueError(
+            "--cookie-encryption-key needs a --cookie-signing-key for each: give both, or neither "
+            "to have keys made and kept in a Secret"
+        )
+    return tuple(
+        CookieKeys(signer, ciphers[index] if ciphers else b"")
+        for index, signer in enumerate(signers)
+    )
+
+
+def _key(text: str, flag: str, lengths: tuple[int, ...]) -> bytes:
+    expected = " or ".join(map(str, lengths))
+    try:
+        key = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        # The text is a secret: it is not repeated.
+        raise ValueError(f"{flag} is no base64: give {expected} random bytes in base64") from None
+    if len(key) not in lengths:
+        raise ValueError(f"{flag} has {len(key)} bytes: give {expected} random bytes in base64")
+    return key
+
+
+def parse_redis(
+    address: str, *, username: str, password: str, database: int, tls: bool, ca_file: Path | None
+) -> RedisOptions | None:
+    """Where Redis is, from ``--redis-addr`` and its companions; None without the flag.
+
+    Raises:
+        ValueError: the address has no port, or a companion is there without it.
+    """
+    if not address:
+        if username or tls or ca_file or database:
+            raise ValueError("--redis-username, -database, -tls and -ca-file need --redis-addr")
+        return None
+    host, colon, port = address.rpartition(":")
+    host = host.strip("[]")
+    if not (colon and host and port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
+        raise ValueError(f"--redis-addr {address!r} is no address: say host:port")
+    return RedisOptions(
+        host=host,
+        port=int(port),
+        username=username,
+        password=password,
+        database=database,
+        tls=tls or ca_file is not None,
+        ca_file=ca_file,
+    )

@@ -1,0 +1,37 @@
+"""Who did what: a line for each sign-in, refusal, bind, hand-over and revocation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+from fairlead.portal.http.context import ADDRESS, REQUEST_ID
+
+
+_log = structlog.get_logger(logger_name="fairlead.portal.audit")
+
+
+def audit(
+    event: str, *, who: str, what: str, result: str, request: web.Request, **more: Any
+) -> None:
+    """Write the line of an event; nothing in it may let anyone in.
+
+    Args:
+        event: such as ``sign-in`` or ``bind``.
+        who: the author name of a person, "" where it is not known.
+        what: such as a template, a consumer or a path.
+        result: such as ``done``, or why it was refused.
+        request: where the address and the request's id come from.
+        more: fields that this event alone has.
+    """
+    _log.info(
+        event,
+        who=who,
+        what=what,
+        result=result,
+        address=request.get(ADDRESS, ""),
+        request=request.get(REQUEST_ID, ""),
+        **more,
+    )

@@ -1,0 +1,19 @@
+"""What is known of a request before a handler sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+
+REQUEST_ID: web.RequestKey[str] = web.RequestKey("REQUEST_ID", str)
+"""A random name of the request; the sender sees it too, and logs are searched for it."""
+ADDRESS: web.RequestKey[str] = web.RequestKey("ADDRESS", str)
+"""The client's address, behind the proxies that are trusted."""
+PATH: web.RequestKey[str] = web.RequestKey("PATH", str)
+"""The path without that of ``--external-url``."""
+PARAMETERS: web.RequestKey[dict[str, str]] = web.RequestKey("PARAMETERS", dict)
+"""The query's parameters, each of which is there once."""
+SESSION: web.RequestKey[Any] = web.RequestKey("SESSION", object)
+"""The sender's session; the guard of protected routes has set it."""
