@@ -1,0 +1,65 @@
+"""Where a request comes from, behind the proxies that are trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import TypeAlias
+
+from fairlead.portal.options import Network
+
+
+_Address: TypeAlias = IPv4Address | IPv6Address
+_NEIGHBOURS = 64
+"""Bits of an IPv6 address that a client cannot choose."""
+
+
+def client_address(peer: str, forwarded: Sequence[str], trusted: Sequence[Network]) -> str:
+    """The client's address; "" where the connection has none.
+
+    Each proxy appends to X-Forwarded-For whom it has answered, so that the list is read from its
+    end, as far as the proxies that are trusted go. What stands before is the client's own word.
+
+    Args:
+        peer: the other end of the connection.
+        forwarded: the lines of X-Forwarded-For, in their order.
+        trusted: networks of our proxies.
+    """
+    found = _parse(peer)
+    if found is None:
+        return ""
+    if not forwarded or not _within(found, trusted):
+        return str(found)
+    for text in reversed(",".join(forwarded).split(",")):
+        said = _parse(text.strip())
+        if said is None:
+            break
+        found = said
+        if not _within(found, trusted):
+            break
+    return str(found)
+
+
+def neighbourhood(address: str) -> str:
+    """What an address is counted as: an IPv6 address as its network of 64 bits."""
+    if ":" not in address:
+        return address
+    return str(ip_network((address.partition("%")[0], _NEIGHBOURS), strict=False))
+
+
+def _within(address: _Address, networks: Sequence[Network]) -> bool:
+    return any(address in network for network in networks)
+
+
+def _parse(text: str) -> _Address | None:
+    """The address of a text, which some proxies give a port and brackets."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address

@@ -1,0 +1,66 @@
+"""Bodies of requests: bounded in size and time, and of the type that was said."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeVar
+
+import msgspec
+from aiohttp import web
+
+from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.portal.http.errors import Refusal, bad_request
+from fairlead.portal.options import Limits
+
+
+T = TypeVar("T")
+
+LIMITS: web.AppKey[Limits] = web.AppKey("LIMITS", Limits)
+"""Of an application, for what is read of its requests."""
+JSON_TYPE = "application/json"
+FORM_TYPE = "application/x-www-form-urlencoded"
+
+
+async def read_body(request: web.Request, *, content_type: str = JSON_TYPE) -> bytes:
+    """The whole body.
+
+    Forms of other sites cannot send JSON, so that a demand for it keeps them out.
+
+    Raises:
+        Refusal: it is of another type, is too large, or has not arrived in time.
+    """
+    limits = request.config_dict.get(LIMITS, Limits())
+    if request.content_type != content_type:
+        raise Refusal(
+            415, ErrorCode.BAD_REQUEST, f"the body has to be sent with Content-Type {content_type}"
+        )
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise Refusal(415, ErrorCode.BAD_REQUEST, "the body may have no Content-Encoding")
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            return await request.read()
+    except TimeoutError:
+        raise Refusal(
+            408,
+            ErrorCode.BAD_REQUEST,
+            f"the body has not arrived within {limits.body_seconds:g} s",
+            headers={"Connection": "close"},
+        ) from None
+
+
+async def read_json(request: web.Request, type_: type[T]) -> T:
+    """The body, as the type that its JSON has to be; unknown members are ignored.
+
+    Raises:
+        Refusal: it is none, is too large, or has not arrived in time.
+    """
+    content = await read_body(request)
+    try:
+        return msgspec.json.decode(content, type=type_)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        # Such a message names the field and its type, and repeats no value.
+        raise bad_request(
+            "the body is not the JSON that is expected", details=str(error)
+        ) from None
+    except RecursionError:
+        raise bad_request("the body's JSON is nested too deeply") from None

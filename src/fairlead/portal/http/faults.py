@@ -1,0 +1,62 @@
+"""What is answered where a call of ours to the API server has failed."""
+
+from __future__ import annotations
+
+from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.client import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    ConnectionFailed,
+    Fenced,
+    Gone,
+    Invalid,
+    NotFound,
+    NotServed,
+    RequestTooLarge,
+    ServerError,
+    TooManyRequests,
+)
+from fairlead.portal.http.errors import Refusal
+
+
+_PATIENCE = 5.0
+"""Seconds after which a client may ask again, where the API server has not said."""
+
+
+def refusal_of(error: BaseException) -> Refusal:
+    """The answer for an error that no handler has answered; its text stays in the log.
+
+    An API server's words name users, namespaces and addresses, which are no outsider's business.
+    """
+    reason = f"{type(error).__name__}: {error}"
+    match error:
+        case TimeoutError():
+            return _later("the server has not answered in time", reason)
+        case TooManyRequests() | ServerError():
+            return _later("the provider's cluster is busy or away", reason, error.retry_after)
+        case ConnectionFailed() | NotServed() | Fenced() | Gone():
+            return _later("the provider's cluster cannot be asked at the moment", reason)
+        case AlreadyExists() | Conflict():
+            return _refused(409, "this was changed by another request at the same time", reason)
+        case Invalid() | BadRequest() | RequestTooLarge():
+            return _refused(422, "the provider's cluster takes no such object", reason)
+        case NotFound():
+            return Refusal(
+                404, ErrorCode.RESOURCE_NOT_FOUND, "there is no such object", reason=reason
+            )
+    return _refused(500, "the server has failed; its log says why", reason)
+
+
+def _later(message: str, reason: str, retry_after: float | None = None) -> Refusal:
+    return Refusal(
+        503,
+        ErrorCode.CLUSTER_CONNECTION_FAILED,
+        f"{message}; try again",
+        reason=reason,
+        retry_after=retry_after or _PATIENCE,
+    )
+
+
+def _refused(status: int, message: str, reason: str) -> Refusal:
+    return Refusal(status, ErrorCode.INTERNAL_ERROR, message, reason=reason)

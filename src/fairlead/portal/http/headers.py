@@ -1,0 +1,48 @@
+"""Headers of every answer: what a browser may do with it, and what may be kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from fairlead.portal.options import ExternalURL
+
+
+REQUEST_ID_HEADER = "X-Request-Id"
+CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+"""For answers that are no pages; a page brings a policy of its own, with the same ancestors."""
+_YEAR = 365 * 86400
+
+NOT_KEPT: Mapping[str, str] = {
+    "Cache-Control": "no-cache, no-store, must-revalidate, max-age=0",
+    "Expires": "Thu, 01 Jan 1970 00:00:00 GMT",
+    "X-Accel-Expires": "0",
+}
+"""For answers that no cache may keep, in kube-bind's words."""
+_KEPT_NOWHERE = ("/api/", "/oidc/", "/exports")
+
+
+class Headers:
+    """The headers of a server's answers; those that an answer has already stay."""
+
+    def __init__(self, external: ExternalURL) -> None:
+        self._always = {
+            "Content-Security-Policy": CONTENT_POLICY,
+            "Referrer-Policy": "no-referrer",
+            "X-Content-Type-Options": "nosniff",
+            "X-Frame-Options": "DENY",
+        }
+        if external.secure:
+            self._always["Strict-Transport-Security"] = f"max-age={_YEAR}"
+        self._private = {**self._always, **NOT_KEPT}
+
+    def complete(self, response: web.StreamResponse, *, path: str, request_id: str) -> None:
+        """Add them to an answer that has not been sent."""
+        if response.prepared:
+            return
+        headers = response.headers
+        wanted = self._private if path.startswith(_KEPT_NOWHERE) else self._always
+        for name, value in wanted.items():
+            headers.setdefault(name, value)
+        headers[REQUEST_ID_HEADER] = request_id

@@ -1,0 +1,211 @@
+"""The application: every request passes one door, whatever handler it is for."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.client import ClientError
+from fairlead.portal.http.addresses import client_address
+from fairlead.portal.http.audit import audit
+from fairlead.portal.http.bodies import LIMITS
+from fairlead.portal.http.context import ADDRESS, PARAMETERS, PATH, REQUEST_ID, SESSION
+from fairlead.portal.http.errors import Refusal, answer
+from fairlead.portal.http.faults import refusal_of
+from fairlead.portal.http.headers import Headers
+from fairlead.portal.http.limits import LIMITER, Clock, Limiter
+from fairlead.portal.http.parameters import parse_query
+from fairlead.portal.options import ServeOptions
+
+
+_log = structlog.get_logger(logger_name="fairlead.portal.http")
+PROBES = frozenset({"/healthz", "/api/healthz"})
+"""Paths that are always answered: a server that is asked too much is alive."""
+_MACHINES = ("/api/", "/oidc/")
+"""Below these, errors are JSON."""
+_BUSY = 2.0
+"""Seconds after which a client may ask again that was turned away."""
+_LONGEST_TOLD = 200
+"""Characters of a path that an audit line has."""
+
+
+def application(
+    options: ServeOptions, routes: Iterable[web.RouteDef], *, clock: Clock = time.monotonic
+) -> web.Application:
+    """The application of these routes, each at the root and below the path of the external URL.
+
+    A proxy may take that path away or leave it; and kube-bind's own CLI knows of none.
+    """
+    limits = options.limits
+    door = _Door(options, Limiter(limits, clock))
+    app = web.Application(
+        middlewares=[door.middleware()],
+        client_max_size=limits.body,
+    )
+    app[LIMITS] = limits
+    app[LIMITER] = door.limiter
+    found = list(routes)
+    app.router.add_routes(found)
+    if prefix := options.external_url.path:
+        app.router.add_routes(
+            web.RouteDef(route.method, prefix + route.path, route.handler, _unnamed(route.kwargs))
+            for route in found
+        )
+    return app
+
+
+def _unnamed(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the route's name, which it can have once."""
+    return {key: value for key, value in arguments.items() if key != "name"}
+
+
+class _Door:
+    """What happens to a request before its handler, and to its answer after it."""
+
+    def __init__(self, options: ServeOptions, limiter: Limiter) -> None:
+        self.limiter = limiter
+        self._limits = options.limits
+        self._trusted = options.trusted_proxies
+        self._prefix = options.external_url.path
+        self._headers = Headers(options.external_url)
+        self._inside = 0
+
+    def middleware(self) -> Middleware:
+        """The door as aiohttp wants it."""
+
+        @web.middleware
+        async def pass_door(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return await self.passed(request, handler)
+
+        return pass_door
+
+    async def passed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """The answer to a request, whatever becomes of it."""
+        request_id = secrets.token_hex(8)
+        path = self._own_path(request.path)
+        request[REQUEST_ID] = request_id
+        request[PATH] = path
+        request[ADDRESS] = client_address(
+            request.remote or "", request.headers.getall("X-Forwarded-For", ()), self._trusted
+        )
+        try:
+            response = await self._admitted(request, handler, path)
+        except web.HTTPException as said:
+            response = _said(said, path, request_id)
+        except Refusal as refusal:
+            response = _refused(refusal, request)
+        except Exception as error:
+            response = _failed(error, request)
+        self._headers.complete(response, path=path, request_id=request_id)
+        return response
+
+    async def _admitted(
+        self, request: web.Request, handler: Handler, path: str
+    ) -> web.StreamResponse:
+        if path in PROBES:
+            return await handler(request)
+        self.limiter.address(request[ADDRESS], path)
+        if self._inside >= self._limits.requests_at_once:
+            raise Refusal(
+                503,
+                ErrorCode.INTERNAL_ERROR,
+                "the server has too much to do; try again",
+                retry_after=_BUSY,
+            )
+        _, mark, query = request.raw_path.partition("?")
+        request[PARAMETERS] = parse_query(query, self._limits) if mark else {}
+        if (request.content_length or 0) > self._limits.body:
+            raise _too_large(self._limits.body)
+        self._inside += 1
+        try:
+            async with asyncio.timeout(self._limits.request_seconds):
+                return await handler(request)
+        finally:
+            self._inside -= 1
+
+    def _own_path(self, path: str) -> str:
+        rest = path.removeprefix(self._prefix)
+        return rest if rest.startswith("/") else path
+
+
+def _said(said: web.HTTPException, path: str, request_id: str) -> web.StreamResponse:
+    """What aiohttp or a handler answered by raising it."""
+    if said.status < 400:
+        response = web.Response(status=said.status, headers=said.headers)
+        for cookie in said.cookies.values():
+            response.headers.add("Set-Cookie", cookie.OutputString())
+        return response
+    if isinstance(said, web.HTTPRequestEntityTooLarge):
+        return answer(_too_large(0), request_id=request_id)
+    headers = {"Allow": said.headers["Allow"]} if "Allow" in said.headers else {}
+    if not path.startswith(_MACHINES):
+        text = f"{said.status} {said.reason}\n"
+        return web.Response(status=said.status, text=text, headers=headers)
+    code, text = ErrorCode.BAD_REQUEST, said.reason
+    if isinstance(said, web.HTTPNotFound):
+        code, text = ErrorCode.RESOURCE_NOT_FOUND, "nothing is served at this path"
+    elif isinstance(said, web.HTTPMethodNotAllowed):
+        text = f"this path takes {', '.join(sorted(said.allowed_methods))} alone"
+    elif said.status >= 500:
+        code = ErrorCode.INTERNAL_ERROR
+    return answer(Refusal(said.status, code, text, headers=headers), request_id=request_id)
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(
+        413,
+        ErrorCode.BAD_REQUEST,
+        "the body is too large",
+        details=f"{limit} bytes are the most" if limit else "",
+        headers={"Connection": "close"},
+    )
+
+
+def _refused(refusal: Refusal, request: web.Request) -> web.StreamResponse:
+    if refusal.status in {401, 403}:
+        session = request.get(SESSION)
+        audit(
+            "refusal",
+            who=session.person.author if session is not None else "",
+            what=f"{request.method} {request[PATH][:_LONGEST_TOLD]}",
+            result=refusal.reason or refusal.message,
+            request=request,
+        )
+    elif refusal.reason:
+        _log.warning(
+            "not served",
+            path=request[PATH],
+            status=refusal.status,
+            reason=refusal.reason,
+            request=request[REQUEST_ID],
+        )
+    return answer(refusal, request_id=request[REQUEST_ID])
+
+
+def _failed(error: Exception, request: web.Request) -> web.StreamResponse:
+    """What is answered where a handler has not foreseen an error."""
+    gone = request.transport is None and isinstance(error, ConnectionError)
+    if gone or isinstance(error, web.RequestPayloadError):
+        return answer(
+            Refusal(400, ErrorCode.BAD_REQUEST, "the body is broken"),
+            request_id=request[REQUEST_ID],
+        )
+    refusal = refusal_of(error)
+    unexpected = refusal.status == 500 and not isinstance(error, ClientError)
+    _log.error(
+        "a request failed",
+        path=request[PATH],
+        status=refusal.status,
+        reason=refusal.reason,
+        request=request[REQUEST_ID],
+        exc_info=error if unexpected else None,
+    )
+    return answer(refusal, request_id=request[REQUEST_ID])

@@ -1,0 +1,214 @@
+"""Listening: sockets, TLS whose files may change, and clients that are too slow or too many."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from pathlib import Path
+from typing import Any
+
+import structlog
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.portal.http.errors import Refusal, answer
+from fairlead.portal.http.headers import Headers
+from fairlead.portal.options import Limits, ServeOptions
+
+
+_log = structlog.get_logger(logger_name="fairlead.portal.http")
+_LOOK_AGAIN = 5.0
+"""Seconds between two looks at the files of the certificate."""
+_PATIENCE = 10.0
+"""Seconds that requests have to end when the program does."""
+
+
+class Certificate:
+    """The certificate that connections are served with, read from two files.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: they hold no certificate and key that belong together.
+    """
+
+    def __init__(self, cert_file: Path, key_file: Path) -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._files = (cert_file, key_file)
+        self._state = self._look()
+        self._load()
+
+    def refresh(self) -> bool:
+        """Take what the files hold if they have changed, and tell whether it was taken.
+
+        A pair that is half written stays unused, and is looked at again.
+        """
+        try:
+            state = self._look()
+            if state == self._state:
+                return False
+            self._load()
+        except (OSError, ValueError) as error:
+            _log.warning("the certificate stays the one that was read before", reason=str(error))
+            return False
+        self._state = state
+        _log.info("serving with a new certificate", file=str(self._files[0]))
+        return True
+
+    def _look(self) -> tuple[tuple[int, int, int], ...]:
+        # Kubernetes changes a link above the files, so that the inode tells too.
+        stats = [os.stat(path) for path in self._files]  # noqa: PTH116  follows links, as wanted
+        return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in stats)
+
+    def _load(self) -> None:
+        cert_file, key_file = self._files
+        try:
+            # A key with a password would have OpenSSL ask at the terminal.
+            self.context.load_cert_chain(cert_file, key_file, password=lambda: b"")
+        except ssl.SSLError as error:
+            raise ValueError(
+                f"--tls-cert-file {cert_file} and --tls-key-file {key_file} hold no certificate "
+                f"and key in PEM that belong together: {error.reason or error}"
+            ) from None
+
+
+class PortalServer:
+    """Serves an application; a runnable of every replica.
+
+    Raises:
+        OSError: a file of the certificate cannot be read.
+        ValueError: the certificate cannot be used.
+    """
+
+    name = "portal"
+
+    def __init__(self, options: ServeOptions, app: web.Application) -> None:
+        self.url = ""
+        self._options = options
+        self._app = app
+        self._certificate: Certificate | None = None
+        if options.tls_cert_file is not None and options.tls_key_file is not None:
+            self._certificate = Certificate(options.tls_cert_file, options.tls_key_file)
+
+    def not_ready(self) -> str:
+        """Say why nothing can be asked here; "" when it can."""
+        return "" if self.url else "it does not listen yet"
+
+    async def run(self) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        runner = web.AppRunner(
+            self._app, access_log=None, handle_signals=False, shutdown_timeout=_PATIENCE
+        )
+        await runner.setup()
+        try:
+            server = await self._listen(runner)
+            try:
+                await self._watch_certificate()
+            finally:
+                self.url = ""
+                server.close()
+        finally:
+            await runner.cleanup()
+
+    async def _listen(self, runner: web.AppRunner) -> asyncio.Server:
+        handlers = runner.server
+        assert handlers is not None  # noqa: S101  it is set up
+        options, limits = self._options, self._options.limits
+        loop = asyncio.get_running_loop()
+        headers = Headers(options.external_url)
+
+        def protocol() -> asyncio.Protocol:
+            return _Connection(handlers, headers, limits, loop=loop)
+
+        tls: dict[str, Any] = {}
+        if self._certificate is not None:
+            tls = {
+                "ssl": self._certificate.context,
+                "ssl_handshake_timeout": limits.header_seconds,
+            }
+        server = await loop.create_server(protocol, options.host or None, options.port, **tls)
+        host, port = server.sockets[0].getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"{'https' if tls else 'http'}://{shown}:{port}"
+        _log.info("serving", url=self.url, external=options.external_url.absolute("/"))
+        return server
+
+    async def _watch_certificate(self) -> None:
+        if self._certificate is None:
+            await asyncio.Event().wait()
+        while True:
+            await asyncio.sleep(_LOOK_AGAIN)
+            if self._certificate is not None:
+                self._certificate.refresh()
+
+
+class _Connection(RequestHandler):
+    """One connection: cut off when its first request does not come, or when there are too many."""
+
+    __slots__ = ("_cut", "_handlers", "_headers", "_limits")
+
+    def __init__(
+        self,
+        handlers: web.Server,
+        headers: Headers,
+        limits: Limits,
+        *,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        super().__init__(
+            handlers,
+            loop=loop,
+            access_log=None,  # type: ignore[arg-type]  # as AppRunner says it
+            keepalive_timeout=limits.idle_seconds,
+            max_line_size=limits.line,
+            max_field_size=limits.line,
+            max_headers=limits.headers,
+            lingering_time=1.0,
+            auto_decompress=False,
+        )
+        self._handlers = handlers
+        self._headers = headers
+        self._limits = limits
+        self._cut: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if len(self._handlers.connections) > self._limits.connections:
+            self.force_close()
+            return
+        self._cut = self._loop.call_later(self._limits.header_seconds, self._cut_off)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self._cut is not None:
+            self._cut.cancel()
+        super().connection_lost(exc)
+
+    def _cut_off(self) -> None:
+        if not self._request_count:
+            self.force_close()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what is no HTTP, or has more or longer headers than may be."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("half of an answer has been sent")
+        if status == 500:
+            _log.error("a connection failed", exc_info=exc)
+        code = ErrorCode.BAD_REQUEST if status < 500 else ErrorCode.INTERNAL_ERROR
+        text = "this is no request of HTTP, or one with too many or too long headers"
+        refusal = Refusal(status, code, text if status < 500 else "the server has failed")
+        response = answer(refusal, request_id="-")
+        self._headers.complete(response, path="/api/", request_id="-")
+        response.force_close()
+        return response
