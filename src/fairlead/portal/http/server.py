@@ -102,7 +102,7 @@ class _Door:
             response = _said(said, path, request_id)
         except Refusal as refusal:
             response = _refused(refusal, request)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # every request gets an answer
             response = _failed(error, request)
         self._headers.complete(response, path=path, request_id=request_id)
         return response
