@@ -48,15 +48,22 @@ def lease_rules(lease: str) -> list[JSON]:
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
-    """A program in a cluster; ``command`` is what follows ``fairlead``, without flags."""
+    """A program in a cluster; ``command`` is what follows ``fairlead``, without flags.
+
+    Without a ``lease`` all replicas work at once. ``ports`` are those beside health and metrics,
+    by name, and ``environment`` has members of the container's ``env``.
+    """
 
     name: str
     namespace: str
     image: str
     command: tuple[str, ...]
-    lease: str
+    lease: str = ""
     replicas: int = 1
     flags: tuple[str, ...] = ()
+    ports: Mapping[str, int] = {}
+    metrics_port: int = METRICS_PORT
+    environment: tuple[JSON, ...] = ()
 
     def meta(
         self, name: str = "", *, namespaced: bool = False, labels: Mapping[str, str] | None = None
@@ -125,7 +132,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         return lease_rules(self.lease)
 
     def deployment(self) -> JSON:
-        """The Deployment, electing a leader among its replicas."""
+        """The Deployment, electing a leader among its replicas where it has a Lease."""
         labels = self._labels()
         pod: JSON = {
             "serviceAccountName": self.name,
@@ -152,7 +159,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         return {"app.kubernetes.io/name": self.name, "app.kubernetes.io/part-of": "fairlead"}
 
     def _container(self) -> JSON:
-        return {
+        election = ["--leader-elect=true", f"--lease-name={self.lease}"] if self.lease else []
+        container: JSON = {
             "name": self.name,
             "image": self.image,
             # Without it a tag "latest" is pulled each time, from a registry that may not have it.
@@ -160,19 +168,19 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
             "args": [
                 *self.command,
                 f"--namespace={self.namespace}",
-                "--leader-elect=true",
-                f"--lease-name={self.lease}",
+                *election,
                 # The kubelet and Prometheus come to the Pod's address; unless told otherwise,
                 # programs listen on loopback alone.
                 f"--health-probe-bind-address=0.0.0.0:{HEALTH_PORT}",
-                f"--metrics-bind-address=0.0.0.0:{METRICS_PORT}",
+                f"--metrics-bind-address=0.0.0.0:{self.metrics_port}",
                 # So that an error at the start is an object too.
                 "--log-format=json",
                 *self.flags,
             ],
             "ports": [
                 {"name": "health", "containerPort": HEALTH_PORT},
-                {"name": "metrics", "containerPort": METRICS_PORT},
+                {"name": "metrics", "containerPort": self.metrics_port},
+                *({"name": name, "containerPort": port} for name, port in self.ports.items()),
             ],
             "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}},
             "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}},
@@ -185,5 +193,23 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
                 "allowPrivilegeEscalation": False,
                 "readOnlyRootFilesystem": True,
                 "capabilities": {"drop": ["ALL"]},
+            },
+        }
+        if self.environment:
+            container["env"] = list(self.environment)
+        return container
+
+    def service(self, ports: Mapping[str, int]) -> JSON:
+        """A Service of the replicas: by the names of their ports, its own."""
+        return {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": self.meta(namespaced=True),
+            "spec": {
+                "selector": self._labels(),
+                "ports": [
+                    {"name": name, "port": port, "targetPort": name}
+                    for name, port in ports.items()
+                ],
             },
         }

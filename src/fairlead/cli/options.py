@@ -112,6 +112,36 @@ def konnector_namespace_option(function: F) -> F:
     )(function)
 
 
+_HEALTH = click.option(
+    "--health-probe-bind-address",
+    "health_address",
+    default=None,
+    metavar="HOST:PORT",
+    help="Where /healthz and /readyz listen; empty turns them off. Default: a free "
+    "port on loopback, which is logged; in a Pod 127.0.0.1:8081.",
+)
+_METRICS = click.option(
+    "--metrics-bind-address",
+    "metrics_address",
+    default=None,
+    metavar="HOST:PORT",
+    help="Where /metrics listens; empty serves it beside /healthz. Default: beside "
+    "/healthz; in a Pod 127.0.0.1:8080.",
+)
+_LOG_FORMAT = click.option(
+    "--log-format",
+    type=click.Choice(["auto", "json", "console"]),
+    default="auto",
+    show_default=True,
+    help="auto is console on a terminal and JSON elsewhere.",
+)
+
+
+def serving_options(function: F) -> F:
+    """What a long-running command takes whose replicas all work, and which owns no CRDs."""
+    return _HEALTH(_METRICS(_LOG_FORMAT(function)))
+
+
 def run_options(function: F) -> F:
     """What every long-running command takes, in the names that kubebuilder gave them."""
     # Decorators work from the last to the first, and the help has the options in this order.
@@ -124,22 +154,8 @@ def run_options(function: F) -> F:
                 show_default=True,
                 help="Create or update the CRDs that this program owns.",
             ),
-            click.option(
-                "--health-probe-bind-address",
-                "health_address",
-                default=None,
-                metavar="HOST:PORT",
-                help="Where /healthz and /readyz listen; empty turns them off. Default: a free "
-                "port on loopback, which is logged; in a Pod 127.0.0.1:8081.",
-            ),
-            click.option(
-                "--metrics-bind-address",
-                "metrics_address",
-                default=None,
-                metavar="HOST:PORT",
-                help="Where /metrics listens; empty serves it beside /healthz. Default: beside "
-                "/healthz; in a Pod 127.0.0.1:8080.",
-            ),
+            _HEALTH,
+            _METRICS,
             click.option(
                 "--leader-elect",
                 type=bool,
@@ -150,13 +166,7 @@ def run_options(function: F) -> F:
             click.option(
                 "--lease-name", default="", help="Of the Lease; each program has its own default."
             ),
-            click.option(
-                "--log-format",
-                type=click.Choice(["auto", "json", "console"]),
-                default="auto",
-                show_default=True,
-                help="auto is console on a terminal and JSON elsewhere.",
-            ),
+            _LOG_FORMAT,
         ]
     ):
         function = option(function)

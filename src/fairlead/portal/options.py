@@ -95,8 +95,8 @@ class ExternalURL(msgspec.Struct, frozen=True):
 class OIDCOptions(msgspec.Struct, kw_only=True, frozen=True):
     """Who vouches for people, and as what their names count in reviews.
 
-    ``people_file`` has the people of the embedded issuer. An empty ``client_secret`` makes us a
-    public client.
+    An empty ``client_secret`` makes us a public client. ``people_file`` has the people of the
+    embedded issuer, and ``beyond_loopback`` says that others than this machine may use it.
     """
 
     type: IssuerType = "external"
@@ -109,6 +109,7 @@ class OIDCOptions(msgspec.Struct, kw_only=True, frozen=True):
     username_prefix: str = "oidc:"
     groups_prefix: str = "oidc:"
     people_file: Path | None = None
+    beyond_loopback: bool = False
 
 
 class CookieKeys(msgspec.Struct, frozen=True):
@@ -243,10 +244,11 @@ def _check_oidc(options: ServeOptions) -> None:
         if oidc.people_file is not None:
             raise ValueError("--oidc-people-file belongs to --oidc-type embedded")
         return
-    if not (is_loopback(options.host) and external.loopback):
+    if not (oidc.beyond_loopback or (is_loopback(options.host) and external.loopback)):
         raise ValueError(
             "--oidc-type embedded is for one machine: --listen-address and --external-url have "
-            "to be loopback; otherwise use a real issuer"
+            "to be loopback; otherwise use a real issuer, or say "
+            "--embedded-issuer-beyond-loopback twice"
         )
     if oidc.client_secret:
         raise ValueError(

@@ -22,6 +22,7 @@ from fairlead.cli.kubebind.reaching import (
 )
 from fairlead.cli.kubebind.revoke import revoke
 from fairlead.cli.kubebind.rotate import rotate
+from fairlead.cli.kubebind.serve import serve
 from fairlead.cli.options import cluster_config, cluster_options, run_options, write_private
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.cli.texts import say
@@ -233,5 +234,5 @@ def invite(
     click.echo(f"in the consumer's cluster: fairlead bind -f {output}", err=True)
 
 
-for _command in (consumers, revoke, rotate):
+for _command in (consumers, revoke, rotate, serve):
     command.add_command(_command)

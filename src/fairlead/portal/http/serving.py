@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +76,31 @@ class Certificate:
             ) from None
 
 
+class ListeningError(Exception):
+    """The address cannot be listened on; the text names the flag and the remedy."""
+
+
+@contextmanager
+def _explained(options: ServeOptions) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        why = os.strerror(error.errno).lower() if error.errno else str(error)
+        raise ListeningError(
+            f"cannot listen on {options.host or '*'}:{options.port}: {why}; give another address "
+            "to --listen-address"
+        ) from None
+
+
+async def _at_once() -> None:
+    """Nothing has to be there first."""
+
+
 class PortalServer:
     """Serves an application; a runnable of every replica.
+
+    Its port is taken at once, and connections are as soon as ``started`` returns: before caches
+    are filled, all that is offered would look like nothing.
 
     Raises:
         OSError: a file of the certificate cannot be read.
@@ -84,23 +109,31 @@ class PortalServer:
 
     name = "portal"
 
-    def __init__(self, options: ServeOptions, app: web.Application) -> None:
+    def __init__(
+        self,
+        options: ServeOptions,
+        app: web.Application,
+        *,
+        started: Callable[[], Awaitable[None]] = _at_once,
+    ) -> None:
         self.url = ""
         self._options = options
         self._app = app
+        self._started = started
+        self._serving = False
         self._certificate: Certificate | None = None
         if options.tls_cert_file is not None and options.tls_key_file is not None:
             self._certificate = Certificate(options.tls_cert_file, options.tls_key_file)
 
     def not_ready(self) -> str:
         """Say why nothing can be asked here; "" when it can."""
-        return "" if self.url else "it does not listen yet"
+        return "" if self._serving else "it does not listen yet"
 
     async def run(self) -> None:
         """Serve until cancelled.
 
         Raises:
-            OSError: the address cannot be listened on.
+            ListeningError: the address cannot be listened on.
         """
         runner = web.AppRunner(
             self._app, access_log=None, handle_signals=False, shutdown_timeout=_PATIENCE
@@ -109,9 +142,15 @@ class PortalServer:
         try:
             server = await self._listen(runner)
             try:
+                await self._started()
+                with _explained(self._options):
+                    await server.start_serving()
+                self._serving = True
+                external = self._options.external_url.absolute("/")
+                _log.info("serving", url=self.url, external=external)
                 await self._watch_certificate()
             finally:
-                self.url = ""
+                self._serving = False
                 server.close()
         finally:
             await runner.cleanup()
@@ -132,11 +171,13 @@ class PortalServer:
                 "ssl": self._certificate.context,
                 "ssl_handshake_timeout": limits.header_seconds,
             }
-        server = await loop.create_server(protocol, options.host or None, options.port, **tls)
+        with _explained(options):
+            server = await loop.create_server(
+                protocol, options.host or None, options.port, start_serving=False, **tls
+            )
         host, port = server.sockets[0].getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if tls else 'http'}://{shown}:{port}"
-        _log.info("serving", url=self.url, external=options.external_url.absolute("/"))
         return server
 
     async def _watch_certificate(self) -> None:

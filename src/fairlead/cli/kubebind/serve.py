@@ -1,0 +1,423 @@
+"""``fairlead provider serve``: the front door, in the words of kube-bind's backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+from click.core import ParameterSource
+
+from fairlead.cli.options import check_name, cluster_options, serving_options
+from fairlead.cli.running import RunOptions, run_program
+from fairlead.client import Client
+from fairlead.portal import app
+from fairlead.portal.options import (
+    CALLBACK_PATH,
+    DEFAULT_LISTEN,
+    DEFAULT_NAMESPACE,
+    ISSUER_PATH,
+    IssuerType,
+    Limits,
+    OIDCOptions,
+    Rate,
+    ServeOptions,
+    check,
+    check_prefix,
+    parse_cookie_keys,
+    parse_external_url,
+    parse_issuer_url,
+    parse_networks,
+    parse_redis,
+    parse_scopes,
+    parse_token_expiry,
+)
+from fairlead.provider.options import DEFAULT_PREFIX, check_namespace_prefix
+from fairlead.runtime import Cluster, Manager
+from fairlead.runtime.manager.health import AddressError, split_address
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_EMBEDDED_CLIENT = "fairlead"
+_BURST = 4
+"""Seconds of a rate that may be used up at once."""
+_TWICE = 2
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_LIMITS = Limits()
+_ELSEWHERE = (
+    *("--isolation", "--consumer-scope", "--schema-sync-interval", "--schema-source"),
+    *("--external-address", "--external-ca-file", "--external-server-name"),
+)
+"""Flags of kube-bind's backend that decide what `provider run` does here."""
+
+
+def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+_listening = _all(
+    click.option(
+        "--listen-address",
+        default=DEFAULT_LISTEN,
+        show_default=True,
+        metavar="HOST:PORT",
+        help="Where it listens; beyond loopback with TLS, or behind a proxy that ends it.",
+    ),
+    click.option(
+        "--external-url",
+        default="",
+        metavar="URL",
+        help="How browsers and CLIs reach it, also below a path. Default: that of "
+        "--oidc-callback-url, else --listen-address. No address is made of a Host header.",
+    ),
+    click.option("--tls-cert-file", type=_FILE, help="Read again when it changes."),
+    click.option("--tls-key-file", type=_FILE, help="Read again when it changes."),
+    click.option(
+        "--trusted-proxies",
+        multiple=True,
+        metavar="NETWORK",
+        help="Addresses or CIDRs of proxies whose X-Forwarded-For is believed.",
+    ),
+    click.option("--pretty-name", default="Fairlead", show_default=True, help="How we are shown."),
+    click.option(
+        "--requests-per-address",
+        type=click.FloatRange(0, 1e6),
+        default=_LIMITS.per_address.per_second,
+        show_default=True,
+        help="A second, from one address; 0 is without limit.",
+    ),
+    click.option(
+        "--requests-per-person",
+        type=click.FloatRange(0, 1e6),
+        default=_LIMITS.per_person.per_second,
+        show_default=True,
+        help="A second, from one person; 0 is without limit.",
+    ),
+    click.option(
+        "--requests-at-once",
+        type=click.IntRange(1, 100_000),
+        default=_LIMITS.requests_at_once,
+        show_default=True,
+        help="More are turned away.",
+    ),
+)
+
+_oidc = _all(
+    click.option(
+        "--oidc-type",
+        type=click.Choice(["external", "embedded"]),
+        default="external",
+        show_default=True,
+        help="embedded is an issuer of ours, for laptops and demonstrations.",
+    ),
+    click.option("--oidc-issuer-url", default="", metavar="URL", help="The issuer."),
+    click.option("--oidc-issuer-client-id", default="", help="Our id at the issuer."),
+    click.option(
+        "--oidc-issuer-client-secret",
+        default="",
+        envvar="OIDC_CLIENT_SECRET",
+        show_envvar=True,
+        help="Ours at the issuer; without one we are a public client. Others of this machine "
+        "see what is on a command line: use the variable.",
+    ),
+    click.option(
+        "--oidc-callback-url",
+        default="",
+        metavar="URL",
+        help=f"Ends with {CALLBACK_PATH}; default: of --external-url.",
+    ),
+    click.option("--oidc-authorize-url", default="", hidden=True),
+    click.option("--oidc-ca-file", type=_FILE, help="The CA of the issuer's certificate."),
+    click.option(
+        "--oidc-scopes", multiple=True, metavar="SCOPE", help="Default: as kube-bind asks."
+    ),
+    click.option(
+        "--oidc-username-prefix",
+        default="oidc:",
+        show_default=True,
+        help="Before names of people in RBAC; kube-bind has none.",
+    ),
+    click.option(
+        "--oidc-groups-prefix",
+        default="oidc:",
+        show_default=True,
+        help="Before names of groups in RBAC; kube-bind has none.",
+    ),
+    click.option(
+        "--oidc-people-file", type=_FILE, help="Who may sign in with --oidc-type embedded."
+    ),
+    click.option("--embedded-issuer-beyond-loopback", count=True, hidden=True),
+    click.option("--oidc-allowed-groups", multiple=True, hidden=True),
+    click.option("--oidc-allowed-users", multiple=True, hidden=True),
+)
+
+_sessions = _all(
+    click.option(
+        "--token-expiry",
+        default="1h",
+        show_default=True,
+        metavar="DURATION",
+        help="How long a sign-in lasts.",
+    ),
+    click.option(
+        "--cookie-signing-key",
+        multiple=True,
+        envvar="COOKIE_SIGNING_KEY",
+        show_envvar=True,
+        help="32 or 64 bytes in base64; several are accepted, the first is used. Default: keys "
+        "that are made, kept in a Secret and rotated.",
+    ),
+    click.option(
+        "--cookie-encryption-key",
+        multiple=True,
+        envvar="COOKIE_ENCRYPTION_KEY",
+        show_envvar=True,
+        help="16, 24 or 32 bytes in base64, one for each signing key.",
+    ),
+    click.option(
+        "--redis-addr",
+        default="",
+        metavar="HOST:PORT",
+        help="Keep sessions there and not in Secrets; its password is $REDIS_PASSWORD.",
+    ),
+    click.option("--redis-username", default="", help="Default: Redis' own."),
+    click.option("--redis-database", type=click.IntRange(0, 1_000_000), default=0),
+    click.option("--redis-tls", is_flag=True, help="Speak TLS to Redis."),
+    click.option("--redis-ca-file", type=_FILE, help="The CA of Redis' certificate."),
+)
+
+_consumers = _all(
+    click.option(
+        "--namespace-prefix",
+        default=DEFAULT_PREFIX,
+        show_default=True,
+        help="How names of cluster namespaces begin; as `provider run` has it.",
+    ),
+    click.option(
+        "--consumers-per-person",
+        type=click.IntRange(1, 100_000),
+        default=10,
+        show_default=True,
+        help="How many consumer clusters one person may bind for.",
+    ),
+    click.option(
+        "--allow-apply-binding",
+        is_flag=True,
+        help="Let people hand over kubeconfigs of their clusters, to bind without a terminal.",
+    ),
+    click.option(
+        "--original-authors",
+        is_flag=True,
+        help="Namespaces that kube-bind's backend made belong to the sub that it noted, "
+        "whatever issuer that was of.",
+    ),
+    # Marked as given by their source alone; what they say is not looked at.
+    *(
+        click.option(flag, flag.removeprefix("--").replace("-", "_"), hidden=True)
+        for flag in _ELSEWHERE
+    ),
+)
+
+
+class _Given(msgspec.Struct, kw_only=True):
+    """The flags as click hands them over."""
+
+    listen_address: str
+    external_url: str
+    tls_cert_file: Path | None
+    tls_key_file: Path | None
+    trusted_proxies: tuple[str, ...]
+    pretty_name: str
+    requests_per_address: float
+    requests_per_person: float
+    requests_at_once: int
+    oidc_type: IssuerType
+    oidc_issuer_url: str
+    oidc_issuer_client_id: str
+    oidc_issuer_client_secret: str
+    oidc_callback_url: str
+    oidc_authorize_url: str
+    oidc_ca_file: Path | None
+    oidc_scopes: tuple[str, ...]
+    oidc_username_prefix: str
+    oidc_groups_prefix: str
+    oidc_people_file: Path | None
+    embedded_issuer_beyond_loopback: int
+    oidc_allowed_groups: tuple[str, ...]
+    oidc_allowed_users: tuple[str, ...]
+    token_expiry: str
+    cookie_signing_key: tuple[str, ...]
+    cookie_encryption_key: tuple[str, ...]
+    redis_addr: str
+    redis_username: str
+    redis_database: int
+    redis_tls: bool
+    redis_ca_file: Path | None
+    redis_password: str
+    namespace: str
+    namespace_prefix: str
+    consumers_per_person: int
+    allow_apply_binding: bool
+    original_authors: bool
+
+
+@click.command("serve")
+@cluster_options
+@serving_options
+@click.option(
+    "--namespace",
+    default=DEFAULT_NAMESPACE,
+    show_default=True,
+    help="Our own, of sessions and keys.",
+)
+@_listening
+@_oidc
+@_sessions
+@_consumers
+@click.option("--redis-password", default="", envvar="REDIS_PASSWORD", hidden=True)
+@click.pass_context
+def serve(
+    given: click.Context,
+    /,
+    kubeconfig: str | None,
+    context: str | None,
+    health_address: str | None,
+    metrics_address: str | None,
+    log_format: str,
+    **flags: Any,
+) -> None:
+    """Let teams sign in, see what is offered, and bind it.
+
+    `fairlead provider run` answers what is bound, so that this program makes no credentials. All
+    replicas work at once.
+
+    \b
+    Example:
+        fairlead provider serve --external-url https://bind.example.org --listen-address :8443 \\
+            --tls-cert-file tls.crt --tls-key-file tls.key \\
+            --oidc-issuer-url https://login.example.org --oidc-issuer-client-id fairlead
+    """  # noqa: D301
+    for flag in _ELSEWHERE:
+        name = flag.removeprefix("--").replace("-", "_")
+        del flags[name]
+        if given.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            _warn(f"{flag} has no effect here: say it to `fairlead provider run`")
+    flags_given = _Given(**flags)
+    check_name("--namespace", flags_given.namespace)
+    try:
+        options = options_of(flags_given)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if flags_given.oidc_allowed_groups or flags_given.oidc_allowed_users:
+        _warn(
+            "--oidc-allowed-groups and --oidc-allowed-users grant nothing here: `fairlead "
+            "manifests serve` prints a role and its binding for them"
+        )
+    shared = RunOptions(
+        kubeconfig=kubeconfig,
+        context=context,
+        install_crds=False,
+        health_address=health_address,
+        metrics_address=metrics_address,
+        leader_elect=False,
+        lease_name="",
+        log_format=log_format,
+    )
+
+    async def build(manager: Manager, cluster: Cluster) -> None:
+        await app.run_all(manager, cluster, options)
+
+    run_program(app.NAME, options.namespace, shared, _install_nothing, build)
+
+
+async def _install_nothing(_: Client) -> None:
+    """CRDs are the controllers' to bring."""
+
+
+def options_of(given: _Given) -> ServeOptions:
+    """The options that flags stand for.
+
+    Raises:
+        ValueError: they cannot be, or do not go together; the message names the flag.
+    """
+    try:
+        host, port = split_address(given.listen_address)
+    except AddressError as error:
+        raise ValueError(f"--listen-address: {error}") from None
+    external = parse_external_url(
+        given.external_url,
+        given.oidc_callback_url,
+        given.oidc_authorize_url,
+        host=host,
+        port=port,
+        encrypted=given.tls_cert_file is not None,
+    )
+    embedded = given.oidc_type == "embedded"
+    if not (embedded or given.oidc_issuer_url):
+        raise ValueError(
+            "--oidc-issuer-url is missing: say who vouches for people, or --oidc-type embedded "
+            "on a laptop"
+        )
+    oidc = OIDCOptions(
+        type=given.oidc_type,
+        issuer_url=parse_issuer_url(given.oidc_issuer_url or external.absolute(ISSUER_PATH)),
+        client_id=given.oidc_issuer_client_id or (_EMBEDDED_CLIENT if embedded else ""),
+        client_secret=given.oidc_issuer_client_secret,
+        callback_url=given.oidc_callback_url or external.absolute(CALLBACK_PATH),
+        ca_file=given.oidc_ca_file,
+        scopes=parse_scopes(given.oidc_scopes),
+        username_prefix=check_prefix(given.oidc_username_prefix, "--oidc-username-prefix"),
+        groups_prefix=check_prefix(given.oidc_groups_prefix, "--oidc-groups-prefix"),
+        people_file=given.oidc_people_file,
+        beyond_loopback=given.embedded_issuer_beyond_loopback >= _TWICE,
+    )
+    if not given.pretty_name.strip():
+        raise ValueError("--pretty-name is empty: people would not see whose this is")
+    return check(
+        ServeOptions(
+            external_url=external,
+            host=host,
+            port=port,
+            tls_cert_file=given.tls_cert_file,
+            tls_key_file=given.tls_key_file,
+            pretty_name=given.pretty_name,
+            namespace=given.namespace,
+            namespace_prefix=check_namespace_prefix(given.namespace_prefix),
+            trusted_proxies=parse_networks(given.trusted_proxies),
+            token_expiry=parse_token_expiry(given.token_expiry),
+            oidc=oidc,
+            cookie_keys=parse_cookie_keys(given.cookie_signing_key, given.cookie_encryption_key),
+            redis=parse_redis(
+                given.redis_addr,
+                username=given.redis_username,
+                password=given.redis_password,
+                database=given.redis_database,
+                tls=given.redis_tls,
+                ca_file=given.redis_ca_file,
+            ),
+            consumers_per_person=given.consumers_per_person,
+            allow_apply_binding=given.allow_apply_binding,
+            original_authors=given.original_authors,
+            limits=Limits(
+                per_address=_rate(given.requests_per_address),
+                per_person=_rate(given.requests_per_person),
+                requests_at_once=given.requests_at_once,
+            ),
+        )
+    )
+
+
+def _rate(per_second: float) -> Rate:
+    return Rate(per_second, max(1, round(per_second * _BURST)))
+
+
+def _warn(text: str) -> None:
+    click.echo(f"warning: {text}", err=True)
