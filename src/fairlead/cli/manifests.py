@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
+from typing import Any
 
 import click
 
@@ -12,6 +13,7 @@ from fairlead.binding.admission.names import PROJECTOR, WEBHOOKS
 from fairlead.binding.manifests import manifests as binding
 from fairlead.cli.crds import to_yaml
 from fairlead.konnector.manifests import manifests as konnector
+from fairlead.portal.manifests import manifests as serve
 from fairlead.postgres.manifests import manifests as postgres
 from fairlead.provider.manifests import manifests as provider
 
@@ -23,6 +25,7 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     "konnector": konnector,
     "postgres": postgres,
     "provider": provider,
+    "serve": serve,
 }
 
 
@@ -84,6 +87,57 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     help="binding only: create no workload that is to be bound while this webhook cannot be "
     "asked.",
 )
+@click.option(
+    "--external-url",
+    default="",
+    metavar="URL",
+    help="serve only, and needed there: how browsers and CLIs reach it, by its Ingress.",
+)
+@click.option(
+    "--oidc-issuer-url",
+    default="",
+    metavar="URL",
+    help="serve only, and needed there: the issuer that vouches for people.",
+)
+@click.option(
+    "--oidc-issuer-client-id",
+    default="",
+    metavar="ID",
+    help="serve only, and needed there: our id at the issuer. A client secret goes into the "
+    "Secret fairlead-serve-oidc, key client-secret.",
+)
+@click.option(
+    "--trusted-proxies",
+    multiple=True,
+    metavar="NETWORK",
+    help="serve only: where the Ingress controller's Pods are, such as 10.0.0.0/8.",
+)
+@click.option(
+    "--oidc-allowed-group",
+    "--oidc-allowed-groups",
+    "allowed_groups",
+    multiple=True,
+    metavar="GROUP",
+    help="serve only: the issuer's group may bind all that is offered.",
+)
+@click.option(
+    "--oidc-allowed-user",
+    "--oidc-allowed-users",
+    "allowed_users",
+    multiple=True,
+    metavar="SUB",
+    help="serve only: the issuer's person may bind all that is offered.",
+)
+@click.option(
+    "--oidc-username-prefix",
+    metavar="TEXT",
+    help="serve only: before names of people in RBAC; default: oidc:",
+)
+@click.option(
+    "--oidc-groups-prefix",
+    metavar="TEXT",
+    help="serve only: before names of groups in RBAC; default: oidc:",
+)
 def command(
     program: str,
     namespace: str | None,
@@ -96,6 +150,7 @@ def command(
     fail_open: tuple[str, ...],
     projected: tuple[str, ...],
     fail_closed: str | None,
+    **serving: Any,
 ) -> None:
     """Print namespace, ServiceAccount, least-privilege RBAC and Deployment as YAML.
 
@@ -104,6 +159,8 @@ def command(
         fairlead manifests konnector | kubectl apply -f -
         fairlead manifests provider --export widgets.example.org
         fairlead manifests postgres --exported
+        fairlead manifests serve --external-url https://bind.example.org \\
+            --oidc-issuer-url https://login.example.org --oidc-issuer-client-id fairlead
     """  # noqa: D301
     arguments: dict[str, object] = {"image": image}
     if namespace:
@@ -132,8 +189,43 @@ def command(
             raise click.UsageError("--webhooks belongs to binding alone")
         arguments |= {"webhooks": True, "fail_open": fail_open}
         arguments |= {"projected": projected, "fail_closed": bool(fail_closed)}
+    if program == "serve":
+        arguments |= _serving(serving)
+    elif given := [name for name, value in serving.items() if value not in {None, "", ()}]:
+        raise click.UsageError(f"{_flag(given[0])} belongs to serve alone")
     try:
         documents = _PROGRAMS[program](**arguments)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     click.echo(to_yaml(documents), nl=False)
+
+
+_RENAMED = {
+    "oidc_issuer_url": "issuer_url",
+    "oidc_issuer_client_id": "client_id",
+    "oidc_username_prefix": "username_prefix",
+    "oidc_groups_prefix": "groups_prefix",
+}
+_NEEDED = ("external_url", "oidc_issuer_url", "oidc_issuer_client_id")
+_SEVERAL = ("allowed_groups", "allowed_users", "trusted_proxies")
+
+
+def _serving(given: Mapping[str, Any]) -> dict[str, object]:
+    """The arguments of serve's manifests.
+
+    Raises:
+        click.UsageError: one is missing.
+    """
+    for name in _NEEDED:
+        if not given[name]:
+            raise click.UsageError(f"serve needs {_flag(name)}")
+    found = dict(given)
+    for name in _SEVERAL:
+        words = ",".join(given[name]).split(",")
+        found[name] = tuple(filter(None, map(str.strip, words)))
+    return {_RENAMED.get(name, name): value for name, value in found.items() if value is not None}
+
+
+def _flag(name: str) -> str:
+    short = {"allowed_groups": "oidc-allowed-group", "allowed_users": "oidc-allowed-user"}
+    return "--" + short.get(name, name.replace("_", "-"))

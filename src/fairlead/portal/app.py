@@ -14,9 +14,6 @@ from fairlead.portal.options import ServeOptions
 from fairlead.runtime import Cluster, Manager, Runnable
 
 
-NAME = "fairlead-serve"
-
-
 @runtime_checkable
 class Routed(Protocol):
     """A part that answers requests."""

@@ -1,1 +1,173 @@
-"""What a real cluster needs to run the front door, with no right too many."""
+"""What a real cluster needs to run the front door, with no right too many.
+
+It holds what strangers reach, so it has a namespace of its own: Secrets elsewhere it can neither
+read nor write, and it has no right on RBAC. What people may bind is theirs by
+``kube-bind-oidc-user``, or by any other role with the verb ``bind``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairlead.api.kubebind import GROUP
+from fairlead.api.manifests import RBAC_GROUP, READ_VERBS, Program, rule
+from fairlead.api.meta import JSON
+from fairlead.portal.options import (
+    DEFAULT_NAMESPACE,
+    NAME,
+    ExternalURL,
+    check_prefix,
+    parse_issuer_url,
+    parse_networks,
+)
+
+
+USERS_ROLE = "kube-bind-oidc-user"
+"""The ClusterRole of people who may bind everything that is offered, as kube-bind calls it."""
+CREDENTIALS = "fairlead-serve-oidc"
+"""The Secret with the client's secret at the issuer, which a public client does without."""
+PORT = 8080
+_METRICS_PORT = 8082
+"""Beside the port that people reach, which has the number that metrics have elsewhere."""
+_SERVICE_PORT = 80
+
+
+def manifests(
+    *,
+    namespace: str = DEFAULT_NAMESPACE,
+    image: str,
+    external_url: str,
+    issuer_url: str,
+    client_id: str,
+    trusted_proxies: Sequence[str] = (),
+    allowed_groups: Sequence[str] = (),
+    allowed_users: Sequence[str] = (),
+    username_prefix: str = "oidc:",
+    groups_prefix: str = "oidc:",
+    replicas: int = 2,
+) -> list[JSON]:
+    """Everything to apply, in order. The Pods speak http: an Ingress before them ends TLS.
+
+    Args:
+        namespace: of the server, its sessions and keys, and of nothing else.
+        image: that runs it.
+        external_url: how browsers and CLIs reach it.
+        issuer_url: who vouches for people.
+        client_id: the server's own name at the issuer.
+        trusted_proxies: networks of the Ingress.
+        allowed_groups: groups of the issuer that may bind everything; without any, and without
+            users, no role is printed for people.
+        allowed_users: people who may, by the issuer's ``sub``.
+        username_prefix: before names of people in RBAC.
+        groups_prefix: before names of groups in RBAC.
+        replicas: of the Deployment, which all work at once.
+
+    Raises:
+        ValueError: a value cannot be used; the message names the flag.
+    """
+    external = ExternalURL.parse(external_url)
+    if not external.secure:
+        raise ValueError(f"--external-url {external_url!r} has to be https: an Ingress ends it")
+    if not client_id:
+        raise ValueError("--oidc-issuer-client-id is missing: say our id at the issuer")
+    check_prefix(username_prefix, "--oidc-username-prefix")
+    check_prefix(groups_prefix, "--oidc-groups-prefix")
+    parse_networks(tuple(trusted_proxies))
+    program = Program(
+        name=NAME,
+        namespace=namespace,
+        image=image,
+        command=("provider", "serve"),
+        replicas=replicas,
+        ports={"http": PORT},
+        metrics_port=_METRICS_PORT,
+        flags=(
+            f"--listen-address=0.0.0.0:{PORT}",
+            f"--external-url={external.absolute('')}",
+            *(f"--trusted-proxies={network}" for network in trusted_proxies),
+            f"--oidc-issuer-url={parse_issuer_url(issuer_url)}",
+            f"--oidc-issuer-client-id={client_id}",
+            f"--oidc-username-prefix={username_prefix}",
+            f"--oidc-groups-prefix={groups_prefix}",
+        ),
+        environment=(
+            {
+                "name": "OIDC_CLIENT_SECRET",
+                "valueFrom": {
+                    "secretKeyRef": {
+                        "name": CREDENTIALS,
+                        "key": "client-secret",
+                        "optional": True,
+                    }
+                },
+            },
+        ),
+    )
+    own = program.role(NAME, _own_rules())
+    catalogue = program.cluster_role(NAME, _catalogue_rules())
+    return [
+        *program.account(),
+        *(own, program.bound(own)),
+        *(catalogue, program.bound(catalogue)),
+        *users(
+            allowed_groups,
+            allowed_users,
+            username_prefix=username_prefix,
+            groups_prefix=groups_prefix,
+        ),
+        program.service({"http": _SERVICE_PORT}),
+        program.deployment(),
+    ]
+
+
+def users(
+    allowed_groups: Sequence[str],
+    allowed_users: Sequence[str],
+    *,
+    username_prefix: str,
+    groups_prefix: str,
+) -> list[JSON]:
+    """The ClusterRole of people who may bind everything, and its binding to these.
+
+    Raises:
+        ValueError: a name would be one of Kubernetes' own.
+    """
+    named = [
+        *(("Group", "--oidc-allowed-group", groups_prefix + name) for name in allowed_groups),
+        *(("User", "--oidc-allowed-user", username_prefix + name) for name in allowed_users),
+    ]
+    if not named:
+        return []
+    for _, flag, name in named:
+        if name.startswith("system:"):
+            raise ValueError(f"{flag}: {name!r} is a name of Kubernetes' own: leave it out")
+    program = Program(name=NAME, namespace="", image="", command=())
+    role = program.cluster_role(
+        USERS_ROLE, [rule(GROUP, ["apiserviceexporttemplates"], ("bind",))]
+    )
+    binding = program.bound(role)
+    binding["subjects"] = [
+        {"kind": kind, "apiGroup": RBAC_GROUP, "name": name} for kind, _, name in named
+    ]
+    return [role, binding]
+
+
+def _own_rules() -> list[JSON]:
+    """Sessions, keys and the answers to binds, in the server's own namespace."""
+    return [
+        rule("", ["secrets"], (*READ_VERBS, "create", "update", "delete")),
+        rule(GROUP, ["bindableresourcesrequests"], (*READ_VERBS, "create", "delete")),
+    ]
+
+
+def _catalogue_rules() -> list[JSON]:
+    """What is offered, whose consumers there are, and asking who may."""
+    return [
+        rule(
+            GROUP,
+            ["apiserviceexporttemplates", "collections", "apiserviceexports"],
+            READ_VERBS,
+        ),
+        rule("", ["namespaces"], READ_VERBS),
+        rule("authorization.k8s.io", ["subjectaccessreviews"], ("create",)),
+    ]

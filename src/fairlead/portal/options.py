@@ -15,7 +15,9 @@ import msgspec
 from fairlead.api.durations import parse_duration
 
 
-DEFAULT_NAMESPACE = "fairlead-serve"
+NAME = "fairlead-serve"
+"""The program in a cluster."""
+DEFAULT_NAMESPACE = NAME
 DEFAULT_LISTEN = "127.0.0.1:8080"
 DEFAULT_TOKEN_EXPIRY = 3600.0
 LEAST_TOKEN_EXPIRY = 60.0

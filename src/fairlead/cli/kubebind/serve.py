@@ -13,12 +13,12 @@ from click.core import ParameterSource
 from fairlead.cli.options import check_name, cluster_options, serving_options
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.client import Client
-from fairlead.portal import app
 from fairlead.portal.options import (
     CALLBACK_PATH,
     DEFAULT_LISTEN,
     DEFAULT_NAMESPACE,
     ISSUER_PATH,
+    NAME,
     IssuerType,
     Limits,
     OIDCOptions,
@@ -332,10 +332,13 @@ def serve(
         log_format=log_format,
     )
 
+    # Not before: the other programs do without what only this one needs.
+    from fairlead.portal import app
+
     async def build(manager: Manager, cluster: Cluster) -> None:
         await app.run_all(manager, cluster, options)
 
-    run_program(app.NAME, options.namespace, shared, _install_nothing, build)
+    run_program(NAME, options.namespace, shared, _install_nothing, build)
 
 
 async def _install_nothing(_: Client) -> None:
