@@ -31,6 +31,11 @@ from fairlead.demo.steps import StoryError
             id="extra",
         ),
         pytest.param(
+            ModuleNotFoundError("No module named 'joserfc'", name="joserfc.jwt"),
+            "joserfc is not installed: the extra fairlead[serve] brings it",
+            id="extra of the front door",
+        ),
+        pytest.param(
             ModuleNotFoundError("No module named 'wheel'", name="wheel"),
             "unexpected ModuleNotFoundError: No module named 'wheel' (--debug shows where)",
             id="module",
