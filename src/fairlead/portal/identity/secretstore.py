@@ -1,0 +1,282 @@
+"""Sessions, used states and one-time codes as Secrets of the server's own namespace."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+import structlog
+
+from fairlead.api.meta import JSON, Object, ObjectMeta
+from fairlead.api.resource import SECRETS
+from fairlead.api.timestamps import format_micro_time, parse_time
+from fairlead.client import AlreadyExists, ClientError, Conflict, NotFound
+from fairlead.portal.identity.sessions import Gone, Held, unavailable
+from fairlead.runtime import Cluster, Delta
+
+
+LABEL_KIND = "fairlead.dev/portal"
+"""The label that says what a Secret of the front door is: session, used or code."""
+LABEL_OWNER = "fairlead.dev/owner"
+"""The label with the hash of the author name of the person whom it belongs to."""
+ANNOTATION_EXPIRES = "fairlead.dev/expires"
+"""The annotation that says when its time is over, in RFC 3339."""
+SECRET_TYPE = "fairlead.dev/portal"  # noqa: S105  a type
+"""The type of such Secrets."""
+CALL_SECONDS = 10.0
+"""Seconds after which a call is given up."""
+SWEEP_SECONDS = 60.0
+"""Seconds between two looks for what has expired."""
+SWEPT_AT_ONCE = 200
+"""Secrets that one look deletes at most."""
+
+_VALUE = "value"
+_RECENT = 1000
+"""Sessions made here that are remembered until the cache has them."""
+_log = structlog.get_logger(logger_name="fairlead.portal.secretstore")
+
+
+def owner_label(owner: str) -> str:
+    """The label's value for a person's author name."""
+    return hashlib.sha256(owner.encode()).hexdigest()[:40]
+
+
+class SecretStore:
+    """A SessionStore in Secrets; replicas hear from the API server what is gone.
+
+    Needed rights: get, list, watch, create and delete Secrets of the namespace. Run it as a task,
+    beside the cluster.
+    """
+
+    name = "sessions"
+
+    def __init__(
+        self, cluster: Cluster, namespace: str, *, sweep_seconds: float = SWEEP_SECONDS
+    ) -> None:
+        self._client = cluster.client
+        self._namespace = namespace
+        self._sweep_seconds = sweep_seconds
+        self._listeners: list[Gone] = []
+        self._recent: OrderedDict[str, tuple[str, Held]] = OrderedDict()
+        self._informer = cluster.informer(
+            SECRETS, namespace=namespace, labels=LABEL_KIND, metadata_only=True
+        )
+        self._informer.add_index("owner", _by_owner)
+        self._informer.add_index("kind", _by_kind)
+        self._informer.subscribe(self._heard)
+
+    def listen(self, gone: Gone) -> None:
+        """Tell of every session that is deleted."""
+        self._listeners.append(gone)
+
+    def not_ready(self) -> str:
+        """Say why deletions are not heard of; "" when they are."""
+        if not self._informer.has_synced:
+            return self._informer.error or f"waiting for Secrets of {self._namespace}"
+        return self._informer.error
+
+    async def run(self) -> None:
+        """Delete what has expired, until cancelled."""
+        await self._informer.synced()
+        while True:
+            try:
+                await self.sweep()
+            except ClientError as error:
+                _log.warning("expired sessions are left for later", error=str(error))
+            await asyncio.sleep(self._sweep_seconds)
+
+    async def sweep(self) -> int:
+        """Delete Secrets of ours that have expired, some at a time; how many there were.
+
+        Raises:
+            ClientError: the API server cannot be asked.
+        """
+        now = time.time()
+        over = [one for one in self._informer.list(self._namespace) if _over(one.meta, now)]
+        for one in over[:SWEPT_AT_ONCE]:
+            with contextlib.suppress(NotFound, Conflict):
+                async with asyncio.timeout(CALL_SECONDS):
+                    await self._client.delete(
+                        SECRETS, one.meta.name, self._namespace, uid=one.meta.uid
+                    )
+        return len(over[:SWEPT_AT_ONCE])
+
+    async def put(self, name: str, value: bytes, *, kind: str, owner: str, expires: float) -> bool:
+        """Create its Secret, which one replica alone can do."""
+        labels = {LABEL_KIND: kind} | ({LABEL_OWNER: owner_label(owner)} if owner else {})
+        body: JSON = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": SECRET_TYPE,
+            "immutable": True,
+            "metadata": {
+                "name": _secret(kind, name),
+                "namespace": self._namespace,
+                "labels": labels,
+                "annotations": {
+                    ANNOTATION_EXPIRES: format_micro_time(datetime.fromtimestamp(expires, UTC))
+                },
+            },
+            "data": {_VALUE: base64.b64encode(value).decode()},
+        }
+        with self._asked():
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    await self._client.create(SECRETS, body, self._namespace)
+            except AlreadyExists:
+                return False
+        wanted = _secret(kind, name)
+        if kind == "session" and self._informer.get(self._namespace, wanted) is None:
+            self._recent[wanted] = owner, Held(name, expires)
+            if len(self._recent) > _RECENT:
+                self._recent.popitem(last=False)
+        return True
+
+    async def get(self, name: str, *, kind: str) -> bytes | None:
+        """Read its Secret."""
+        found = await self._read(name, kind)
+        return None if found is None else _value(found)
+
+    async def take(self, name: str, *, kind: str) -> bytes | None:
+        """Read its Secret and delete that very one: whoever deletes it has it."""
+        found = await self._read(name, kind)
+        if found is None:
+            return None
+        with self._asked():
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    await self._client.delete(
+                        SECRETS, found.meta.name, self._namespace, uid=found.meta.uid
+                    )
+            except (NotFound, Conflict):
+                return None
+        return _value(found)
+
+    async def remove(self, name: str, *, kind: str) -> None:
+        """Delete its Secret."""
+        await self._delete(_secret(kind, name))
+
+    async def remove_of(self, owner: str | None) -> int:
+        """Delete sessions and codes, as the API server lists them, not as the cache does."""
+        labels = f"{LABEL_KIND} in (session,code)"
+        if owner is not None:
+            labels += f",{LABEL_OWNER}={owner_label(owner)}"
+        with self._asked():
+            async with asyncio.timeout(CALL_SECONDS):
+                found = await self._client.list(
+                    SECRETS, self._namespace, labels=labels, metadata_only=True
+                )
+        for one in found.items:
+            await self._delete(one.meta.name)
+        return sum(one.meta.labels.get(LABEL_KIND) == "session" for one in found.items)
+
+    async def held(self, owner: str) -> Sequence[Held]:
+        """The sessions that the cache has, and those made here that it has not yet."""
+        label = owner_label(owner)
+        now = time.time()
+        found = {
+            one.meta.name: Held(_hash(one.meta), _expires(one.meta) or 0.0)
+            for one in self._informer.by_index("owner", label)
+            if one.meta.labels.get(LABEL_KIND) == "session"
+        }
+        found |= {name: held for name, (whose, held) in self._recent.items() if whose == owner}
+        alive = (held for held in found.values() if held.expires > now)
+        return sorted(alive, key=lambda held: held.expires)
+
+    async def count(self) -> int:
+        """The sessions that the cache has, with those that are not swept yet."""
+        return len(self._informer.by_index("kind", "session")) + len(self._recent)
+
+    async def _read(self, name: str, kind: str) -> Object | None:
+        wanted = _secret(kind, name)
+        with self._asked():
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    found = await self._client.get(SECRETS, wanted, self._namespace)
+            except NotFound as error:
+                # A proxy's 404 says nothing of the Secret, and signs nobody out.
+                if not error.about(wanted):
+                    raise
+                return None
+        meta = found.meta
+        if meta.deleting or meta.labels.get(LABEL_KIND) != kind:
+            return None
+        expires = _expires(meta)
+        return found if expires is not None and expires > time.time() else None
+
+    async def _delete(self, name: str) -> None:
+        with self._asked():
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    await self._client.delete(SECRETS, name, self._namespace)
+            except NotFound as error:
+                if not error.about(name):
+                    raise
+        self._recent.pop(name, None)
+
+    @contextlib.contextmanager
+    def _asked(self) -> Iterator[None]:
+        """Answer with 503 when the API server cannot be asked: it is not the sender's fault."""
+        try:
+            yield
+        except TimeoutError:
+            raise unavailable(f"no answer about Secrets within {CALL_SECONDS:g} s") from None
+        except ClientError as error:
+            raise unavailable(f"Secrets of {self._namespace}: {error}") from error
+
+    def _heard(self, delta: Delta) -> None:
+        meta = delta.object.meta
+        self._recent.pop(meta.name, None)
+        ended = delta.type == "DELETED" or meta.deleting
+        if ended and meta.labels.get(LABEL_KIND) == "session":
+            for gone in self._listeners:
+                gone(_hash(meta))
+
+
+def _secret(kind: str, name: str) -> str:
+    return f"fairlead-portal-{kind}-{name}"
+
+
+def _hash(meta: ObjectMeta) -> str:
+    return meta.name.rpartition("-")[2]
+
+
+def _by_owner(one: Object) -> list[str]:
+    owner = one.meta.labels.get(LABEL_OWNER)
+    return [owner] if owner else []
+
+
+def _by_kind(one: Object) -> list[str]:
+    return [one.meta.labels.get(LABEL_KIND, "")]
+
+
+def _expires(meta: ObjectMeta) -> float | None:
+    try:
+        return parse_time(meta.annotations.get(ANNOTATION_EXPIRES, "")).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _over(meta: ObjectMeta, now: float) -> bool:
+    """Whether it is of ours and has expired; others may have our label."""
+    kind = meta.labels.get(LABEL_KIND, "")
+    expires = _expires(meta)
+    return meta.name.startswith(_secret(kind, "")) and expires is not None and expires <= now
+
+
+class _Data(msgspec.Struct):
+    data: dict[str, str] = {}
+
+
+def _value(found: Object) -> bytes | None:
+    try:
+        return base64.b64decode(found.decode(_Data).data[_VALUE], validate=True)
+    except (msgspec.ValidationError, KeyError, ValueError):
+        return None

@@ -1,0 +1,70 @@
+"""A Redis for tests: Debian's server on a loopback port, which keeps nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.support.waiting import SECONDS
+
+
+def redis_program() -> str:
+    """The server's path; the test is skipped where there is none."""
+    found = shutil.which("redis-server")
+    if found is None:
+        pytest.skip("redis-server is not installed")
+    return found
+
+
+class RedisServer:
+    """One server; it may be stopped and started again on its port."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: asyncio.subprocess.Process | None = None
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = int(free.getsockname()[1])
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            redis_program(),
+            *("--bind", "127.0.0.1", "--port", str(self.port), "--save", ""),
+            *("--appendonly", "no", "--dir", str(self._folder)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+        )
+        async with asyncio.timeout(SECONDS):
+            while True:
+                with contextlib.suppress(OSError):
+                    _, writer = await asyncio.open_connection("127.0.0.1", self.port)
+                    writer.close()
+                    await writer.wait_closed()
+                    return
+                await asyncio.sleep(0.02)
+
+    async def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            await self._process.wait()
+            self._process = None
+
+
+@contextlib.asynccontextmanager
+async def redis_server(folder: Path) -> AsyncIterator[RedisServer]:
+    redis_program()
+    server = RedisServer(folder)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
