@@ -1,0 +1,284 @@
+"""Sealing: what a browser carries for the server, and can neither read nor change."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import re
+import time
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+import structlog
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import SECRETS
+from fairlead.client import AlreadyExists, ClientError, Conflict, NotFound
+from fairlead.portal.identity.secretstore import CALL_SECONDS, LABEL_KIND, SECRET_TYPE
+from fairlead.portal.identity.sessions import unavailable
+from fairlead.runtime import Cluster, Delta
+
+
+KEYS_SECRET = "fairlead-portal-keys"  # noqa: S105  a name
+"""The Secret with the keys, in the server's own namespace."""
+KEY_DAYS = 30.0
+"""Days after which a new key is made."""
+SPREAD_SECONDS = 600.0
+"""Seconds from a key's making until it is sealed with: every replica accepts it by then."""
+KEPT = 3
+"""Keys that are kept, the newest and those before it."""
+LOOK_SECONDS = 300.0
+"""Seconds between two looks whether a new key is due."""
+SIGNING_FLAG = "--cookie-signing-key"
+"""The flag whose keys were made for HMAC-SHA256."""
+ENCRYPTION_FLAG = "--cookie-encryption-key"
+"""The flag whose keys were made for AES."""
+
+_SIGNING_BYTES = (32, 64)
+_ENCRYPTION_BYTES = (16, 24, 32)
+_DATA = "keys"
+_sealed = re.compile(r"[A-Za-z0-9_-]+").fullmatch
+_log = structlog.get_logger(logger_name="fairlead.portal.keys")
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Keys(Protocol):
+    """Keys that are there now."""
+
+    def fernet(self) -> MultiFernet:
+        """Seal by the first, open by each.
+
+        Raises:
+            Refusal: there is no key yet.
+        """
+
+
+class FlagKeys:
+    """Keys that an administrator gave by flags, the newest first."""
+
+    def __init__(self, signing: Sequence[str], encryption: Sequence[str]) -> None:
+        if not signing or len(signing) != len(encryption):
+            raise ValueError(
+                f"{SIGNING_FLAG} and {ENCRYPTION_FLAG} belong together: give both, equally often"
+            )
+        self._fernet = MultiFernet(
+            [
+                _derived(
+                    _read(SIGNING_FLAG, one, _SIGNING_BYTES),
+                    _read(ENCRYPTION_FLAG, other, _ENCRYPTION_BYTES),
+                )
+                for one, other in zip(signing, encryption, strict=True)
+            ]
+        )
+
+    def fernet(self) -> MultiFernet:
+        """The flags' keys."""
+        return self._fernet
+
+
+class LocalKeys:
+    """A key of this process alone, for what no other process has to open."""
+
+    def __init__(self) -> None:
+        self._fernet = MultiFernet([Fernet(Fernet.generate_key())])
+
+    def fernet(self) -> MultiFernet:
+        """The process' key."""
+        return self._fernet
+
+
+class _Key(msgspec.Struct, frozen=True):
+    key: str
+    made: float
+
+
+class SecretKeys:
+    """Keys in a Secret, made by whichever replica is first and renewed by whichever finds it due.
+
+    A new key is accepted for a while before anything is sealed with it, and those before it are
+    accepted for two renewals more: no sign-in that has begun is lost.
+
+    Needed rights: get, list, watch, create and update Secrets of the namespace. Run it as a task,
+    beside the cluster.
+    """
+
+    name = "keys"
+
+    def __init__(self, cluster: Cluster, namespace: str, *, days: float = KEY_DAYS) -> None:
+        self._client = cluster.client
+        self._namespace = namespace
+        self._seconds = days * 86400
+        self._keys: list[_Key] = []
+        self._known = asyncio.Event()
+        self._informer = cluster.informer(
+            SECRETS, namespace=namespace, fields=f"metadata.name={KEYS_SECRET}"
+        )
+        self._informer.subscribe(self._heard)
+
+    def fernet(self) -> MultiFernet:
+        """The Secret's keys."""
+        if not self._keys:
+            raise unavailable(f"there is no Secret {self._namespace}/{KEYS_SECRET} yet")
+        now = time.time()
+        spread = [key for key in self._keys if key.made <= now - SPREAD_SECONDS]
+        # The first key of all has no other before it.
+        first = spread[0] if spread else self._keys[-1]
+        ordered = [first, *(key for key in self._keys if key is not first)]
+        return MultiFernet([Fernet(key.key) for key in ordered])
+
+    def not_ready(self) -> str:
+        """Say why nothing can be sealed; "" when it can."""
+        return "" if self._keys else f"waiting for Secret {self._namespace}/{KEYS_SECRET}"
+
+    async def run(self) -> None:
+        """Make keys when they are due, until cancelled."""
+        await self._informer.synced()
+        wait = 1.0
+        while True:
+            try:
+                await self.renew()
+                wait = LOOK_SECONDS
+            except (ClientError, TimeoutError) as error:
+                _log.warning("keys cannot be renewed", error=str(error))
+                wait = min(2 * wait, 60.0)
+            await asyncio.sleep(wait)
+
+    async def renew(self) -> bool:
+        """Make the first key, or a new one where it is due; whether this process did.
+
+        Raises:
+            ClientError: the API server cannot be asked.
+        """
+        async with asyncio.timeout(CALL_SECONDS):
+            try:
+                found = await self._client.get(SECRETS, KEYS_SECRET, self._namespace)
+            except NotFound as error:
+                if not error.about(KEYS_SECRET):
+                    raise
+                return await self._create()
+            self._take(found)
+            if self._keys and self._keys[0].made > time.time() - self._seconds:
+                return False
+            return await self._replace(found)
+
+    async def _create(self) -> bool:
+        body: JSON = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": SECRET_TYPE,
+            "metadata": {
+                "name": KEYS_SECRET,
+                "namespace": self._namespace,
+                "labels": {LABEL_KIND: "keys"},
+            },
+            "data": _encoded([_made()]),
+        }
+        try:
+            self._take(await self._client.create(SECRETS, body, self._namespace))
+        except AlreadyExists:
+            self._take(await self._client.get(SECRETS, KEYS_SECRET, self._namespace))
+            return False
+        return True
+
+    async def _replace(self, found: Object) -> bool:
+        body = found.to_dict()
+        body["data"] = _encoded([_made(), *self._keys][:KEPT])
+        # The update holds for the version that was read alone: another replica may be faster.
+        with contextlib.suppress(Conflict):
+            self._take(await self._client.update(SECRETS, body))
+            _log.info("made a new key", secret=f"{self._namespace}/{KEYS_SECRET}")
+            return True
+        return False
+
+    def _heard(self, delta: Delta) -> None:
+        if delta.new is not None:
+            self._take(delta.new)
+
+    def _take(self, secret: Object) -> None:
+        keys = _decoded(secret)
+        if keys:
+            self._keys = keys
+        else:
+            # What is there can be read by no replica; the keys that are known go on working.
+            _log.warning("the keys cannot be read", secret=str(secret.key))
+
+
+class Sealing:
+    """Seals values for one purpose each; what one purpose sealed, no other opens."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    def seal(self, purpose: str, value: msgspec.Struct) -> str:
+        """Text of unreserved characters that nobody else can read or change.
+
+        Raises:
+            Refusal: there is no key yet.
+        """
+        body = msgspec.msgpack.encode((purpose, value))
+        return self._keys.fernet().encrypt(body).decode().rstrip("=")
+
+    def open(self, purpose: str, text: str, type_: type[T], *, seconds: float) -> T | None:
+        """The value; None where it was not sealed by us, for this, in this time.
+
+        Raises:
+            Refusal: there is no key yet.
+        """
+        fernet = self._keys.fernet()
+        if not _sealed(text):
+            return None
+        padded = text + "=" * (-len(text) % 4)
+        try:
+            body = fernet.decrypt_at_time(padded, int(seconds), int(time.time()))
+            found, value = msgspec.msgpack.decode(body, type=tuple[str, msgspec.Raw])
+            return msgspec.msgpack.decode(value, type=type_) if found == purpose else None
+        except (InvalidToken, msgspec.MsgspecError, ValueError):
+            return None
+
+
+class _Data(msgspec.Struct):
+    data: dict[str, str] = {}
+
+
+def _made() -> _Key:
+    return _Key(Fernet.generate_key().decode(), time.time())
+
+
+def _encoded(keys: Sequence[_Key]) -> dict[str, str]:
+    return {_DATA: base64.b64encode(msgspec.json.encode(keys)).decode()}
+
+
+def _decoded(secret: Object) -> list[_Key]:
+    try:
+        body = base64.b64decode(secret.decode(_Data).data[_DATA])
+        keys = msgspec.json.decode(body, type=list[_Key])
+        for key in keys:
+            Fernet(key.key)
+    except (msgspec.MsgspecError, KeyError, ValueError):
+        return []
+    return sorted(keys, key=lambda key: -key.made)
+
+
+def _read(flag: str, text: str, sizes: Sequence[int]) -> bytes:
+    """The bytes of a flag's base64; the text is a secret, and no message has it."""
+    wanted = f"{flag} has to be base64 of {', '.join(map(str, sizes))} random bytes"
+    try:
+        key = base64.b64decode(text.strip(), validate=True)
+    except ValueError:
+        raise ValueError(f"{wanted}; this is no base64") from None
+    if len(key) not in sizes:
+        remedy = f"openssl rand -base64 {sizes[-1]}"
+        raise ValueError(f"{wanted}, and not of {len(key)}: {remedy}")
+    return key
+
+
+def _derived(signing: bytes, encryption: bytes) -> Fernet:
+    derive = HKDF(SHA256(), length=32, salt=None, info=b"fairlead portal cookies")
+    lengths = len(signing).to_bytes(1, "big")
+    return Fernet(base64.urlsafe_b64encode(derive.derive(lengths + signing + encryption)))

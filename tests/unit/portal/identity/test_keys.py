@@ -1,0 +1,70 @@
+"""Sealing, and keys that an administrator gives."""
+
+from __future__ import annotations
+
+import base64
+import time
+
+import msgspec
+import pytest
+
+from fairlead.portal.identity.keys import FlagKeys, LocalKeys, Sealing
+
+
+class Value(msgspec.Struct):
+    text: str
+
+
+def key(size: int, byte: str = "a") -> str:
+    return base64.b64encode(byte.encode() * size).decode()
+
+
+@pytest.mark.parametrize(
+    ("signing", "encryption", "said"),
+    [
+        ([key(32)], [key(32)], ""),
+        ([key(64)], [key(16)], ""),
+        ([key(32, "b"), key(32)], [key(24), key(24)], ""),
+        ([], [], "belong together"),
+        ([key(32)], [], "belong together"),
+        ([], [key(32)], "belong together"),
+        ([key(31)], [key(32)], "--cookie-signing-key has to be base64 of 32, 64"),
+        # The original looks at the signing key in the encryption key's place.
+        ([key(32)], [key(64)], "--cookie-encryption-key has to be base64 of 16, 24, 32"),
+        ([key(32)], ["sesame!"], "--cookie-encryption-key"),
+    ],
+)
+def test_s19_both_keys_of_flags_are_checked(
+    signing: list[str], encryption: list[str], said: str
+) -> None:
+    if not said:
+        sealing = Sealing(FlagKeys(signing, encryption))
+        sealed = sealing.seal("test", Value("x"))
+        assert sealing.open("test", sealed, Value, seconds=60) == Value("x")
+        return
+    with pytest.raises(ValueError, match=said) as refused:
+        FlagKeys(signing, encryption)
+    assert "sesame" not in str(refused.value)
+
+
+def test_keys_of_flags_rotate_and_the_former_ones_open_still() -> None:
+    old = Sealing(FlagKeys([key(32)], [key(32)]))
+    new = Sealing(FlagKeys([key(32, "b"), key(32)], [key(32, "b"), key(32)]))
+    assert new.open("test", old.seal("test", Value("x")), Value, seconds=60) == Value("x")
+    assert old.open("test", new.seal("test", Value("x")), Value, seconds=60) is None
+
+
+def test_what_was_sealed_opens_for_its_purpose_time_and_keys_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sealing = Sealing(LocalKeys())
+    sealed = sealing.seal("test", Value("geheim"))
+    assert "geheim" not in sealed
+    assert b"geheim" not in base64.urlsafe_b64decode(sealed)
+    assert sealing.open("other", sealed, Value, seconds=60) is None
+    assert Sealing(LocalKeys()).open("test", sealed, Value, seconds=60) is None
+    for forged in ("", "x", sealed[:-4], sealed[:40] + "A" + sealed[41:], "ä", sealed * 2):
+        assert sealing.open("test", forged, Value, seconds=60) is None
+    later = time.time() + 61
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert sealing.open("test", sealed, Value, seconds=60) is None
