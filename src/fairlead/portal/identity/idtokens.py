@@ -1,0 +1,264 @@
+"""What an issuer's id_token says, once all of it was checked."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import unicodedata
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from joserfc import jws
+from joserfc.errors import JoseError, SecurityWarning
+from joserfc.jwk import ECKey, Key, OKPKey, RSAKey, import_key
+
+from fairlead.portal.identity.people import Person
+
+
+SKEW_SECONDS = 60.0
+"""Seconds by which an issuer's clock may differ from ours."""
+MOST_TOKEN_BYTES = 256 * 1024
+"""Bytes of an id_token; groups of a person make it long."""
+MOST_GROUPS = 2000
+"""Groups of a person."""
+MOST_NAME = 1024
+"""Characters of a subject or of a group's name."""
+
+_CLOCKS = "the issuer's clock and this server's differ too much, or the sign-in took too long"
+_LEAST_RSA_BITS = 2048
+_MOST_KEYS = 100
+_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
+_RSA = tuple(f"{family}{size}" for family in ("RS", "PS") for size in (256, 384, 512))
+ALGORITHMS = (*_RSA, *_CURVES, "EdDSA", "Ed25519")
+"""Signatures that are taken: those of an issuer's own private key, and no others."""
+
+_parts = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+").fullmatch
+
+
+class UntrustedError(Exception):
+    """An id_token that proves nothing; the text is for the log, and holds no token.
+
+    ``told`` is what the one who signs in may know, "" for no more than that it was refused.
+    """
+
+    def __init__(self, text: str, *, told: str = "") -> None:
+        super().__init__(text)
+        self.told = told
+
+
+class UnknownKeyError(UntrustedError):
+    """None of the keys that are known can have signed it: the issuer may have new ones."""
+
+
+class Expected(NamedTuple):
+    """What a sign-in awaits of the token; ``begun`` is in seconds since 1970."""
+
+    issuer: str
+    client_id: str
+    nonce: str
+    begun: float
+    access_token: str = ""
+    groups_claim: str = "groups"
+
+
+class _Header(msgspec.Struct):
+    alg: str
+    kid: str | None = None
+    crit: Any = None
+    b64: Any = None
+
+
+def read_keys(body: bytes) -> list[Key]:
+    """The keys of a JWKS that may sign; others in it are passed over.
+
+    Raises:
+        UntrustedError: it is no JWKS.
+    """
+    try:
+        found = msgspec.json.decode(body, type=dict[str, Any])["keys"]
+    except (msgspec.MsgspecError, KeyError, RecursionError) as error:
+        raise UntrustedError(f"the issuer's keys are no JWKS: {error}") from None
+    if not isinstance(found, list):
+        raise UntrustedError("the issuer's keys are no JWKS: keys is no list")
+    keys = (_key(one) for one in found[:_MOST_KEYS])
+    return [key for key in keys if key is not None]
+
+
+def check(token: str, keys: Sequence[Key], expected: Expected, *, now: float) -> Person:
+    """Whom the token vouches for.
+
+    Raises:
+        UnknownKeyError: none of the keys has signed it.
+        UntrustedError: anything else about it is not as it has to be.
+    """
+    header, claims = verified(token, keys)
+    _check_audience(claims, expected)
+    _check_times(claims, expected, now)
+    nonce = claims.get("nonce")
+    if not isinstance(nonce, str) or not hmac.compare_digest(
+        nonce.encode(), expected.nonce.encode()
+    ):
+        raise UntrustedError("nonce is not that of this sign-in")
+    if "at_hash" in claims:
+        _check_access_token(claims["at_hash"], header.alg, expected.access_token)
+    return _person(claims, expected)
+
+
+def verified(token: str, keys: Sequence[Key]) -> tuple[_Header, Mapping[str, Any]]:
+    """Header and claims of a token that one of the keys has signed.
+
+    Raises:
+        UnknownKeyError: none of the keys has signed it.
+        UntrustedError: it is no signed token, or not of an algorithm that is taken.
+    """
+    if len(token) > MOST_TOKEN_BYTES or not _parts(token):
+        raise UntrustedError("the id_token is no signed token of a length that is taken")
+    try:
+        first = token.partition(".")[0]
+        decoded = base64.urlsafe_b64decode(first + "=" * (-len(first) % 4))
+        header = msgspec.json.decode(decoded, type=_Header)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise UntrustedError("the id_token's header cannot be read") from None
+    if header.alg not in ALGORITHMS:
+        raise UntrustedError(f"alg {header.alg[:20]!r} is none of {', '.join(ALGORITHMS)}")
+    if header.crit is not None or header.b64 is not None:
+        raise UntrustedError("the id_token's header has extensions")
+    fitting = [key for key in keys if _fits(key, header)]
+    if not fitting:
+        raise UnknownKeyError(f"there is no key for alg {header.alg}, kid {header.kid!r:.80}")
+    for key in fitting:
+        payload = _payload(token, key, header.alg)
+        if payload is None:
+            continue
+        try:
+            return header, msgspec.json.decode(payload, type=dict[str, Any])
+        except (msgspec.MsgspecError, RecursionError):
+            raise UntrustedError("the id_token's claims are no JSON object") from None
+    raise UnknownKeyError(f"no key of kid {header.kid!r:.80} has signed it")
+
+
+def _payload(token: str, key: Key, algorithm: str) -> bytes | None:
+    with warnings.catch_warnings():
+        # EdDSA is the name that issuers still use.
+        warnings.simplefilter("ignore", SecurityWarning)
+        try:
+            return jws.deserialize_compact(token, key, algorithms=[algorithm]).payload
+        except (JoseError, ValueError):
+            return None
+
+
+def _key(found: object) -> Key | None:
+    if not isinstance(found, dict) or found.get("use") not in {None, "sig"}:
+        return None
+    if found.get("kty") not in {"RSA", "EC", "OKP"}:
+        return None
+    # The public part is all that is wanted of it.
+    public = {k: v for k, v in found.items() if k in {"kty", "kid", "n", "e", "crv", "x", "y"}}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SecurityWarning)
+            key = import_key(public)
+            if isinstance(key, RSAKey) and key.public_key.key_size < _LEAST_RSA_BITS:
+                return None
+            return key
+    except Exception:  # noqa: BLE001
+        # A key that cannot be read signs nothing: those beside it do.
+        return None
+
+
+def _fits(key: Key, header: _Header) -> bool:
+    if header.kid is not None and key.kid is not None and key.kid != header.kid:
+        return False
+    if header.kid is not None and key.kid is None:
+        return False
+    if header.alg in _CURVES:
+        return isinstance(key, ECKey) and key.curve_name == _CURVES[header.alg]
+    if header.alg in _RSA:
+        return isinstance(key, RSAKey)
+    return isinstance(key, OKPKey) and key.curve_name == "Ed25519"
+
+
+def _check_audience(claims: Mapping[str, Any], expected: Expected) -> None:
+    if claims.get("iss") != expected.issuer:
+        raise UntrustedError(f"iss is {_shown(claims.get('iss'))}, not {expected.issuer!r}")
+    audience = claims.get("aud")
+    several = [audience] if isinstance(audience, str) else audience
+    if not isinstance(several, list) or expected.client_id not in several:
+        raise UntrustedError(f"aud is {_shown(audience)}, without {expected.client_id!r}")
+    azp = claims.get("azp")
+    if azp is None and len(several) > 1:
+        raise UntrustedError("aud has others too, and there is no azp")
+    if azp is not None and azp != expected.client_id:
+        raise UntrustedError(f"azp is {_shown(azp)}, not {expected.client_id!r}")
+
+
+def _check_times(claims: Mapping[str, Any], expected: Expected, now: float) -> None:
+    expires, issued = _time(claims, "exp"), _time(claims, "iat")
+    if expires is None or issued is None:
+        raise UntrustedError("exp or iat is missing")
+    begins = _time(claims, "nbf")
+    if expires <= now - SKEW_SECONDS:
+        raise UntrustedError(f"exp was {now - expires:.0f} s ago", told=_CLOCKS)
+    if issued > now + SKEW_SECONDS:
+        raise UntrustedError(f"iat is {issued - now:.0f} s ahead", told=_CLOCKS)
+    if begins is not None and begins > now + SKEW_SECONDS:
+        raise UntrustedError(f"nbf is {begins - now:.0f} s ahead", told=_CLOCKS)
+    # It answers a question of this sign-in, so it cannot be older.
+    if issued < expected.begun - SKEW_SECONDS:
+        raise UntrustedError(
+            f"iat is {expected.begun - issued:.0f} s before the sign-in", told=_CLOCKS
+        )
+
+
+def _time(claims: Mapping[str, Any], name: str) -> float | None:
+    found = claims.get(name)
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < 1e11:
+        raise UntrustedError(f"{name} is {_shown(found)}, no time")
+    return float(found)
+
+
+def _check_access_token(claim: object, algorithm: str, access_token: str) -> None:
+    size = "512" if algorithm in {"EdDSA", "Ed25519"} else algorithm[2:]
+    digest = hashlib.new(f"sha{size}", access_token.encode()).digest()
+    half = base64.urlsafe_b64encode(digest[: len(digest) // 2]).rstrip(b"=")
+    if not isinstance(claim, str) or not hmac.compare_digest(claim.encode(), half):
+        raise UntrustedError("at_hash is not that of the access token")
+
+
+def _person(claims: Mapping[str, Any], expected: Expected) -> Person:
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not _is_name(subject):
+        raise UntrustedError(f"sub is {_shown(subject)}, no name")
+    groups = claims.get(expected.groups_claim)
+    if groups is None:
+        groups = []
+    if not isinstance(groups, list) or not all(isinstance(one, str) for one in groups):
+        raise UntrustedError(
+            f"{expected.groups_claim} is {_shown(groups)}, no list of names",
+            told=f"the issuer's claim {expected.groups_claim} is no list of names",
+        )
+    if len(groups) > MOST_GROUPS or not all(_is_name(one) for one in groups):
+        raise UntrustedError(
+            f"{expected.groups_claim} has {len(groups)} names",
+            told=f"the issuer's claim {expected.groups_claim} may have {MOST_GROUPS} names, each"
+            f" of 1 to {MOST_NAME} characters that can be printed",
+        )
+    named = (claims.get(name) for name in ("preferred_username", "email", "name"))
+    shown = next((name for name in named if isinstance(name, str) and _is_name(name)), "")
+    return Person(expected.issuer, subject, shown, tuple(dict.fromkeys(groups)))
+
+
+def _is_name(text: str) -> bool:
+    if not 0 < len(text) <= MOST_NAME:
+        return False
+    return not any(unicodedata.category(one) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for one in text)
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:100]

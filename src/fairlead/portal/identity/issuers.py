@@ -1,0 +1,331 @@
+"""OpenID Connect: an issuer as its discovery describes it, asked for who somebody is."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import time
+from collections.abc import Sequence
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+import msgspec
+import structlog
+from joserfc.jwk import Key
+
+from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.portal.http.errors import Refusal
+from fairlead.portal.identity import idtokens
+from fairlead.portal.identity.idtokens import Expected, UnknownKeyError, UntrustedError
+from fairlead.portal.identity.outgoing import Answered, IssuerAway, Issuing, check_address
+from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import unavailable
+
+
+SCOPES = ("openid", "profile", "email", "groups")
+"""Scopes that are asked for, as far as the issuer says that it has them."""
+REFRESH_SECONDS = 3600.0
+"""Seconds after which discovery and keys are read again."""
+REFETCH_SECONDS = 10.0
+"""Seconds between two looks for a key that is not known yet."""
+RETRY_SECONDS = (1.0, 60.0)
+"""Seconds between two tries to reach an issuer that is away: at first, and at most."""
+
+_log = structlog.get_logger(logger_name="fairlead.portal.issuer")
+
+
+class Discovery(msgspec.Struct, frozen=True):
+    """The part of OpenID Provider Metadata that is used."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    scopes_supported: tuple[str, ...] | None = None
+    code_challenge_methods_supported: tuple[str, ...] | None = None
+    token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
+    authorization_response_iss_parameter_supported: bool = False
+
+
+class _Tokens(msgspec.Struct):
+    id_token: str
+    access_token: str = ""
+    token_type: str = ""
+
+
+class _Fault(msgspec.Struct):
+    error: str = ""
+
+
+class Issuer:
+    """One issuer, and this server as its client. Run it as a task.
+
+    Args:
+        url: the issuer, exactly as its discovery names it.
+        client_id: who asks.
+        client_secret: "" for a public client.
+        callback: the address that the issuer sends browsers back to.
+        issuing: how it is reached.
+        scopes: what is asked for.
+        groups_claim: where the groups stand in its tokens.
+        plain: whether http is enough, though others are on the way.
+
+    Raises:
+        ValueError: the address is not one that can be trusted.
+    """
+
+    name = "issuer"
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        client_id: str,
+        client_secret: str = "",
+        callback: str,
+        issuing: Issuing,
+        scopes: Sequence[str] = SCOPES,
+        groups_claim: str = "groups",
+        plain: bool = False,
+    ) -> None:
+        check_address(url, "--oidc-issuer-url", plain=plain)
+        if urlsplit(url).query:
+            raise ValueError(f"--oidc-issuer-url {url!r} may have no query")
+        if not client_id:
+            raise ValueError("--oidc-issuer-client-id is missing: the issuer knows clients by it")
+        self.url = url
+        self._plain = plain
+        self._client = client_id, client_secret
+        self._callback = callback
+        self._issuing = issuing
+        self._scopes = tuple(dict.fromkeys(("openid", *scopes)))
+        self._groups_claim = groups_claim
+        self._discovery: Discovery | None = None
+        self._keys: list[Key] = []
+        self._keys_read = self._keys_tried = float("-inf")
+        self._fault = "it was not asked yet"
+        self._lock = asyncio.Lock()
+
+    def not_ready(self) -> str:
+        """Say why nobody can sign in; "" when they can."""
+        return f"issuer {self.url}: {self._fault}" if self._discovery is None else ""
+
+    async def run(self) -> None:
+        """Reach it, however late it comes, and follow its changes, until cancelled."""
+        wait, longest = RETRY_SECONDS
+        while True:
+            try:
+                await self.discover()
+            except IssuerAway as error:
+                _log.warning("the issuer cannot be used", issuer=self.url, error=str(error))
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, longest)
+            else:
+                await asyncio.sleep(REFRESH_SECONDS)
+                wait = RETRY_SECONDS[0]
+
+    async def discover(self) -> None:
+        """Read discovery and keys anew; what was known before is kept where that fails.
+
+        Raises:
+            IssuerAway: they cannot be had, or are not this issuer's.
+        """
+        try:
+            found = _read_discovery(await self._document(_discovery_url(self.url)))
+            self._check(found)
+            await self._read_keys(found)
+        except (IssuerAway, UntrustedError) as error:
+            self._fault = str(error)
+            raise IssuerAway(self._fault) from error
+        if self._discovery is None:
+            _log.info("the issuer is there", issuer=self.url)
+        self._discovery = found
+
+    def authorization_url(self, *, state: str, nonce: str, verifier: str) -> str:
+        """Where to send a browser to sign in.
+
+        Raises:
+            Refusal: the issuer was never reached.
+        """
+        found = self._known()
+        supported = found.scopes_supported
+        scopes = [s for s in self._scopes if supported is None or s in supported or s == "openid"]
+        query = urlencode(
+            {
+                "client_id": self._client[0],
+                "redirect_uri": self._callback,
+                "response_type": "code",
+                "scope": " ".join(scopes),
+                "state": state,
+                "nonce": nonce,
+                "code_challenge": challenge_of(verifier),
+                "code_challenge_method": "S256",
+            }
+        )
+        separator = "&" if urlsplit(found.authorization_endpoint).query else "?"
+        return f"{found.authorization_endpoint}{separator}{query}"
+
+    async def person(
+        self, code: str, *, verifier: str, nonce: str, begun: float, iss: str | None = None
+    ) -> Person:
+        """Whom the code of a callback stands for; ``iss`` is the callback's, where it has one.
+
+        Raises:
+            Refusal: the issuer is away, refuses the code, or its answer cannot be trusted.
+        """
+        found = self._known()
+        if (iss is None and found.authorization_response_iss_parameter_supported) or (
+            iss is not None and iss != self.url
+        ):
+            raise _untrusted(f"the callback's iss is {iss!r:.100}, not {self.url!r}")
+        tokens = await self._exchange(found, code, verifier)
+        expected = Expected(
+            issuer=self.url,
+            client_id=self._client[0],
+            nonce=nonce,
+            begun=begun,
+            access_token=tokens.access_token,
+            groups_claim=self._groups_claim,
+        )
+        try:
+            return await self._checked(found, tokens.id_token, expected)
+        except UntrustedError as error:
+            raise _untrusted(str(error), told=error.told) from error
+        except IssuerAway as error:
+            raise _away(str(error)) from error
+
+    async def _checked(self, found: Discovery, token: str, expected: Expected) -> Person:
+        if _ticks() - self._keys_read > REFRESH_SECONDS:
+            await self._refetch(found)
+        try:
+            return idtokens.check(token, self._keys, expected, now=time.time())
+        except UnknownKeyError:
+            if not await self._refetch(found):
+                raise
+        return idtokens.check(token, self._keys, expected, now=time.time())
+
+    async def _refetch(self, found: Discovery) -> bool:
+        """Read the keys again, but not too often; whether they were read since this was asked."""
+        asked = _ticks()
+        async with self._lock:
+            if self._keys_read >= asked:
+                return True
+            if _ticks() - self._keys_tried < REFETCH_SECONDS:
+                return False
+            await self._read_keys(found)
+            return True
+
+    async def _read_keys(self, found: Discovery) -> None:
+        self._keys_tried = _ticks()
+        keys = idtokens.read_keys(await self._document(found.jwks_uri))
+        if not keys:
+            raise UntrustedError("the issuer has no key of an algorithm that is taken")
+        self._keys, self._keys_read = keys, _ticks()
+
+    async def _document(self, url: str) -> bytes:
+        answer = await self._issuing.get(url)
+        if answer.status != 200:
+            raise IssuerAway(f"{url} answered {answer.status}")
+        return answer.body
+
+    async def _exchange(self, found: Discovery, code: str, verifier: str) -> _Tokens:
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self._callback,
+            "code_verifier": verifier,
+        }
+        headers: dict[str, str] = {}
+        client, secret = self._client
+        methods = found.token_endpoint_auth_methods_supported
+        if not secret:
+            form["client_id"] = client
+        elif "client_secret_basic" not in methods and "client_secret_post" in methods:
+            form |= {"client_id": client, "client_secret": secret}
+        else:
+            # Both are encoded as in a form first (RFC 6749, 2.3.1).
+            pair = f"{quote_plus(client)}:{quote_plus(secret)}"
+            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        try:
+            answer = await self._issuing.post(found.token_endpoint, form, headers)
+        except IssuerAway as error:
+            raise _away(str(error)) from error
+        return _read_tokens(answer)
+
+    def _check(self, found: Discovery) -> None:
+        if found.issuer != self.url:
+            raise IssuerAway(
+                f"its discovery names the issuer {found.issuer!r:.200}; --oidc-issuer-url has to"
+                " be the same, to the last slash"
+            )
+        for address in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri):
+            try:
+                check_address(address, "the issuer's endpoint", plain=self._plain)
+            except ValueError as error:
+                raise IssuerAway(str(error)) from None
+        methods = found.code_challenge_methods_supported
+        if methods is not None and "S256" not in methods:
+            raise IssuerAway("its discovery says that it has no PKCE by S256")
+
+    def _known(self) -> Discovery:
+        if self._discovery is None:
+            raise _away(self._fault)
+        return self._discovery
+
+
+def challenge_of(verifier: str) -> str:
+    """The S256 challenge of a PKCE verifier (RFC 7636)."""
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def _discovery_url(issuer: str) -> str:
+    return issuer.rstrip("/") + "/.well-known/openid-configuration"
+
+
+def _read_discovery(body: bytes) -> Discovery:
+    try:
+        return msgspec.json.decode(body, type=Discovery)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise IssuerAway(f"its discovery cannot be read: {error}") from None
+
+
+def _read_tokens(answer: Answered) -> _Tokens:
+    if answer.status == 200:
+        try:
+            tokens = msgspec.json.decode(answer.body, type=_Tokens)
+        except (msgspec.MsgspecError, RecursionError):
+            raise _untrusted("the token endpoint's answer has no id_token") from None
+        if tokens.token_type.lower() not in {"bearer", ""}:
+            raise _untrusted(f"token_type is {tokens.token_type!r:.50}")
+        return tokens
+    try:
+        error = msgspec.json.decode(answer.body, type=_Fault).error
+    except (msgspec.MsgspecError, RecursionError):
+        error = ""
+    said = f"the token endpoint answered {answer.status} {error[:50]!r}"
+    if answer.status == 400 and error == "invalid_grant":
+        message = "the issuer does not take this code: sign in again"
+        raise Refusal(400, ErrorCode.BAD_REQUEST, message, reason=said)
+    if answer.status >= 500 or answer.status == 429:
+        raise _away(said)
+    # How this server is registered there is wrong: its sender cannot help it.
+    raise Refusal(
+        500, ErrorCode.INTERNAL_ERROR, "the issuer refuses this server as a client", reason=said
+    )
+
+
+def _away(reason: str) -> Refusal:
+    refusal = unavailable(reason, code=ErrorCode.INTERNAL_ERROR)
+    refusal.message = "the issuer of sign-ins cannot be reached at the moment; try again"
+    return refusal
+
+
+def _untrusted(reason: str, *, told: str = "") -> Refusal:
+    message = told or "the issuer's answer cannot be trusted"
+    return Refusal(401, ErrorCode.AUTHENTICATION_FAILED, message, reason=reason)
+
+
+def _ticks() -> float:
+    """The loop's clock, which nobody sets."""
+    return asyncio.get_running_loop().time()
