@@ -81,7 +81,7 @@ class TestIssuer:
         self.asked: list[str] = []
         self.codes: dict[str, dict[str, str]] = {}
         self.url = ""
-        self._callback = callback
+        self.callback = callback
         self._secret = secret
         self._tls = tls
         self._port = 0
@@ -152,7 +152,7 @@ class TestIssuer:
         await self._pause(request)
         asked = {name: request.query[name] for name in request.query}
         assert asked["client_id"] == CLIENT_ID
-        assert asked["redirect_uri"] == self._callback
+        assert asked["redirect_uri"] == self.callback
         assert asked["response_type"] == "code"
         assert asked["scope"] == "openid groups"
         assert asked["code_challenge_method"] == "S256"
@@ -162,7 +162,7 @@ class TestIssuer:
         code = secrets.token_urlsafe(16)
         self.codes[code] = asked
         query = urlencode({"code": code, "state": asked["state"]})
-        raise web.HTTPFound(f"{self._callback}?{query}")
+        raise web.HTTPFound(f"{self.callback}?{query}")
 
     async def _token(self, request: web.Request) -> web.Response:
         await self._pause(request)

@@ -1,0 +1,127 @@
+"""Who asks: a session by its token, from a header or from a cookie of our own pages."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.portal.http.context import SESSION
+from fairlead.portal.http.errors import Refusal, forbidden, unauthenticated
+from fairlead.portal.http.urls import ExternalURL
+from fairlead.portal.identity.cookies import Cookies
+from fairlead.portal.identity.sessions import Session, Sessions
+
+
+JSON_TYPE = "application/json"
+"""The one type of bodies that are taken: forms of other sites cannot send it."""
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
+
+
+class Guard:
+    """Lets requests of known sessions through, and no others."""
+
+    def __init__(self, sessions: Sessions, external: ExternalURL) -> None:
+        self._sessions = sessions
+        self._external = external
+        self._cookies = Cookies(external)
+
+    async def session(self, request: web.Request) -> Session:
+        """The session of the one who asks, which the request has from now on.
+
+        Raises:
+            Refusal: there is none, the request may come from another site, or it asks for
+                another cluster than the one there is.
+        """
+        token, from_cookie = self._token(request)
+        session = await self._sessions.find(token)
+        if session is None:
+            raise _unknown("the session is unknown or over: sign in again")
+        check_cluster(request)
+        if from_cookie and request.method not in SAFE:
+            self.check_origin(request)
+        if request.method not in SAFE and request.body_exists:
+            _check_type(request)
+        request[SESSION] = session
+        return session
+
+    async def session_if_any(self, request: web.Request) -> Session | None:
+        """The session of the one who asks, None where there is none that is known.
+
+        Raises:
+            Refusal: the store is away.
+        """
+        try:
+            token, _ = self._token(request)
+        except Refusal:
+            return None
+        return await self._sessions.find(token)
+
+    def check_origin(self, request: web.Request) -> None:
+        """Refuse what a page of another site may have sent.
+
+        Raises:
+            Refusal: the request does not say that it comes from ourselves.
+        """
+        origins = request.headers.getall("Origin", [])
+        site = request.headers.getall("Sec-Fetch-Site", [])
+        # Browsers say at least one of them with whatever is not safe.
+        own = origins == [self._external.origin] or (not origins and site == ["same-origin"])
+        if not own or site not in ([], ["same-origin"]):
+            raise forbidden(
+                "a request with a cookie has to come from a page of this server",
+                reason=f"Origin {origins!r:.200}, Sec-Fetch-Site {site!r:.50}",
+            )
+
+    def _token(self, request: web.Request) -> tuple[str, bool]:
+        """The token, and whether it is a cookie's.
+
+        Raises:
+            Refusal: there is none.
+        """
+        headers = request.headers.getall("Authorization", [])
+        if len(headers) > 1:
+            raise _unknown("there is more than one Authorization header")
+        if headers:
+            scheme, _, token = headers[0].partition(" ")
+            if scheme.lower() != "bearer" or not token:
+                raise _unknown("the Authorization header is no Bearer token")
+            return token.strip(), False
+        cookie = request.cookies.get(self._cookies.session)
+        if cookie is None:
+            raise _unknown("there is neither a token nor a cookie: sign in")
+        return cookie, True
+
+
+def session_of(request: web.Request) -> Session:
+    """The session that the guard has found for a request.
+
+    Raises:
+        LookupError: the guard was not asked.
+    """
+    session = request.get(SESSION)
+    if isinstance(session, Session):
+        return session
+    raise LookupError("the guard was not asked about this request")
+
+
+def check_cluster(request: web.Request) -> None:
+    """Refuse a request for another cluster than the one that there is.
+
+    Raises:
+        Refusal: the query's cluster_id is not empty.
+    """
+    if any(request.query.getall("cluster_id", [])):
+        raise forbidden("there is no such cluster for this session: leave cluster_id empty")
+
+
+def _check_type(request: web.Request) -> None:
+    if request.content_type != JSON_TYPE:
+        message = f"the body has to be {JSON_TYPE}: set Content-Type"
+        raise Refusal(415, ErrorCode.BAD_REQUEST, message)
+
+
+def _unknown(details: str) -> Refusal:
+    refusal = unauthenticated(details)
+    refusal.headers["WWW-Authenticate"] = "Bearer"
+    return refusal

@@ -1,0 +1,91 @@
+"""Where a browser may be sent after sign-in: to a program on its own machine, or to ourselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, unquote, urlencode
+
+from fairlead.portal.http.urls import ExternalURL
+
+
+MOST_CHARACTERS = 1024
+"""Characters of a redirect_url: it travels in a cookie."""
+ADDED = frozenset(
+    {
+        *("access_token", "token_type", "expires_in", "cluster_id", "session_id"),
+        *("code", "error", "error_description"),
+    }
+)
+"""Parameters that are added to a redirect_url, which it may not have already."""
+
+_printable = re.compile(r"[!-\[\]-~]+").fullmatch
+"""ASCII without blanks, and without the backslash, which browsers take for a slash."""
+_loopback = re.compile(
+    r"http://(?:127\.0\.0\.1|\[::1\]|localhost):([0-9]{1,5})(?:/[^?#]*)?(?:\?([^#]*))?"
+).fullmatch
+_path = re.compile(r"(/(?:[^/?#][^?#]*)?)(?:\?([^#]*))?").fullmatch
+
+
+class RedirectError(ValueError):
+    """A redirect_url that nobody may be sent to; the text says what is taken."""
+
+
+def of_cli(text: str) -> str:
+    """The address of a program on the browser's own machine, any path of any port.
+
+    Raises:
+        RedirectError: it is anything else.
+    """
+    found = _loopback(_plain(text))
+    if found is None or not 0 < int(found[1]) <= 65535:
+        raise RedirectError(
+            "redirect_url of client_type cli has to be http://127.0.0.1:PORT, http://[::1]:PORT or"
+            " http://localhost:PORT, with any path and without a fragment"
+        )
+    _check_query(found[2])
+    return text
+
+
+def of_page(text: str, external: ExternalURL) -> str:
+    """The absolute address of a path of ours.
+
+    Raises:
+        RedirectError: it is anywhere else.
+    """
+    plain = _plain(text).removeprefix(external.origin)
+    found = _path(plain)
+    if found is None or not _below(found[1], external.path):
+        raise RedirectError(
+            f"redirect_url has to be a path of {external.absolute('/')}, without a fragment"
+        )
+    _check_query(found[2])
+    return external.origin + plain
+
+
+def with_parameters(url: str, more: Mapping[str, str]) -> str:
+    """The address with these parameters behind its own."""
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(more)}"
+
+
+def _plain(text: str) -> str:
+    if len(text) > MOST_CHARACTERS or not _printable(text):
+        raise RedirectError(
+            f"redirect_url has to be an address of at most {MOST_CHARACTERS} printable ASCII"
+            " characters"
+        )
+    return text
+
+
+def _below(path: str, prefix: str) -> bool:
+    # What browsers resolve, encoded too, would lead out of the prefix.
+    segments = unquote(path).replace("\\", "/").split("/")
+    if "." in segments or ".." in segments:
+        return False
+    return not prefix or path == prefix or path.startswith(f"{prefix}/")
+
+
+def _check_query(query: str | None) -> None:
+    names = {name for name, _ in parse_qsl(query or "", keep_blank_values=True)}
+    if taken := sorted(names & ADDED):
+        raise RedirectError(f"redirect_url may not have the parameter {taken[0]} already")

@@ -1,0 +1,364 @@
+"""The routes of signing in and out."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import time
+from collections.abc import Mapping
+
+import msgspec
+from aiohttp import web
+
+from fairlead.portal.http.audit import audit
+from fairlead.portal.http.context import REQUEST_ID
+from fairlead.portal.http.errors import Refusal, bad_request, forbidden
+from fairlead.portal.http.urls import ExternalURL
+from fairlead.portal.identity import redirects
+from fairlead.portal.identity.cookies import Cookies
+from fairlead.portal.identity.guard import JSON_TYPE, Guard, check_cluster
+from fairlead.portal.identity.issuers import Issuer, challenge_of
+from fairlead.portal.identity.keys import Sealing
+from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.redirects import RedirectError
+from fairlead.portal.identity.sessions import Sessions, SessionStore, hashed, random_token
+
+
+SIGN_IN_SECONDS = 600.0
+"""Seconds that a sign-in may take."""
+CODE_SECONDS = 60.0
+"""Seconds for which a one-time code is worth a token."""
+CALLBACK_PATH = "/api/callback"
+"""Where the issuer sends browsers back to."""
+PRIVATE = {
+    "Cache-Control": "no-cache, no-store, must-revalidate, max-age=0",
+    "Expires": "Thu, 01 Jan 1970 00:00:00 GMT",
+    "X-Accel-Expires": "0",
+    "Referrer-Policy": "no-referrer",
+}
+"""Headers of answers that no one may keep, and of whose address no one may be told."""
+
+_PURPOSE = "sign-in"
+_MOST_PENDING_BYTES = 3000
+"""Bytes of the cookies of other sign-ins of a browser; a header has room for 8190."""
+_MOST = {"redirect_url": 4096, "session_id": 256, "consumer_id": 253, "client_type": 32}
+_NAMES = (*_MOST, "cluster_id", "code_challenge", "code_challenge_method")
+_code = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
+_verifier = re.compile(r"[A-Za-z0-9._~-]{43,128}").fullmatch
+_challenge = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
+
+
+class Begun(msgspec.Struct, frozen=True, array_like=True):
+    """A sign-in that has begun, as the browser carries it, sealed."""
+
+    state: str
+    nonce: str
+    verifier: str
+    begun: float
+    redirect_url: str
+    session_id: str
+    cli: bool
+    consumer_id: str = ""
+    challenge: str = ""
+
+
+class Code(msgspec.Struct, frozen=True):
+    """What a one-time code stands for, until it is redeemed."""
+
+    person: Person
+    challenge: str
+
+
+class _Redemption(msgspec.Struct):
+    code: str
+    code_verifier: str
+
+
+class SignIn:
+    """Begins sign-ins at an issuer, and ends them with a session."""
+
+    def __init__(
+        self,
+        *,
+        issuer: Issuer,
+        sessions: Sessions,
+        store: SessionStore,
+        sealing: Sealing,
+        guard: Guard,
+        external: ExternalURL,
+    ) -> None:
+        self._issuer = issuer
+        self._sessions = sessions
+        self._store = store
+        self._sealing = sealing
+        self._guard = guard
+        self._external = external
+        self._cookies = Cookies(external)
+
+    def routes(self) -> list[web.RouteDef]:
+        """The routes, below the root."""
+        return [
+            # No HEAD: it would use up what is good for once.
+            web.get("/api/authorize", self.authorize, allow_head=False),
+            web.post("/api/authorize", self.authorize),
+            web.get(CALLBACK_PATH, self.callback, allow_head=False),
+            web.post("/api/logout", self.logout),
+            web.get("/api/ping", self.ping),
+            web.post("/api/token", self.token),
+        ]
+
+    async def authorize(self, request: web.Request) -> web.StreamResponse:
+        """Send a browser to the issuer, with all that is known of it sealed in a cookie."""
+        asked: Mapping[str, str] = {}
+        try:
+            asked = await _parameters(request)
+            begun = self._begin(request, asked)
+            location = self._issuer.authorization_url(
+                state=begun.state, nonce=begun.nonce, verifier=begun.verifier
+            )
+            sealed = self._sealing.seal(_PURPOSE, begun)
+        except Refusal as refusal:
+            _audit_refusal(request, refusal)
+            return _refused(request, refusal, cli=asked.get("client_type") == "cli")
+        response = _redirect(location)
+        self._make_room(request, response)
+        name = self._cookies.sign_in(hashed(begun.state))
+        self._cookies.set(response, name, sealed, seconds=SIGN_IN_SECONDS)
+        return response
+
+    async def callback(self, request: web.Request) -> web.StreamResponse:
+        """End a sign-in: of this browser, of this state, once."""
+        begun: Begun | None = None
+        try:
+            answered = _once(request, "state", "code", "error", "error_description", "iss")
+            begun = self._begun(request, answered.get("state", ""))
+            person = await self._person(begun, answered)
+            response = await self._signed_in(request, begun, person)
+        except Refusal as refusal:
+            _audit_refusal(request, refusal)
+            response = _refused(request, refusal, cli=begun is not None and begun.cli)
+            if begun is None or refusal.status >= 500:
+                return response
+        self._cookies.expire(response, self._cookies.sign_in(hashed(begun.state)))
+        return response
+
+    async def token(self, request: web.Request) -> web.StreamResponse:
+        """Redeem a one-time code for a session's token.
+
+        Raises:
+            Refusal: the code is not known any more, or another's.
+        """
+        if request.content_type != JSON_TYPE:
+            raise bad_request(f"the body has to be {JSON_TYPE}: set Content-Type")
+        try:
+            asked = msgspec.json.decode(await request.read(), type=_Redemption)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise bad_request("the body has to be an object of code and code_verifier") from None
+        value = None
+        if _code(asked.code) and _verifier(asked.code_verifier):
+            value = await self._store.take(hashed(asked.code), kind="code")
+        found = None if value is None else msgspec.json.decode(value, type=Code)
+        if found is None or not hmac.compare_digest(
+            challenge_of(asked.code_verifier).encode(), found.challenge.encode()
+        ):
+            who = found.person.author if found else ""
+            audit("sign-in", who=who, what="code", result="refused", request=request)
+            raise bad_request("the code is unknown, used, over, or not yours: sign in again")
+        token, session = await self._sessions.create(found.person, "cli")
+        audit("sign-in", who=found.person.author, what="cli", result="ok", request=request)
+        body = {
+            "access_token": token,
+            "token_type": "Bearer",
+            "expires_in": _seconds_left(session.expires),
+            "cluster_id": "",
+        }
+        return web.json_response(body, headers=PRIVATE)
+
+    async def logout(self, request: web.Request) -> web.StreamResponse:
+        """End the session of the one who asks, everywhere.
+
+        Raises:
+            Refusal: the request may come from another site, or the store is away.
+        """
+        check_cluster(request)
+        if self._cookies.session in request.cookies and "Authorization" not in request.headers:
+            self._guard.check_origin(request)
+        session = await self._guard.session_if_any(request)
+        if session is not None:
+            await self._sessions.end(session)
+            who = session.person.author
+            audit("sign-out", who=who, what=session.kind, result="ok", request=request)
+        response = web.Response(text="logged out", headers=PRIVATE)
+        self._cookies.expire(response, self._cookies.session)
+        return response
+
+    async def ping(self, request: web.Request) -> web.StreamResponse:
+        """Tell whether the session holds.
+
+        Raises:
+            Refusal: it does not.
+        """
+        await self._guard.session(request)
+        return web.Response(text="pong", headers=PRIVATE)
+
+    def _begin(self, request: web.Request, asked: Mapping[str, str]) -> Begun:
+        url, session_id = asked.get("redirect_url", ""), asked.get("session_id", "")
+        if not url or not session_id:
+            raise bad_request("missing redirect_url or session_id")
+        check_cluster(request)
+        if asked.get("cluster_id"):
+            raise forbidden("there is no such cluster: leave cluster_id empty")
+        for name, most in _MOST.items():
+            if len(asked.get(name, "")) > most:
+                raise bad_request(f"{name} is longer than {most} characters")
+        cli = asked.get("client_type") == "cli"
+        try:
+            url = redirects.of_cli(url) if cli else redirects.of_page(url, self._external)
+        except RedirectError as error:
+            raise bad_request(str(error)) from None
+        return Begun(
+            state=random_token(),
+            nonce=random_token(),
+            verifier=random_token(),
+            begun=time.time(),
+            redirect_url=url,
+            session_id=session_id,
+            cli=cli,
+            consumer_id=asked.get("consumer_id", ""),
+            challenge=_challenge_of(asked, cli=cli),
+        )
+
+    def _begun(self, request: web.Request, state: str) -> Begun:
+        if not state:
+            raise bad_request("invalid state format")
+        sealed = request.cookies.get(self._cookies.sign_in(hashed(state)), "")
+        begun = self._sealing.open(_PURPOSE, sealed, Begun, seconds=SIGN_IN_SECONDS)
+        if begun is None or not hmac.compare_digest(begun.state.encode(), state.encode()):
+            raise bad_request("invalid state parameter")
+        return begun
+
+    async def _person(self, begun: Begun, answered: Mapping[str, str]) -> Person:
+        if error := answered.get("error", ""):
+            told = re.sub(r"[^a-z_]", "", error)[:40]
+            raise bad_request(f"the issuer signed nobody in: {told or 'error'}")
+        code = answered.get("code", "")
+        if not code:
+            raise bad_request("the issuer sent no code")
+        person = await self._issuer.person(
+            code,
+            verifier=begun.verifier,
+            nonce=begun.nonce,
+            begun=begun.begun,
+            iss=answered.get("iss"),
+        )
+        # Only now: whoever is not known to the issuer stores nothing here.
+        until = begun.begun + SIGN_IN_SECONDS
+        name = hashed(begun.state)
+        if not await self._store.put(name, b"{}", kind="used", owner="", expires=until):
+            raise bad_request("invalid state parameter")
+        return person
+
+    async def _signed_in(
+        self, request: web.Request, begun: Begun, person: Person
+    ) -> web.StreamResponse:
+        who, echoed = person.author, {"session_id": begun.session_id}
+        if begun.challenge:
+            code = random_token()
+            value = msgspec.json.encode(Code(person, begun.challenge))
+            expires = time.time() + CODE_SECONDS
+            await self._store.put(hashed(code), value, kind="code", owner=who, expires=expires)
+            _audit_sign_in(request, begun, who, "code")
+            return _redirect(
+                redirects.with_parameters(begun.redirect_url, {"code": code} | echoed)
+            )
+        token, session = await self._sessions.create(person, "cli" if begun.cli else "browser")
+        _audit_sign_in(request, begun, who, session.kind)
+        if begun.cli:
+            # kube-bind's own CLI knows no other way than this.
+            told = {
+                "access_token": token,
+                "token_type": "Bearer",
+                "expires_in": str(_seconds_left(session.expires)),
+                "cluster_id": "",
+            }
+            return _redirect(redirects.with_parameters(begun.redirect_url, told | echoed))
+        response = _redirect(redirects.with_parameters(begun.redirect_url, echoed))
+        self._cookies.set(response, self._cookies.session, token, seconds=self._sessions.lifetime)
+        return response
+
+    def _make_room(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Have the browser forget sign-ins that are over, and the oldest where there are many."""
+        pending: list[tuple[float, str, int]] = []
+        for name, value in self._cookies.sign_ins(request):
+            found = self._sealing.open(_PURPOSE, value, Begun, seconds=SIGN_IN_SECONDS)
+            pending.append((found.begun if found else 0.0, name, len(name) + len(value)))
+        room = _MOST_PENDING_BYTES
+        for begun, name, size in sorted(pending, reverse=True):
+            room -= size
+            if room < 0 or not begun:
+                self._cookies.expire(response, name)
+
+
+def _challenge_of(asked: Mapping[str, str], *, cli: bool) -> str:
+    challenge, method = asked.get("code_challenge", ""), asked.get("code_challenge_method", "")
+    if not challenge and not method:
+        return ""
+    if not cli:
+        raise bad_request("code_challenge is for client_type cli")
+    if method != "S256" or not _challenge(challenge):
+        raise bad_request(
+            "code_challenge has to be the base64url of a SHA-256, without padding, and"
+            " code_challenge_method S256"
+        )
+    return challenge
+
+
+async def _parameters(request: web.Request) -> Mapping[str, str]:
+    if request.method == "GET":
+        return _once(request, *_NAMES)
+    try:
+        body = msgspec.json.decode(await request.read(), type=dict[str, msgspec.Raw])
+        known = {name: body[name] for name in _NAMES if name in body}
+        return {name: msgspec.json.decode(raw, type=str) for name, raw in known.items()}
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise bad_request("invalid JSON request") from None
+
+
+def _once(request: web.Request, *names: str) -> dict[str, str]:
+    """The query's parameters of these names, each of which stands there once at most."""
+    found = {name: request.query.getall(name, []) for name in names}
+    for name, values in found.items():
+        if len(values) > 1:
+            raise bad_request(f"the parameter {name} stands there more than once")
+    return {name: values[0] for name, values in found.items() if values}
+
+
+def _redirect(location: str) -> web.Response:
+    return web.Response(status=302, headers=PRIVATE | {"Location": location})
+
+
+def _refused(request: web.Request, refusal: Refusal, *, cli: bool) -> web.Response:
+    """The answer in the form of these two routes, which is not that of the others."""
+    headers = PRIVATE | refusal.headers
+    if refusal.retry_after is not None:
+        headers["Retry-After"] = str(max(1, round(refusal.retry_after)))
+    known = request.get(REQUEST_ID, "")
+    if cli:
+        body = {"success": False, "error": refusal.message, "request": known}
+        return web.json_response(body, status=refusal.status, headers=headers)
+    text = f"{refusal.message}\nrequest {known}\n"
+    return web.Response(status=refusal.status, text=text, headers=headers)
+
+
+def _audit_sign_in(request: web.Request, begun: Begun, who: str, what: str) -> None:
+    more = {"consumer": begun.consumer_id} if begun.consumer_id else {}
+    audit("sign-in", who=who, what=what, result="ok", request=request, **more)
+
+
+def _audit_refusal(request: web.Request, refusal: Refusal) -> None:
+    reason = refusal.reason or refusal.message
+    audit("sign-in", who="", what=request.path, result="refused", request=request, reason=reason)
+
+
+def _seconds_left(expires: float) -> int:
+    return max(0, int(expires - time.time()))

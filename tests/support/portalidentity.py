@@ -1,0 +1,231 @@
+"""The front door's identity alone, on loopback: sign-in, guard and one protected route."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import aiohttp
+from aiohttp import web
+from tests.support.issuers import CLIENT_ID, TestIssuer
+
+from fairlead.portal.http.context import REQUEST_ID
+from fairlead.portal.http.errors import Refusal, answer
+from fairlead.portal.http.urls import ExternalURL
+from fairlead.portal.identity.guard import Guard, session_of
+from fairlead.portal.identity.issuers import Issuer
+from fairlead.portal.identity.keys import LocalKeys, Sealing
+from fairlead.portal.identity.outgoing import Issuing, OverHTTP
+from fairlead.portal.identity.sessions import Gone, Held, Sessions, SessionStore
+from fairlead.portal.identity.signin import CALLBACK_PATH, SignIn
+
+
+VERIFIER = "w" * 43
+CHALLENGE = (
+    base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
+)
+
+
+class MemoryStore:
+    """A SessionStore of one process, which tells at once."""
+
+    def __init__(self) -> None:
+        self.there: dict[tuple[str, str], tuple[bytes, str, float]] = {}
+        self.away: Refusal | None = None
+        self._listeners: list[Gone] = []
+
+    def listen(self, gone: Gone) -> None:
+        self._listeners.append(gone)
+
+    def kinds(self) -> list[str]:
+        return sorted(kind for kind, _ in self.there)
+
+    async def put(self, name: str, value: bytes, *, kind: str, owner: str, expires: float) -> bool:
+        self._ask()
+        if (kind, name) in self.there:
+            return False
+        self.there[kind, name] = value, owner, expires
+        return True
+
+    async def get(self, name: str, *, kind: str) -> bytes | None:
+        self._ask()
+        found = self.there.get((kind, name))
+        return found[0] if found else None
+
+    async def take(self, name: str, *, kind: str) -> bytes | None:
+        self._ask()
+        found = self.there.pop((kind, name), None)
+        return found[0] if found else None
+
+    async def remove(self, name: str, *, kind: str) -> None:
+        self._ask()
+        self.there.pop((kind, name), None)
+        for gone in self._listeners:
+            gone(name)
+
+    async def remove_of(self, owner: str | None) -> int:
+        self._ask()
+        mine = [key for key, (_, o, _) in self.there.items() if o and owner in {None, o}]
+        for key in mine:
+            del self.there[key]
+        for gone in self._listeners:
+            gone(None)
+        return sum(kind == "session" for kind, _ in mine)
+
+    async def held(self, owner: str) -> Sequence[Held]:
+        return [
+            Held(name, expires)
+            for (kind, name), (_, o, expires) in self.there.items()
+            if kind == "session" and o == owner
+        ]
+
+    async def count(self) -> int:
+        return self.kinds().count("session")
+
+    def _ask(self) -> None:
+        if self.away is not None:
+            raise self.away
+
+
+@dataclass
+class Door:
+    """A server that runs, and what is behind it."""
+
+    url: str
+    external: ExternalURL
+    issuer: Issuer
+    sessions: Sessions
+    sealing: Sealing
+    did: list[str]
+
+    def query(self, **parameters: str) -> str:
+        return f"{self.url}/api/authorize?{urlencode(parameters)}"
+
+    def ask_page(self, **more: str) -> str:
+        known = {"redirect_url": "/pages", "session_id": "client-1", "client_type": "ui"}
+        return self.query(**(known | more))
+
+    def ask_cli(self, **more: str) -> str:
+        known = {"redirect_url": "http://127.0.0.1:1/callback", "session_id": "client-1"}
+        return self.query(**(known | {"client_type": "cli"} | more))
+
+
+Routes = Callable[[ExternalURL], tuple[list[web.RouteDef], Issuing]]
+
+
+@contextlib.asynccontextmanager
+async def door(
+    there: TestIssuer | None,
+    store: SessionStore,
+    *,
+    external: str = "",
+    lifetime: float = 3600,
+    sealing: Sealing | None = None,
+    embedded: Routes | None = None,
+) -> AsyncIterator[Door]:
+    """The server; ``external`` is what it takes itself to be, its own address by default."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    outside = ExternalURL.parse(external or url)
+    more, issuing = embedded(outside) if embedded else ([], OverHTTP())
+    callback = outside.absolute(CALLBACK_PATH)
+    if there is not None:
+        there.callback = callback
+    issuer = Issuer(
+        there.url if there else outside.absolute("/oidc"),
+        client_id=CLIENT_ID,
+        callback=callback,
+        issuing=issuing,
+    )
+    sessions = Sessions(store, lifetime=lifetime)
+    guard = Guard(sessions, outside)
+    sealing = sealing or Sealing(LocalKeys())
+    sign_in = SignIn(
+        issuer=issuer,
+        sessions=sessions,
+        store=store,
+        sealing=sealing,
+        guard=guard,
+        external=outside,
+    )
+    did: list[str] = []
+
+    async def protected(request: web.Request) -> web.Response:
+        found = await guard.session(request)
+        assert session_of(request) is found
+        did.append(request.method)
+        return web.json_response({"who": found.person.author, "kind": found.kind})
+
+    app = web.Application(middlewares=[_refusals], client_max_size=1 << 20)
+    app.add_routes([*sign_in.routes(), *more])
+    app.router.add_route("*", "/api/protected", protected)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.SockSite(runner, listening).start()
+    await issuer.discover()
+    try:
+        yield Door(url, outside, issuer, sessions, sealing, did)
+    finally:
+        await runner.cleanup()
+        await issuing.close()
+
+
+@web.middleware
+async def _refusals(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    request[REQUEST_ID] = "r-1"
+    try:
+        return await handler(request)
+    except Refusal as refusal:
+        return answer(refusal, request_id="r-1")
+
+
+class Browser:
+    """A cookie jar and a person who follows redirects, step by step."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self.session = session
+
+    async def get(self, url: str, **more: Any) -> aiohttp.ClientResponse:
+        return await self._ask("GET", url, **more)
+
+    async def post(self, url: str, **more: Any) -> aiohttp.ClientResponse:
+        return await self._ask("POST", url, **more)
+
+    async def to_callback(self, url: str) -> str:
+        """From authorize by way of the issuer to the address of the callback."""
+        answered = await self.get(url)
+        assert answered.status == 302, await answered.text()
+        answered = await self.get(answered.headers["Location"])
+        assert answered.status == 302, await answered.text()
+        return answered.headers["Location"]
+
+    async def sign_in(self, url: str) -> aiohttp.ClientResponse:
+        """The whole of it; the answer of the callback."""
+        return await self.get(await self.to_callback(url))
+
+    async def _ask(self, method: str, url: str, **more: Any) -> aiohttp.ClientResponse:
+        async with self.session.request(method, url, allow_redirects=False, **more) as answered:
+            await answered.read()
+            return answered
+
+
+@contextlib.asynccontextmanager
+async def browser() -> AsyncIterator[Browser]:
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with aiohttp.ClientSession(cookie_jar=jar) as session:
+        yield Browser(session)
+
+
+def told(answered: aiohttp.ClientResponse) -> dict[str, str]:
+    """The parameters of the address that an answer leads to, each of them once."""
+    found = parse_qs(urlsplit(answered.headers["Location"]).query, keep_blank_values=True)
+    assert all(len(values) == 1 for values in found.values())
+    return {name: values[0] for name, values in found.items()}
