@@ -97,7 +97,7 @@ class SessionStore(Protocol):
 
 def hashed(token: str) -> str:
     """The name under which a token, a state or a code is stored."""
-    return hashlib.sha256(token.encode()).hexdigest()
+    return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
 def random_token() -> str:

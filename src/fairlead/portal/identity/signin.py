@@ -233,7 +233,7 @@ class SignIn:
             raise bad_request("invalid state format")
         sealed = request.cookies.get(self._cookies.sign_in(hashed(state)), "")
         begun = self._sealing.open(_PURPOSE, sealed, Begun, seconds=SIGN_IN_SECONDS)
-        if begun is None or not hmac.compare_digest(begun.state.encode(), state.encode()):
+        if begun is None or hashed(begun.state) != hashed(state):
             raise bad_request("invalid state parameter")
         return begun
 

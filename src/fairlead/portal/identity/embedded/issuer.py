@@ -1,0 +1,416 @@
+"""The embedded issuer: OpenID Connect's code flow with PKCE, and nothing else of it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote_plus, urlencode, urlsplit
+
+import msgspec
+import structlog
+from aiohttp import web
+from joserfc import jws
+from joserfc.jwk import ECKey
+
+from fairlead.portal.http.audit import audit
+from fairlead.portal.http.context import ADDRESS
+from fairlead.portal.http.errors import forbidden
+from fairlead.portal.http.urls import ExternalURL
+from fairlead.portal.identity.embedded import pages
+from fairlead.portal.identity.embedded.people import (
+    EmbeddedPerson,
+    People,
+    TooManyTriesError,
+)
+from fairlead.portal.identity.issuers import Issuer, challenge_of
+from fairlead.portal.identity.keys import LocalKeys, Sealing
+from fairlead.portal.identity.outgoing import Answered, IssuerAway, is_loopback
+from fairlead.portal.identity.sessions import hashed, random_token
+from fairlead.runtime.manager.health import split_address
+
+
+PATH = "/oidc"
+"""Where it lives below the server's address."""
+CLIENT_ID = "fairlead"
+"""The name of the client that the server itself is."""
+CODE_SECONDS = 60.0
+"""Seconds for which a code may be redeemed."""
+TOKEN_SECONDS = 300
+"""Seconds for which an id_token holds."""
+FORM_SECONDS = 600.0
+"""Seconds for which a form may be filled in."""
+TOLD_TWICE = 2
+"""How often it has to be said that others than this machine may reach it."""
+
+_MOST_CODES = 1000
+_MOST_NAME = 256
+_MOST_VALUE = 8192
+_PURPOSE = "embedded issuer's form"
+_challenge = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
+_verifier = re.compile(r"[A-Za-z0-9._~-]{43,128}").fullmatch
+_log = structlog.get_logger(logger_name="fairlead.portal.embedded")
+
+
+class OIDCClient(msgspec.Struct, frozen=True):
+    """One that may send people here; redirect URIs hold to the letter, "" is no secret."""
+
+    redirect_uris: tuple[str, ...]
+    secret: str = ""
+
+
+class Asked(msgspec.Struct, frozen=True, array_like=True):
+    """A request of a client, checked, as the form carries it, sealed."""
+
+    client_id: str
+    redirect_uri: str
+    state: str
+    nonce: str
+    challenge: str
+
+
+class _Issued(msgspec.Struct, frozen=True):
+    asked: Asked
+    person: EmbeddedPerson
+    expires: float
+
+
+class _OAuthError(Exception):
+    """A refusal in OAuth's words (RFC 6749, 5.2)."""
+
+    def __init__(self, error: str, description: str, status: int = 400) -> None:
+        super().__init__(description)
+        self.error = error
+        self.status = status
+
+
+def check_reach(external: ExternalURL, listen: str, *, told: int) -> None:
+    """Refuse to be reached from elsewhere, unless that was said twice.
+
+    ``listen`` is ``host:port``, and ``told`` how often it was said.
+
+    Raises:
+        ValueError: others could reach it; the text says what to do.
+    """
+    host, _ = split_address(listen)
+    name = urlsplit(external.origin).hostname or ""
+    if told >= TOLD_TWICE or (is_loopback(host) and is_loopback(name)):
+        return
+    raise ValueError(
+        "--oidc-type embedded is for laptops: --listen-address and --external-url have to be of"
+        f" loopback, not {listen!r} and {external.absolute('')!r}. Use an issuer of your own, or"
+        " say --embedded-issuer-beyond-loopback twice"
+    )
+
+
+class EmbeddedIssuer:
+    """Serves its pages and endpoints, and is reached by this process without HTTP.
+
+    Args:
+        external: the server's address; the issuer is ``/oidc`` below it.
+        people: who may sign in.
+        clients: who may send people here, by client_id.
+        beyond_loopback: whether others than this machine may use it.
+    """
+
+    def __init__(
+        self,
+        external: ExternalURL,
+        people: Sequence[EmbeddedPerson],
+        clients: Mapping[str, OIDCClient],
+        *,
+        beyond_loopback: bool = False,
+    ) -> None:
+        self.url = external.absolute(PATH)
+        self._external = external
+        self._people = People(people)
+        self._clients = dict(clients)
+        self._beyond_loopback = beyond_loopback
+        self._key = ECKey.generate_key("P-256", {"kid": random_token()[:16], "use": "sig"})
+        self._sealing = Sealing(LocalKeys())
+        self._codes: OrderedDict[str, _Issued] = OrderedDict()
+        _log.warning("the embedded issuer is for laptops and demonstrations", issuer=self.url)
+
+    def client(self, client_id: str = CLIENT_ID) -> Issuer:
+        """This issuer as the server's own sign-in asks it.
+
+        Raises:
+            KeyError: there is no client of this name.
+        """
+        client = self._clients[client_id]
+        return Issuer(
+            self.url,
+            client_id=client_id,
+            client_secret=client.secret,
+            callback=client.redirect_uris[0],
+            issuing=self,
+            # Its keys never leave the process.
+            plain=True,
+        )
+
+    def routes(self) -> list[web.RouteDef]:
+        """The routes, below the root."""
+        return [
+            web.get(f"{PATH}/.well-known/openid-configuration", self._serve_discovery),
+            web.get(f"{PATH}/keys", self._serve_keys),
+            web.get(f"{PATH}/authorize", self.authorize, allow_head=False),
+            web.post(f"{PATH}/authorize", self.authorize),
+            web.post(f"{PATH}/token", self._serve_token),
+        ]
+
+    async def authorize(self, request: web.Request) -> web.StreamResponse:
+        """Show the form, or take it."""
+        if (fault := self._stranger(request)) is not None:
+            return fault
+        if request.method == "POST":
+            return await self._take_form(request)
+        try:
+            client_id, redirect_uri = self._place(_once(request.query))
+        except _OAuthError as error:
+            # Who sent them here is not known: they are sent nowhere.
+            return pages.refused(str(error), status=400)
+        state = "".join(request.query.getall("state", [])[:1])[:_MOST_VALUE]
+        try:
+            asked = _checked(_once(request.query), client_id, redirect_uri)
+        except _OAuthError as error:
+            told = {"error": error.error, "error_description": str(error)}
+            return self._back(redirect_uri, told | ({"state": state} if state else {}))
+        return pages.sign_in(self._action, self._sealing.seal(_PURPOSE, asked))
+
+    async def get(self, url: str) -> Answered:
+        """Discovery or keys, for this process itself."""
+        if url == f"{self.url}/.well-known/openid-configuration":
+            return Answered(200, msgspec.json.encode(self.discovery()))
+        if url == f"{self.url}/keys":
+            return Answered(200, self._jwks())
+        raise IssuerAway(f"{url} is not of the embedded issuer")
+
+    async def post(
+        self, url: str, form: Mapping[str, str], headers: Mapping[str, str]
+    ) -> Answered:
+        """Redeem a code, for this process itself."""
+        if url != f"{self.url}/token":
+            raise IssuerAway(f"{url} is not of the embedded issuer")
+        try:
+            return Answered(200, self._redeem(form, headers.get("Authorization", "")))
+        except _OAuthError as error:
+            return Answered(error.status, msgspec.json.encode({"error": error.error}))
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def discovery(self) -> dict[str, object]:
+        """OpenID Provider Metadata."""
+        return {
+            "issuer": self.url,
+            "authorization_endpoint": f"{self.url}/authorize",
+            "token_endpoint": f"{self.url}/token",
+            "jwks_uri": f"{self.url}/keys",
+            "response_types_supported": ["code"],
+            "response_modes_supported": ["query"],
+            "grant_types_supported": ["authorization_code"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+            "scopes_supported": ["openid", "profile", "email", "groups"],
+            "claims_supported": ["sub", "preferred_username", "email", "groups"],
+            "code_challenge_methods_supported": ["S256"],
+            "token_endpoint_auth_methods_supported": [
+                *("none", "client_secret_basic", "client_secret_post")
+            ],
+            "authorization_response_iss_parameter_supported": True,
+        }
+
+    @property
+    def _action(self) -> str:
+        return f"{self._external.path}{PATH}/authorize"
+
+    async def _take_form(self, request: web.Request) -> web.StreamResponse:
+        origins = request.headers.getall("Origin", [])
+        if origins and origins != [self._external.origin]:
+            return pages.refused("this form was not sent from its own page", status=403)
+        try:
+            form = await _form(request)
+        except _OAuthError as error:
+            return pages.refused(str(error), status=400)
+        sealed, shown = form.get("request", ""), form.get("name", "")[:_MOST_NAME]
+        asked = self._sealing.open(_PURPOSE, sealed, Asked, seconds=FORM_SECONDS)
+        if asked is None:
+            return pages.refused("the form is too old, or not ours: begin anew", status=400)
+        try:
+            person = await self._people.find(shown, form.get("password", ""))
+        except TooManyTriesError as error:
+            audit("password", who=shown, what="embedded", result="limited", request=request)
+            page = pages.sign_in(self._action, sealed, name=shown, fault=str(error), status=429)
+            page.headers["Retry-After"] = str(max(1, round(error.seconds)))
+            return page
+        if person is None:
+            audit("password", who=shown, what="embedded", result="refused", request=request)
+            fault = "This name and this password do not belong together."
+            return pages.sign_in(self._action, sealed, name=shown, fault=fault, status=401)
+        audit("password", who=shown, what="embedded", result="ok", request=request)
+        code = random_token()
+        self._codes[hashed(code)] = _Issued(asked, person, time.time() + CODE_SECONDS)
+        if len(self._codes) > _MOST_CODES:
+            self._codes.popitem(last=False)
+        return self._back(asked.redirect_uri, {"code": code, "state": asked.state})
+
+    def _back(self, redirect_uri: str, told: Mapping[str, str]) -> web.Response:
+        query = urlencode(dict(told) | {"iss": self.url})
+        location = f"{redirect_uri}{'&' if '?' in redirect_uri else '?'}{query}"
+        # With 303 the password is not posted again.
+        return web.Response(status=303, headers=pages.HEADERS | {"Location": location})
+
+    def _place(self, query: Mapping[str, str]) -> tuple[str, str]:
+        client_id, redirect_uri = query.get("client_id", ""), query.get("redirect_uri", "")
+        client = self._clients.get(client_id)
+        if client is None:
+            raise _OAuthError("invalid_client", "client_id is not known here")
+        if redirect_uri not in client.redirect_uris:
+            raise _OAuthError("invalid_request", "redirect_uri is not registered for this client")
+        return client_id, redirect_uri
+
+    def _stranger(self, request: web.Request) -> web.Response | None:
+        """The refusal for others than this machine."""
+        address = request.get(ADDRESS) or request.remote or ""
+        if self._beyond_loopback or is_loopback(address):
+            return None
+        return pages.refused("this issuer serves its own machine alone", status=403)
+
+    def _redeem(self, form: Mapping[str, str], authorization: str) -> bytes:
+        if form.get("grant_type") != "authorization_code":
+            raise _OAuthError("unsupported_grant_type", "grant_type has to be authorization_code")
+        client_id = self._authenticated(form, authorization)
+        # Gone with the first try, whoever makes it.
+        issued = self._codes.pop(hashed(form.get("code", "")), None)
+        verifier = form.get("code_verifier", "")
+        if (
+            issued is None
+            or issued.expires <= time.time()
+            or issued.asked.client_id != client_id
+            or form.get("redirect_uri") != issued.asked.redirect_uri
+            or not _verifier(verifier)
+            or not hmac.compare_digest(challenge_of(verifier), issued.asked.challenge)
+        ):
+            raise _OAuthError("invalid_grant", "the code is unknown, used, over, or not yours")
+        access_token = random_token()
+        answer = {
+            "access_token": access_token,
+            "token_type": "Bearer",
+            "expires_in": TOKEN_SECONDS,
+            "id_token": self._id_token(issued, access_token),
+        }
+        return msgspec.json.encode(answer)
+
+    def _authenticated(self, form: Mapping[str, str], authorization: str) -> str:
+        client_id, secret = form.get("client_id", ""), form.get("client_secret", "")
+        if authorization:
+            if secret:
+                raise _OAuthError("invalid_request", "two ways to authenticate at once")
+            named, secret = _basic(authorization)
+            if client_id not in {"", named}:
+                raise _OAuthError("invalid_client", "two clients at once", 401)
+            client_id = named
+        client = self._clients.get(client_id)
+        if client is None or not secrets.compare_digest(client.secret.encode(), secret.encode()):
+            raise _OAuthError("invalid_client", "the client is unknown, or its secret wrong", 401)
+        return client_id
+
+    def _id_token(self, issued: _Issued, access_token: str) -> str:
+        person, now = issued.person, int(time.time())
+        half = hashlib.sha256(access_token.encode()).digest()[:16]
+        claims: dict[str, object] = {
+            "iss": self.url,
+            "aud": issued.asked.client_id,
+            "sub": person.subject or person.name,
+            "nonce": issued.asked.nonce,
+            "iat": now,
+            "exp": now + TOKEN_SECONDS,
+            "at_hash": base64.urlsafe_b64encode(half).rstrip(b"=").decode(),
+            "preferred_username": person.name,
+            "groups": list(person.groups),
+        }
+        if person.email:
+            claims["email"] = person.email
+        header = {"alg": "ES256", "kid": self._key.kid}
+        return jws.serialize_compact(header, msgspec.json.encode(claims), self._key, ["ES256"])
+
+    def _jwks(self) -> bytes:
+        return msgspec.json.encode({"keys": [self._key.as_dict(private=False)]})
+
+    async def _serve_discovery(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response(self.discovery())
+
+    async def _serve_keys(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(body=self._jwks(), content_type="application/json")
+
+    async def _serve_token(self, request: web.Request) -> web.StreamResponse:
+        if self._stranger(request) is not None:
+            raise forbidden("this issuer serves its own machine alone")
+        headers = {"Cache-Control": "no-store"}
+        try:
+            form = await _form(request)
+            authorizations = request.headers.getall("Authorization", [])
+            body = self._redeem(form, ", ".join(authorizations))
+        except _OAuthError as error:
+            if error.status == 401:
+                headers["WWW-Authenticate"] = "Basic"
+            told = {"error": error.error, "error_description": str(error)}
+            return web.json_response(told, status=error.status, headers=headers)
+        return web.Response(body=body, content_type="application/json", headers=headers)
+
+
+def _checked(query: Mapping[str, str], client_id: str, redirect_uri: str) -> Asked:
+    if query.get("response_type") != "code":
+        raise _OAuthError("unsupported_response_type", "response_type has to be code")
+    if query.get("response_mode", "query") != "query":
+        raise _OAuthError("invalid_request", "response_mode has to be query")
+    if "request" in query or "request_uri" in query:
+        raise _OAuthError("request_not_supported", "request objects are not read")
+    if "openid" not in query.get("scope", "").split():
+        raise _OAuthError("invalid_scope", "scope has to have openid")
+    if query.get("prompt") == "none":
+        raise _OAuthError("login_required", "nobody stays signed in here")
+    challenge = query.get("code_challenge", "")
+    if query.get("code_challenge_method") != "S256" or not _challenge(challenge):
+        raise _OAuthError("invalid_request", "PKCE is demanded: code_challenge by S256")
+    state, nonce = query.get("state", ""), query.get("nonce", "")
+    if not state or not nonce:
+        raise _OAuthError("invalid_request", "state and nonce are demanded")
+    return Asked(client_id, redirect_uri, state, nonce, challenge)
+
+
+async def _form(request: web.Request) -> dict[str, str]:
+    if request.content_type != "application/x-www-form-urlencoded":
+        raise _OAuthError("invalid_request", "the body has to be a form")
+    try:
+        return _once(await request.post())
+    except (LookupError, ValueError):
+        raise _OAuthError("invalid_request", "the body cannot be read as a form") from None
+
+
+def _once(values: Mapping[str, object]) -> dict[str, str]:
+    """The parameters, none of which may stand there twice (RFC 6749, 3.1)."""
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        if name in found or not isinstance(value, str) or len(value) > _MOST_VALUE:
+            raise _OAuthError("invalid_request", "a parameter is doubled, or too long")
+        found[name] = value
+    return found
+
+
+def _basic(authorization: str) -> tuple[str, str]:
+    scheme, _, pair = authorization.partition(" ")
+    try:
+        decoded = base64.b64decode(pair, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        decoded = ""
+    name, colon, secret = decoded.partition(":")
+    if scheme.lower() != "basic" or not colon:
+        raise _OAuthError("invalid_client", "the Authorization header is not Basic", 401)
+    return unquote_plus(name), unquote_plus(secret)

@@ -1,0 +1,109 @@
+"""Passwords as one-way hashes (scrypt, RFC 7914), one a line."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+
+import msgspec
+
+
+COST = 1 << 15
+"""scrypt's N: a try takes about 0.1 s and 32 MiB."""
+MOST_PASSWORD = 1024
+"""Bytes of a password."""
+
+_BLOCK, _PARALLEL = 8, 1
+_MOST_COST, _MOST_BLOCK, _MOST_PARALLEL = 1 << 17, 16, 4
+_SIZE = 32
+_FORM = "scrypt:N:r:p:SALT:HASH"
+_REMEDY = "make one with fairlead provider hash-password"
+
+
+class PasswordError(ValueError):
+    """A password or a hash that cannot be used; the text holds neither."""
+
+
+class PasswordHash(msgspec.Struct, frozen=True):
+    """The hash of a password, and how it was made."""
+
+    cost: int
+    block: int
+    parallel: int
+    salt: bytes
+    digest: bytes
+
+    @classmethod
+    def parse(cls, line: str) -> PasswordHash:
+        """Read a line that :func:`hash_line` made.
+
+        Raises:
+            PasswordError: it is none, or costs too little or too much to check.
+        """
+        parts = line.strip().split(":")
+        if len(parts) != 6 or parts[0] != "scrypt":
+            raise PasswordError(f"a password's hash has to be {_FORM}: {_REMEDY}")
+        try:
+            cost, block, parallel = (int(part) for part in parts[1:4])
+            salt, digest = (base64.b64decode(part, validate=True) for part in parts[4:])
+        except ValueError:
+            raise PasswordError(f"a password's hash has to be {_FORM}: {_REMEDY}") from None
+        if (
+            not 1 << 14 <= cost <= _MOST_COST
+            or cost & (cost - 1)
+            or not 1 <= block <= _MOST_BLOCK
+            or not 1 <= parallel <= _MOST_PARALLEL
+            or len(salt) < 16
+            or len(digest) < _SIZE
+        ):
+            raise PasswordError(f"a password's hash is too weak or too costly: {_REMEDY}")
+        return cls(cost, block, parallel, salt, digest)
+
+    @classmethod
+    def of(cls, password: str, *, cost: int = COST) -> PasswordHash:
+        """Hash a password with a new salt.
+
+        Raises:
+            PasswordError: it is empty or too long.
+        """
+        encoded = password.encode()
+        if not 0 < len(encoded) <= MOST_PASSWORD:
+            raise PasswordError(f"a password has to have 1 to {MOST_PASSWORD} bytes")
+        salt = secrets.token_bytes(16)
+        empty = cls(cost, _BLOCK, _PARALLEL, salt, b"\0" * _SIZE)
+        return msgspec.structs.replace(empty, digest=empty.digest_of(password))
+
+    @property
+    def line(self) -> str:
+        """The hash as it stands in a file."""
+        salt, digest = (base64.b64encode(part).decode() for part in (self.salt, self.digest))
+        return f"scrypt:{self.cost}:{self.block}:{self.parallel}:{salt}:{digest}"
+
+    def digest_of(self, password: str) -> bytes:
+        """The digest of a password by the parameters of this hash."""
+        return hashlib.scrypt(
+            password.encode(),
+            salt=self.salt,
+            n=self.cost,
+            r=self.block,
+            p=self.parallel,
+            maxmem=256 * self.cost * self.block,
+            dklen=len(self.digest),
+        )
+
+    def matches(self, password: str) -> bool:
+        """Whether it is this password's; takes the same time either way."""
+        if len(password.encode()) > MOST_PASSWORD:
+            return False
+        return hmac.compare_digest(self.digest_of(password), self.digest)
+
+
+def hash_line(password: str) -> str:
+    """The line for a password that stands in the file of people.
+
+    Raises:
+        PasswordError: the password is empty or too long.
+    """
+    return PasswordHash.of(password).line

@@ -1,0 +1,147 @@
+"""People of a file, and trying their passwords: slowly, evenly, and not too often."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+
+import msgspec
+
+from fairlead.api.yamltext import UnwelcomeYAMLError, YAMLError, load, problem
+from fairlead.portal.identity.embedded.passwords import PasswordError, PasswordHash
+
+
+TRIES = 10
+"""Passwords that may fail for a name in the time of a window."""
+TRIES_OF_ALL = 100
+"""Passwords that may fail for all names in the time of a window."""
+WINDOW_SECONDS = 300.0
+"""Seconds after which a failed try is forgotten."""
+AT_ONCE = 2
+"""Passwords that are tried at the same time: each takes a processor and 32 MiB."""
+
+_MOST_NAMES = 1000
+_MOST_WAITING = 20
+
+
+class EmbeddedPerson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Someone of the file. ``subject`` is who they are for ever, their name by default."""
+
+    name: str
+    password: str
+    subject: str = ""
+    email: str = ""
+    groups: tuple[str, ...] = ()
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    people: list[EmbeddedPerson]
+
+
+class PeopleError(ValueError):
+    """A file of people that cannot be used; the text holds no password and no hash."""
+
+
+class TooManyTriesError(Exception):
+    """A password that is not tried, for too many have failed; ``seconds`` until one may."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"too many passwords have failed; try again in {seconds:.0f} s")
+        self.seconds = seconds
+
+
+def read_people(text: str | bytes) -> list[EmbeddedPerson]:
+    """The people of a YAML or JSON file: ``people:`` with name, password, groups and email.
+
+    Raises:
+        PeopleError: it is no such file.
+    """
+    try:
+        body = load(text, aliases=False, max_depth=8)
+        found = msgspec.convert(body, _File).people
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise PeopleError(f"the file of people is no YAML: {problem(error)}") from None
+    except UnwelcomeYAMLError as error:
+        raise PeopleError(f"the file of people {error}") from None
+    except msgspec.ValidationError as error:
+        raise PeopleError(f"the file of people is wrong: {error}") from None
+    if not found:
+        raise PeopleError("the file of people has nobody in it: nobody could sign in")
+    for what in ("name", "subject"):
+        seen: set[str] = set()
+        for person in found:
+            value = person.name if what == "name" else person.subject or person.name
+            if not value or value in seen:
+                raise PeopleError(f"the {what} {value!r} is empty, or of two people")
+            seen.add(value)
+    for person in found:
+        try:
+            PasswordHash.parse(person.password)
+        except PasswordError as error:
+            raise PeopleError(f"password of {person.name!r}: {error}") from None
+    return found
+
+
+class People:
+    """Finds people by name and password."""
+
+    def __init__(self, people: Sequence[EmbeddedPerson]) -> None:
+        self._people = {one.name: one for one in people}
+        self._hashes = {one.name: PasswordHash.parse(one.password) for one in people}
+        # Of as much work as the others' hashes: an unknown name costs what a known one does.
+        model = next(iter(self._hashes.values()))
+        self._nobody = msgspec.structs.replace(model, digest=b"\0" * len(model.digest))
+        self._failed: OrderedDict[str, deque[float]] = OrderedDict()
+        self._failed_at_all: deque[float] = deque()
+        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._waiting = 0
+
+    async def find(self, name: str, password: str) -> EmbeddedPerson | None:
+        """The person of this name and password, None where there is none.
+
+        Raises:
+            TooManyTriesError: too many have failed.
+        """
+        self._check_tries(name)
+        # Counted before it is tried: many at once are as many tries.
+        self._note(name)
+        self._waiting += 1
+        try:
+            async with self._turn:
+                hashed = self._hashes.get(name, self._nobody)
+                good = await asyncio.to_thread(hashed.matches, password)
+        finally:
+            self._waiting -= 1
+        if not good or name not in self._people:
+            return None
+        self._failed.pop(name, None)
+        if self._failed_at_all:
+            self._failed_at_all.pop()
+        return self._people[name]
+
+    def _check_tries(self, name: str) -> None:
+        if self._waiting >= _MOST_WAITING:
+            raise TooManyTriesError(1.0)
+        for failed, most in (
+            (self._failed.get(name, deque()), TRIES),
+            (self._failed_at_all, TRIES_OF_ALL),
+        ):
+            now = _ticks()
+            while failed and failed[0] <= now - WINDOW_SECONDS:
+                failed.popleft()
+            if len(failed) >= most:
+                raise TooManyTriesError(failed[0] + WINDOW_SECONDS - now)
+
+    def _note(self, name: str) -> None:
+        now = _ticks()
+        self._failed.setdefault(name, deque()).append(now)
+        self._failed.move_to_end(name)
+        if len(self._failed) > _MOST_NAMES:
+            self._failed.popitem(last=False)
+        self._failed_at_all.append(now)
+
+
+def _ticks() -> float:
+    """The loop's clock, which nobody sets."""
+    return asyncio.get_running_loop().time()

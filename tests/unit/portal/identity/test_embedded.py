@@ -1,0 +1,171 @@
+"""The embedded issuer's people and passwords, and who may reach it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from fairlead.portal.http.urls import ExternalURL
+from fairlead.portal.identity.embedded import people as tries
+from fairlead.portal.identity.embedded.issuer import check_reach
+from fairlead.portal.identity.embedded.passwords import PasswordError, PasswordHash, hash_line
+from fairlead.portal.identity.embedded.people import (
+    EmbeddedPerson,
+    People,
+    PeopleError,
+    TooManyTriesError,
+    read_people,
+)
+
+
+EMPTY = PasswordHash(1 << 14, 8, 1, b"s" * 16, b"\0" * 32)
+LINE = msgspec.structs.replace(EMPTY, digest=EMPTY.digest_of("correct horse")).line
+ADA = EmbeddedPerson("ada", LINE, groups=("team-a",))
+
+
+def test_a_line_holds_for_its_password_alone_and_is_another_each_time() -> None:
+    line = hash_line("pässword")
+    assert line != hash_line("pässword")
+    assert "pässword" not in line
+    parsed = PasswordHash.parse(f" {line}\n")
+    assert parsed.matches("pässword")
+    for other in ("passwörd", "", "p" * 2000):
+        assert not parsed.matches(other)
+
+
+@pytest.mark.parametrize("password", ["", "x" * 1025])
+def test_passwords_that_are_none_have_no_hash(password: str) -> None:
+    with pytest.raises(PasswordError, match="1 to 1024"):
+        hash_line(password)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "secret",
+        "bcrypt" + LINE[6:],
+        LINE + ":x",
+        LINE.replace("16384", "16385"),
+        LINE.replace("16384", "1024"),
+        LINE.replace("16384", "1073741824"),
+        LINE.replace(":8:1:", ":8:0:"),
+        LINE.replace(":8:1:", ":1000:1:"),
+        LINE[:-8],
+        "scrypt:x:8:1:AAAA:AAAA",
+        "scrypt:16384:8:1:!:!",
+    ],
+)
+def test_hashes_that_are_none_are_refused_without_being_shown(line: str) -> None:
+    with pytest.raises(PasswordError, match="hash-password") as refused:
+        PasswordHash.parse(line)
+    assert "secret" not in str(refused.value)
+
+
+def test_people_are_read_from_yaml_and_json() -> None:
+    text = f"people:\n- {{name: ada, password: '{LINE}', groups: [team-a]}}\n"
+    assert read_people(text) == [ADA]
+    assert read_people(f'{{"people": [{{"name": "ada", "password": "{LINE}"}}]}}')
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "wrong"),
+        ("people: []", "nobody"),
+        ("people: {", "no YAML"),
+        ("- x", "wrong"),
+        ("people: [{name: ada}]", "password"),
+        ("people: [{name: ada, password: geheim}]", "'ada': a password's hash has to be"),
+        (f"people: [{{name: ada, password: '{LINE}', admin: true}}]", "admin"),
+        (f"people: [{{name: '', password: '{LINE}'}}]", "empty, or of two"),
+        (f"people: [{{name: a, password: '{LINE}'}}, {{name: a, password: x}}]", "of two"),
+        (
+            f"people: [{{name: a, subject: b, password: {LINE}}}, {{name: b, password: {LINE}}}]",
+            "subject 'b'",
+        ),
+        (f"people: [{{name: a, groups: team, password: '{LINE}'}}]", "groups"),
+        ("people: &a [*a]", "aliases"),
+    ],
+)
+def test_files_that_are_wrong_are_told_what_without_a_secret(text: str, said: str) -> None:
+    with pytest.raises(PeopleError, match=said) as refused:
+        read_people(text)
+    assert "geheim" not in str(refused.value)
+    assert LINE not in str(refused.value)
+
+
+async def test_an_unknown_name_costs_as_much_as_a_wrong_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    work: list[tuple[int, int, int]] = []
+    original = PasswordHash.matches
+
+    def matches(self: PasswordHash, password: str) -> bool:
+        work.append((self.cost, self.block, self.parallel))
+        return original(self, password)
+
+    monkeypatch.setattr(PasswordHash, "matches", matches)
+    people = People([ADA])
+    assert await people.find("ada", "wrong") is None
+    assert await people.find("nobody", "wrong") is None
+    assert await people.find("nobody", "correct horse") is None
+    assert await people.find("ada", "correct horse") == ADA
+    assert len(set(work)) == 1
+    assert len(work) == 4
+
+
+async def test_passwords_are_not_guessed_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tries, "TRIES", 3)
+    people = People([ADA])
+    for name in ("ada", "nobody"):
+        found = await asyncio.gather(
+            *(people.find(name, f"guess {n}") for n in range(6)), return_exceptions=True
+        )
+        assert found[:3] == [None] * 3
+        assert all(isinstance(one, TooManyTriesError) for one in found[3:])
+        # The right one is not taken either: else it would be found out after all.
+        with pytest.raises(TooManyTriesError) as limited:
+            await people.find(name, "correct horse")
+        assert 0 < limited.value.seconds <= 300
+    now = asyncio.get_running_loop().time()
+    monkeypatch.setattr(tries, "_ticks", lambda: now + 301)
+    assert await people.find("ada", "correct horse") == ADA
+
+
+async def test_passwords_of_many_names_are_not_guessed_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tries, "TRIES_OF_ALL", 4)
+    people = People([ADA])
+    for _ in range(6):
+        assert await people.find("ada", "correct horse") == ADA
+    for number in range(4):
+        assert await people.find(f"name {number}", "x") is None
+    with pytest.raises(TooManyTriesError):
+        await people.find("ada", "correct horse")
+
+
+@pytest.mark.parametrize(
+    ("external", "listen", "told", "may"),
+    [
+        ("http://127.0.0.1:8080", "127.0.0.1:8080", 0, True),
+        ("http://localhost", "[::1]:8080", 0, True),
+        ("https://[::1]:8443/x", "localhost:8080", 0, True),
+        ("http://127.0.0.1:8080", "0.0.0.0:8080", 0, False),
+        ("http://127.0.0.1:8080", ":8080", 1, False),
+        ("https://bind.example.org", "127.0.0.1:8080", 1, False),
+        ("https://127.0.0.1.example.org", "127.0.0.1:8080", 0, False),
+        ("https://bind.example.org", "0.0.0.0:8080", 2, True),
+    ],
+)
+def test_s15_it_serves_its_own_machine_unless_told_twice(
+    external: str, listen: str, told: int, *, may: bool
+) -> None:
+    if may:
+        check_reach(ExternalURL.parse(external), listen, told=told)
+        return
+    with pytest.raises(ValueError, match="--embedded-issuer-beyond-loopback twice"):
+        check_reach(ExternalURL.parse(external), listen, told=told)
