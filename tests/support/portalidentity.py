@@ -22,8 +22,10 @@ from fairlead.portal.identity.guard import Guard, session_of
 from fairlead.portal.identity.issuers import Issuer
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.outgoing import Issuing, OverHTTP
+from fairlead.portal.identity.people import Prefixes
 from fairlead.portal.identity.sessions import Gone, Held, Sessions, SessionStore
-from fairlead.portal.identity.signin import CALLBACK_PATH, SignIn
+from fairlead.portal.identity.signin import SignIn
+from fairlead.portal.options import CALLBACK_PATH
 
 
 VERIFIER = "w" * 43
@@ -128,6 +130,7 @@ async def door(
     lifetime: float = 3600,
     sealing: Sealing | None = None,
     embedded: Routes | None = None,
+    prefixes: Prefixes | None = None,
 ) -> AsyncIterator[Door]:
     """The server; ``external`` is what it takes itself to be, its own address by default."""
     listening = socket.create_server(("127.0.0.1", 0))
@@ -153,6 +156,7 @@ async def door(
         sealing=sealing,
         guard=guard,
         external=outside,
+        prefixes=prefixes or Prefixes(),
     )
     did: list[str] = []
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from tests.support.waiting import SECONDS
 
+from fairlead.portal.options import RedisOptions
+
 
 def redis_program() -> str:
     """The server's path; the test is skipped where there is none."""
@@ -32,8 +34,8 @@ class RedisServer:
             self.port = int(free.getsockname()[1])
 
     @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+    def options(self) -> RedisOptions:
+        return RedisOptions(host="127.0.0.1", port=self.port)
 
     async def start(self) -> None:
         self._process = await asyncio.create_subprocess_exec(

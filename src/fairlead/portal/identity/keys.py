@@ -21,6 +21,7 @@ from fairlead.api.resource import SECRETS
 from fairlead.client import AlreadyExists, ClientError, Conflict, NotFound
 from fairlead.portal.identity.secretstore import CALL_SECONDS, LABEL_KIND, SECRET_TYPE
 from fairlead.portal.identity.sessions import unavailable
+from fairlead.portal.options import CookieKeys
 from fairlead.runtime import Cluster, Delta
 
 
@@ -34,13 +35,7 @@ KEPT = 3
 """Keys that are kept, the newest and those before it."""
 LOOK_SECONDS = 300.0
 """Seconds between two looks whether a new key is due."""
-SIGNING_FLAG = "--cookie-signing-key"
-"""The flag whose keys were made for HMAC-SHA256."""
-ENCRYPTION_FLAG = "--cookie-encryption-key"
-"""The flag whose keys were made for AES."""
 
-_SIGNING_BYTES = (32, 64)
-_ENCRYPTION_BYTES = (16, 24, 32)
 _DATA = "keys"
 _sealed = re.compile(r"[A-Za-z0-9_-]+").fullmatch
 _log = structlog.get_logger(logger_name="fairlead.portal.keys")
@@ -60,22 +55,14 @@ class Keys(Protocol):
 
 
 class FlagKeys:
-    """Keys that an administrator gave by flags, the newest first."""
+    """Keys that an operator gave by flags, the newest first.
 
-    def __init__(self, signing: Sequence[str], encryption: Sequence[str]) -> None:
-        if not signing or len(signing) != len(encryption):
-            raise ValueError(
-                f"{SIGNING_FLAG} and {ENCRYPTION_FLAG} belong together: give both, equally often"
-            )
-        self._fernet = MultiFernet(
-            [
-                _derived(
-                    _read(SIGNING_FLAG, one, _SIGNING_BYTES),
-                    _read(ENCRYPTION_FLAG, other, _ENCRYPTION_BYTES),
-                )
-                for one, other in zip(signing, encryption, strict=True)
-            ]
-        )
+    Raises:
+        ValueError: there is none.
+    """
+
+    def __init__(self, keys: Sequence[CookieKeys]) -> None:
+        self._fernet = MultiFernet([_derived(key) for key in keys])
 
     def fernet(self) -> MultiFernet:
         """The flags' keys."""
@@ -265,20 +252,8 @@ def _decoded(secret: Object) -> list[_Key]:
     return sorted(keys, key=lambda key: -key.made)
 
 
-def _read(flag: str, text: str, sizes: Sequence[int]) -> bytes:
-    """The bytes of a flag's base64; the text is a secret, and no message has it."""
-    wanted = f"{flag} has to be base64 of {', '.join(map(str, sizes))} random bytes"
-    try:
-        key = base64.b64decode(text.strip(), validate=True)
-    except ValueError:
-        raise ValueError(f"{wanted}; this is no base64") from None
-    if len(key) not in sizes:
-        remedy = f"openssl rand -base64 {sizes[-1]}"
-        raise ValueError(f"{wanted}, and not of {len(key)}: {remedy}")
-    return key
-
-
-def _derived(signing: bytes, encryption: bytes) -> Fernet:
+def _derived(key: CookieKeys) -> Fernet:
     derive = HKDF(SHA256(), length=32, salt=None, info=b"fairlead portal cookies")
-    lengths = len(signing).to_bytes(1, "big")
-    return Fernet(base64.urlsafe_b64encode(derive.derive(lengths + signing + encryption)))
+    # The length says where one key ends: no two pairs are the same bytes.
+    material = len(key.signing).to_bytes(1, "big") + key.signing + key.encryption
+    return Fernet(base64.urlsafe_b64encode(derive.derive(material)))

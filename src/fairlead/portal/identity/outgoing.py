@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import ssl
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
+
+from fairlead.portal.options import is_loopback
 
 
 MOST_BYTES = 1 << 20
@@ -130,16 +131,6 @@ def check_address(url: str, what: str, *, plain: bool) -> None:
         raise ValueError(
             f"{what} {url!r} has to be https: whoever is between could sign in as anyone"
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host or an address is this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _place(url: str) -> str:

@@ -19,6 +19,7 @@ from redis.backoff import ExponentialBackoff
 from redis.exceptions import RedisError
 
 from fairlead.portal.identity.sessions import Gone, Held, unavailable
+from fairlead.portal.options import RedisOptions
 
 
 CALL_SECONDS = 5.0
@@ -66,17 +67,27 @@ class RedisStore:
         self._fault = "it does not listen to Redis yet"
 
     @classmethod
-    def at(cls, address: str, *, password: str = "") -> RedisStore:
-        """The store at ``host:port`` or at a URL such as ``rediss://user:word@host:6379/0``.
-
-        Raises:
-            ValueError: the address is neither.
-        """
-        url = address if "://" in address else f"redis://{address}"
-        more: dict[str, Any] = {"password": password} if password else {}
-        # For connections that Redis has closed meanwhile. What is sent twice is refused at worst.
-        more["retry"] = Retry(ExponentialBackoff(cap=0.5, base=0.05), 2)
-        return cls(redis.Redis.from_url(url, socket_connect_timeout=CALL_SECONDS, **more))
+    def at(cls, options: RedisOptions) -> RedisStore:
+        """The store of the flags."""
+        more: dict[str, Any] = {}
+        if options.tls:
+            more = {"ssl": True, "ssl_check_hostname": True}
+            if options.ca_file is not None:
+                more["ssl_ca_certs"] = str(options.ca_file)
+        return cls(
+            redis.Redis(
+                host=options.host,
+                port=options.port,
+                db=options.database,
+                username=options.username or None,
+                password=options.password or None,
+                socket_connect_timeout=CALL_SECONDS,
+                # For connections that Redis has closed meanwhile. What is sent twice is refused
+                # at worst.
+                retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
+                **more,
+            )
+        )
 
     async def close(self) -> None:
         """Close every connection."""

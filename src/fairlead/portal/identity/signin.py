@@ -19,17 +19,16 @@ from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import JSON_TYPE, Guard, check_cluster
 from fairlead.portal.identity.issuers import Issuer, challenge_of
 from fairlead.portal.identity.keys import Sealing
-from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.people import Person, Prefixes
 from fairlead.portal.identity.redirects import RedirectError
 from fairlead.portal.identity.sessions import Sessions, SessionStore, hashed, random_token
+from fairlead.portal.options import AUTHORIZE_PATH, CALLBACK_PATH
 
 
 SIGN_IN_SECONDS = 600.0
 """Seconds that a sign-in may take."""
 CODE_SECONDS = 60.0
 """Seconds for which a one-time code is worth a token."""
-CALLBACK_PATH = "/api/callback"
-"""Where the issuer sends browsers back to."""
 PRIVATE = {
     "Cache-Control": "no-cache, no-store, must-revalidate, max-age=0",
     "Expires": "Thu, 01 Jan 1970 00:00:00 GMT",
@@ -86,6 +85,7 @@ class SignIn:
         sealing: Sealing,
         guard: Guard,
         external: ExternalURL,
+        prefixes: Prefixes,
     ) -> None:
         self._issuer = issuer
         self._sessions = sessions
@@ -93,14 +93,15 @@ class SignIn:
         self._sealing = sealing
         self._guard = guard
         self._external = external
+        self._prefixes = prefixes
         self._cookies = Cookies(external)
 
     def routes(self) -> list[web.RouteDef]:
         """The routes, below the root."""
         return [
             # No HEAD: it would use up what is good for once.
-            web.get("/api/authorize", self.authorize, allow_head=False),
-            web.post("/api/authorize", self.authorize),
+            web.get(AUTHORIZE_PATH, self.authorize, allow_head=False),
+            web.post(AUTHORIZE_PATH, self.authorize),
             web.get(CALLBACK_PATH, self.callback, allow_head=False),
             web.post("/api/logout", self.logout),
             web.get("/api/ping", self.ping),
@@ -136,8 +137,12 @@ class SignIn:
             response = await self._signed_in(request, begun, person)
         except Refusal as refusal:
             _audit_refusal(request, refusal)
-            response = _refused(request, refusal, cli=begun is not None and begun.cli)
-            if begun is None or refusal.status >= 500:
+            if begun is not None and begun.challenge:
+                response = _told_cli(begun, refusal)
+            else:
+                response = _refused(request, refusal, cli=begun is not None and begun.cli)
+            if begun is None or (refusal.status >= 500 and not begun.challenge):
+                # The same address once more may do better.
                 return response
         self._cookies.expire(response, self._cookies.sign_in(hashed(begun.state)))
         return response
@@ -165,12 +170,13 @@ class SignIn:
             audit("sign-in", who=who, what="code", result="refused", request=request)
             raise bad_request("the code is unknown, used, over, or not yours: sign in again")
         token, session = await self._sessions.create(found.person, "cli")
-        audit("sign-in", who=found.person.author, what="cli", result="ok", request=request)
+        audit("sign-in", who=found.person.author, what="cli", result="done", request=request)
         body = {
             "access_token": token,
             "token_type": "Bearer",
             "expires_in": _seconds_left(session.expires),
             "cluster_id": "",
+            "username": found.person.name,
         }
         return web.json_response(body, headers=PRIVATE)
 
@@ -187,7 +193,7 @@ class SignIn:
         if session is not None:
             await self._sessions.end(session)
             who = session.person.author
-            audit("sign-out", who=who, what=session.kind, result="ok", request=request)
+            audit("sign-out", who=who, what=session.kind, result="done", request=request)
         response = web.Response(text="logged out", headers=PRIVATE)
         self._cookies.expire(response, self._cookies.session)
         return response
@@ -251,6 +257,7 @@ class SignIn:
             begun=begun.begun,
             iss=answered.get("iss"),
         )
+        self._prefixes.user(person)
         # Only now: whoever is not known to the issuer stores nothing here.
         until = begun.begun + SIGN_IN_SECONDS
         name = hashed(begun.state)
@@ -337,6 +344,17 @@ def _redirect(location: str) -> web.Response:
     return web.Response(status=302, headers=PRIVATE | {"Location": location})
 
 
+def _told_cli(begun: Begun, refusal: Refusal) -> web.Response:
+    """The refusal for our own CLI, which waits for an answer and would wait for long."""
+    unwilling = refusal.status < 500
+    told = {
+        "error": "access_denied" if unwilling else "temporarily_unavailable",
+        "error_description": refusal.message,
+        "session_id": begun.session_id,
+    }
+    return _redirect(redirects.with_parameters(begun.redirect_url, told))
+
+
 def _refused(request: web.Request, refusal: Refusal, *, cli: bool) -> web.Response:
     """The answer in the form of these two routes, which is not that of the others."""
     headers = PRIVATE | refusal.headers
@@ -352,7 +370,7 @@ def _refused(request: web.Request, refusal: Refusal, *, cli: bool) -> web.Respon
 
 def _audit_sign_in(request: web.Request, begun: Begun, who: str, what: str) -> None:
     more = {"consumer": begun.consumer_id} if begun.consumer_id else {}
-    audit("sign-in", who=who, what=what, result="ok", request=request, **more)
+    audit("sign-in", who=who, what=what, result="done", request=request, **more)
 
 
 def _audit_refusal(request: web.Request, refusal: Refusal) -> None:

@@ -76,7 +76,7 @@ async def secret_replica(client: Client) -> AsyncIterator[SecretStore]:
 async def redis_replica(server: RedisServer) -> AsyncIterator[Store]:
     from fairlead.portal.identity.redisstore import RedisStore
 
-    store = RedisStore.at(server.address)
+    store = RedisStore.at(server.options)
     task = asyncio.create_task(store.run())
     try:
         await until(lambda: not store.not_ready())

@@ -28,6 +28,7 @@ from yarl import URL
 from fairlead.api.resource import SECRETS
 from fairlead.client import Client
 from fairlead.portal.identity.keys import LocalKeys, Sealing
+from fairlead.portal.identity.people import Prefixes
 from fairlead.portal.identity.sessions import unavailable
 
 
@@ -307,6 +308,36 @@ async def test_an_issuer_that_goes_away_costs_a_second_try(
     assert (await ada.get(callback)).status == 302
 
 
+async def test_our_own_cli_hears_why_no_one_was_signed_in(
+    server: Door, ada: Browser, there: TestIssuer, store: MemoryStore
+) -> None:
+    asked = server.ask_cli(code_challenge=CHALLENGE, code_challenge_method="S256")
+    there.who["groups"] = "team-a"
+    back = await ada.sign_in(asked)
+    assert back.headers["Location"].startswith("http://127.0.0.1:1/callback?")
+    assert told(back) == {
+        "error": "access_denied",
+        "error_description": "the issuer's claim groups is no list of names",
+        "session_id": "client-1",
+    }
+    callback = await ada.to_callback(asked)
+    await there.stop()
+    assert told(await ada.get(callback))["error"] == "temporarily_unavailable"
+    assert not store.there
+
+
+@pytest.mark.parametrize("subject", ["system:admin", "system:serviceaccount:kube-system:x"])
+async def test_s11_a_name_of_kubernetes_own_is_signed_in_under_a_prefix_alone(
+    there: TestIssuer, store: MemoryStore, ada: Browser, subject: str
+) -> None:
+    there.who["sub"] = subject
+    async with door(there, store, prefixes=Prefixes("", "")) as server:
+        assert (await ada.sign_in(server.ask_page())).status == 403
+        assert not store.there
+    async with door(there, store) as server:
+        assert (await ada.sign_in(server.ask_page())).status == 302
+
+
 async def test_s6_a_session_ends_when_its_token_says(
     there: TestIssuer, store: MemoryStore, ada: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -493,6 +524,7 @@ async def redeem(server: Door, someone: Browser, **body: Any) -> aiohttp.ClientR
 async def test_s14_our_own_cli_redeems_a_code_once(
     server: Door, ada: Browser, store: MemoryStore, there: TestIssuer
 ) -> None:
+    there.who["name"] = "Ada"
     asked = server.ask_cli(code_challenge=CHALLENGE, code_challenge_method="S256")
     back = await ada.sign_in(asked)
     assert "no-store" in back.headers["Cache-Control"]
@@ -510,7 +542,7 @@ async def test_s14_our_own_cli_redeems_a_code_once(
         body = await answered.json()
         token = body.pop("access_token")
         assert 3590 < body.pop("expires_in") <= 3600
-        assert body == {"token_type": "Bearer", "cluster_id": ""}
+        assert body == {"token_type": "Bearer", "cluster_id": "", "username": "Ada"}
         who = await cli.get(f"{server.url}/api/protected", headers=bearer(token))
         assert await who.json() == {"who": f"{there.url}/ada", "kind": "cli"}
         again = await redeem(server, cli, code=code, code_verifier=VERIFIER)
@@ -613,9 +645,9 @@ async def test_s22_each_sign_in_refusal_and_sign_out_is_one_line_without_a_token
     lines = [line for line in logs if "who" in line]
     told_of = [(line["event"], line["who"], line["result"]) for line in lines]
     assert told_of == [
-        ("sign-in", f"{there.url}/ada", "ok"),
+        ("sign-in", f"{there.url}/ada", "done"),
         ("sign-in", "", "refused"),
-        ("sign-out", f"{there.url}/ada", "ok"),
+        ("sign-out", f"{there.url}/ada", "done"),
     ]
     assert token not in repr(logs)
     assert "c0de" not in repr(logs)

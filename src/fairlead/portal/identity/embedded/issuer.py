@@ -11,7 +11,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from urllib.parse import unquote_plus, urlencode, urlsplit
+from urllib.parse import unquote_plus, urlencode
 
 import msgspec
 import structlog
@@ -31,13 +31,12 @@ from fairlead.portal.identity.embedded.people import (
 )
 from fairlead.portal.identity.issuers import Issuer, challenge_of
 from fairlead.portal.identity.keys import LocalKeys, Sealing
-from fairlead.portal.identity.outgoing import Answered, IssuerAway, is_loopback
+from fairlead.portal.identity.outgoing import Answered, IssuerAway
 from fairlead.portal.identity.sessions import hashed, random_token
+from fairlead.portal.options import ISSUER_PATH, is_loopback
 from fairlead.runtime.manager.health import split_address
 
 
-PATH = "/oidc"
-"""Where it lives below the server's address."""
 CLIENT_ID = "fairlead"
 """The name of the client that the server itself is."""
 CODE_SECONDS = 60.0
@@ -99,8 +98,7 @@ def check_reach(external: ExternalURL, listen: str, *, told: int) -> None:
         ValueError: others could reach it; the text says what to do.
     """
     host, _ = split_address(listen)
-    name = urlsplit(external.origin).hostname or ""
-    if told >= TOLD_TWICE or (is_loopback(host) and is_loopback(name)):
+    if told >= TOLD_TWICE or (is_loopback(host) and external.loopback):
         return
     raise ValueError(
         "--oidc-type embedded is for laptops: --listen-address and --external-url have to be of"
@@ -127,7 +125,7 @@ class EmbeddedIssuer:
         *,
         beyond_loopback: bool = False,
     ) -> None:
-        self.url = external.absolute(PATH)
+        self.url = external.absolute(ISSUER_PATH)
         self._external = external
         self._people = People(people)
         self._clients = dict(clients)
@@ -157,11 +155,11 @@ class EmbeddedIssuer:
     def routes(self) -> list[web.RouteDef]:
         """The routes, below the root."""
         return [
-            web.get(f"{PATH}/.well-known/openid-configuration", self._serve_discovery),
-            web.get(f"{PATH}/keys", self._serve_keys),
-            web.get(f"{PATH}/authorize", self.authorize, allow_head=False),
-            web.post(f"{PATH}/authorize", self.authorize),
-            web.post(f"{PATH}/token", self._serve_token),
+            web.get(f"{ISSUER_PATH}/.well-known/openid-configuration", self._serve_discovery),
+            web.get(f"{ISSUER_PATH}/keys", self._serve_keys),
+            web.get(f"{ISSUER_PATH}/authorize", self.authorize, allow_head=False),
+            web.post(f"{ISSUER_PATH}/authorize", self.authorize),
+            web.post(f"{ISSUER_PATH}/token", self._serve_token),
         ]
 
     async def authorize(self, request: web.Request) -> web.StreamResponse:
@@ -228,7 +226,7 @@ class EmbeddedIssuer:
 
     @property
     def _action(self) -> str:
-        return f"{self._external.path}{PATH}/authorize"
+        return f"{self._external.path}{ISSUER_PATH}/authorize"
 
     async def _take_form(self, request: web.Request) -> web.StreamResponse:
         origins = request.headers.getall("Origin", [])
@@ -253,7 +251,7 @@ class EmbeddedIssuer:
             audit("password", who=shown, what="embedded", result="refused", request=request)
             fault = "This name and this password do not belong together."
             return pages.sign_in(self._action, sealed, name=shown, fault=fault, status=401)
-        audit("password", who=shown, what="embedded", result="ok", request=request)
+        audit("password", who=shown, what="embedded", result="done", request=request)
         code = random_token()
         self._codes[hashed(code)] = _Issued(asked, person, time.time() + CODE_SECONDS)
         if len(self._codes) > _MOST_CODES:
