@@ -39,13 +39,17 @@ def new_key(algorithm: str = "ES256", kid: str = "one") -> Key:
 
 def sign(claims: dict[str, Any], key: Key, algorithm: str = "ES256", **header: Any) -> str:
     """A token of these claims."""
+    return sign_bytes(json.dumps(claims).encode(), key, algorithm, **header)
+
+
+def sign_bytes(payload: bytes, key: Key, algorithm: str = "ES256", **header: Any) -> str:
+    """A token of whatever this is."""
     protected = {"alg": algorithm, "kid": key.kid} | header
     protected = {name: value for name, value in protected.items() if value is not None}
+    registry = jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SecurityWarning)
-        return jws.serialize_compact(
-            protected, json.dumps(claims).encode(), key, algorithms=[algorithm]
-        )
+        return jws.serialize_compact(protected, payload, key, registry=registry)
 
 
 def unsigned(claims: dict[str, Any]) -> str:

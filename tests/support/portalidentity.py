@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import aiohttp
 from aiohttp import web
 from tests.support.issuers import CLIENT_ID, TestIssuer
+from yarl import URL
 
 from fairlead.portal.http.context import REQUEST_ID
 from fairlead.portal.http.errors import Refusal, answer
@@ -197,10 +198,10 @@ class Browser:
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self.session = session
 
-    async def get(self, url: str, **more: Any) -> aiohttp.ClientResponse:
+    async def get(self, url: str | URL, **more: Any) -> aiohttp.ClientResponse:
         return await self._ask("GET", url, **more)
 
-    async def post(self, url: str, **more: Any) -> aiohttp.ClientResponse:
+    async def post(self, url: str | URL, **more: Any) -> aiohttp.ClientResponse:
         return await self._ask("POST", url, **more)
 
     async def to_callback(self, url: str) -> str:
@@ -215,7 +216,7 @@ class Browser:
         """The whole of it; the answer of the callback."""
         return await self.get(await self.to_callback(url))
 
-    async def _ask(self, method: str, url: str, **more: Any) -> aiohttp.ClientResponse:
+    async def _ask(self, method: str, url: str | URL, **more: Any) -> aiohttp.ClientResponse:
         async with self.session.request(method, url, allow_redirects=False, **more) as answered:
             await answered.read()
             return answered

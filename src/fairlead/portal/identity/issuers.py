@@ -286,7 +286,7 @@ def _discovery_url(issuer: str) -> str:
 def _read_discovery(body: bytes) -> Discovery:
     try:
         return msgspec.json.decode(body, type=Discovery)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise IssuerAway(f"its discovery cannot be read: {error}") from None
 
 
@@ -294,14 +294,14 @@ def _read_tokens(answer: Answered) -> _Tokens:
     if answer.status == 200:
         try:
             tokens = msgspec.json.decode(answer.body, type=_Tokens)
-        except (msgspec.MsgspecError, RecursionError):
+        except (ValueError, RecursionError):
             raise _untrusted("the token endpoint's answer has no id_token") from None
         if tokens.token_type.lower() not in {"bearer", ""}:
             raise _untrusted(f"token_type is {tokens.token_type!r:.50}")
         return tokens
     try:
         error = msgspec.json.decode(answer.body, type=_Fault).error
-    except (msgspec.MsgspecError, RecursionError):
+    except (ValueError, RecursionError):
         error = ""
     said = f"the token endpoint answered {answer.status} {error[:50]!r}"
     if answer.status == 400 and error == "invalid_grant":

@@ -225,7 +225,7 @@ class Sealing:
             body = fernet.decrypt_at_time(padded, int(seconds), int(time.time()))
             found, value = msgspec.msgpack.decode(body, type=tuple[str, msgspec.Raw])
             return msgspec.msgpack.decode(value, type=type_) if found == purpose else None
-        except (InvalidToken, msgspec.MsgspecError, ValueError):
+        except (InvalidToken, ValueError):
             return None
 
 
@@ -247,7 +247,7 @@ def _decoded(secret: Object) -> list[_Key]:
         keys = msgspec.json.decode(body, type=list[_Key])
         for key in keys:
             Fernet(key.key)
-    except (msgspec.MsgspecError, KeyError, ValueError):
+    except (ValueError, KeyError):
         return []
     return sorted(keys, key=lambda key: -key.made)
 

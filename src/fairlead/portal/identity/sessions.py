@@ -187,7 +187,7 @@ class Sessions:
             return None
         try:
             session = msgspec.json.decode(value, type=Session)
-        except msgspec.MsgspecError as error:
+        except ValueError as error:
             _log.warning("a stored session cannot be read", error=str(error))
             return None
         if session.key != key:

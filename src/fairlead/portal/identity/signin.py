@@ -157,7 +157,7 @@ class SignIn:
             raise bad_request(f"the body has to be {JSON_TYPE}: set Content-Type")
         try:
             asked = msgspec.json.decode(await request.read(), type=_Redemption)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             raise bad_request("the body has to be an object of code and code_verifier") from None
         value = None
         if _code(asked.code) and _verifier(asked.code_verifier):
@@ -327,7 +327,7 @@ async def _parameters(request: web.Request) -> Mapping[str, str]:
         body = msgspec.json.decode(await request.read(), type=dict[str, msgspec.Raw])
         known = {name: body[name] for name in _NAMES if name in body}
         return {name: msgspec.json.decode(raw, type=str) for name, raw in known.items()}
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         raise bad_request("invalid JSON request") from None
 
 

@@ -283,6 +283,8 @@ async def test_a_discovery_of_another_issuer_or_of_unsafe_places_is_refused(
         (web.Response(status=302, headers={"Location": "http://127.0.0.1:9/"}), 500),
         (web.Response(body=b"{}"), 401),
         (web.Response(body=b"<html>"), 401),
+        (web.Response(body=b'{"id_token":"\xff"}'), 401),
+        (web.Response(status=400, body=b'{"error":"\xff"}'), 500),
         (web.Response(body=b"[" * 100_000), 401),
         (web.Response(body=b'{"id_token":"a.b.c","token_type":"mac"}'), 401),
         (web.Response(body=b" " * (MOST_BYTES + 1)), 503),

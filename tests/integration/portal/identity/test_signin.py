@@ -112,7 +112,14 @@ async def test_authorize_takes_a_json_body_too(server: Door, ada: Browser) -> No
     url = f"{server.url}/api/authorize"
     body = {"redirect_url": "/", "session_id": "s", "unknown": {"a": 1}, "client_type": "ui"}
     assert (await ada.post(url, json=body)).status == 302
-    for wrong in (b"", b"{", b"[]", b'{"redirect_url": 7, "session_id": "s"}', b"[" * 100_000):
+    for wrong in (
+        b"",
+        b"{",
+        b"[]",
+        b'{"redirect_url": 7, "session_id": "s"}',
+        b'{"redirect_url": "\xff", "session_id": "s"}',
+        b"[" * 100_000,
+    ):
         answered = await ada.post(url, data=wrong)
         assert answered.status == 400
         assert (await answered.text()).startswith("invalid JSON request")
@@ -590,6 +597,7 @@ async def test_s14_a_code_is_over_after_a_minute(
         b'{"code": 7, "code_verifier": 7}',
         b'{"code": "a"}',
         b"[" * 100_000,
+        b'{"code": "\xff", "code_verifier": ""}',
         b'{"code": "%s", "code_verifier": "%s"}' % (b"a" * 43, b"b" * 43),
         b'{"code": "../x", "code_verifier": "%s"}' % (b"b" * 43),
     ],

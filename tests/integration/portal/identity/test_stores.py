@@ -16,12 +16,23 @@ from tests.integration.portal.identity.conftest import (
 from tests.support.redisserver import RedisServer
 from tests.support.waiting import eventually
 
-from fairlead.api.resource import SECRETS
-from fairlead.client import Client
+from fairlead.api.meta import JSON
+from fairlead.api.resource import (
+    NAMESPACES,
+    ROLEBINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICEACCOUNTS,
+    Resource,
+)
+from fairlead.client import Client, parse_kubeconfig
+from fairlead.demo.identity import as_service_account
 from fairlead.portal.http.errors import Refusal
+from fairlead.portal.identity.keys import SecretKeys
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.secretstore import ANNOTATION_EXPIRES, LABEL_KIND, owner_label
 from fairlead.portal.identity.sessions import Sessions, hashed
+from fairlead.runtime import Cluster
 from fairlead.sandbox import Sandbox
 
 
@@ -179,3 +190,47 @@ async def test_redis_that_is_away_signs_no_one_out_and_what_was_missed_is_forgot
         # It came back empty: nothing that was believed is any more.
         await until(lambda: not store.not_ready())
         assert await sessions.find(token) is None
+
+
+async def test_the_rights_that_are_said_to_be_needed_are_enough() -> None:
+    rules = [
+        {
+            "apiGroups": [""],
+            "resources": ["secrets"],
+            "verbs": ["get", "list", "watch", "create", "update", "delete"],
+        }
+    ]
+    kinds: list[tuple[Resource, JSON]] = [
+        (NAMESPACES, {"kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        (SERVICEACCOUNTS, {"kind": "ServiceAccount", "metadata": {"name": "serve"}}),
+        (ROLES, {"kind": "Role", "metadata": {"name": "serve"}, "rules": rules}),
+        (
+            ROLEBINDINGS,
+            {
+                "kind": "RoleBinding",
+                "metadata": {"name": "serve"},
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "kind": "Role",
+                    "name": "serve",
+                },
+                "subjects": [{"kind": "ServiceAccount", "name": "serve", "namespace": NAMESPACE}],
+            },
+        ),
+    ]
+    async with Sandbox() as plane, Client(parse_kubeconfig(plane.kubeconfig())) as admin:
+        for resource, body in kinds:
+            whole = {"apiVersion": resource.api_version} | body
+            await admin.create(resource, whole, NAMESPACE if resource.namespaced else "")
+        config = await as_service_account(admin, NAMESPACE, "serve")
+        async with Client(config) as client, secret_replica(client) as store:
+            sessions = Sessions(store, lifetime=60, believed=0)
+            token, session = await sessions.create(ADA, "cli")
+            assert await sessions.find(token) == session
+            await sessions.end(session)
+            assert await sessions.find(token) is None
+            await sessions.create(ADA, "cli")
+            assert await sessions.end_all(ADA.author) == 1
+            keys = SecretKeys(Cluster("keys", client), NAMESPACE, days=0)
+            assert await keys.renew()
+            assert await keys.renew()

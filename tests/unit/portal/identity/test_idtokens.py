@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from joserfc.jwk import RSAKey
-from tests.support.issuers import jwks, new_key, part, sign, unsigned
+from tests.support.issuers import jwks, new_key, part, sign, sign_bytes, unsigned
 
 from fairlead.portal.identity.idtokens import (
     ALGORITHMS,
@@ -133,6 +133,24 @@ def test_s5_a_token_that_lies_is_refused(changes: dict[str, Any], said: str) -> 
         check(sign(with_claims(**changes), KEY), KEYS, EXPECTED, now=NOW)
 
 
+def test_a_header_with_certificates_and_a_claim_with_many_groups_are_read() -> None:
+    claims = with_claims(groups=[f"department-of-{n:080}" for n in range(1800)])
+    token = sign(claims, KEY, x5c=["A" * 2000] * 3, custom="x")
+    assert len(check(token, KEYS, EXPECTED, now=NOW).groups) == 1800
+    with pytest.raises(UntrustedError, match="length"):
+        check(sign(with_claims(more="x" * 300_000), KEY), KEYS, EXPECTED, now=NOW)
+
+
+def test_s5_claims_that_cannot_be_read_are_refused() -> None:
+    for payload in (b"1", b"[]", b'"\xff"', b'{"iss":"\xff"}', b"[" * 100_000):
+        with pytest.raises(UntrustedError, match="no JSON object"):
+            check(sign_bytes(payload, KEY), KEYS, EXPECTED, now=NOW)
+    for head in (b"", b"[]", b'{"alg":"\xff"}', b'{"alg":["ES256"]}', b"[" * 1000):
+        encoded = base64.urlsafe_b64encode(head).rstrip(b"=").decode() or "A"
+        with pytest.raises(UntrustedError, match="header"):
+            check(f"{encoded}.{part(CLAIMS)}.AAAA", KEYS, EXPECTED, now=NOW)
+
+
 def test_groups_and_a_name_for_people_to_read() -> None:
     claims = with_claims(groups=["a", "b", "a"], email="ada@example.org", name="Ada")
     found = check(sign(claims, KEY), KEYS, EXPECTED, now=NOW)
@@ -191,7 +209,7 @@ def test_keys_that_cannot_be_used_are_passed_over() -> None:
         _short_key(),
     ]
     assert len(read_keys(json.dumps({"keys": found}).encode())) == 1
-    for body in (b"", b"[]", b"{}", b'{"keys": 7}', b"[" * 100_000):
+    for body in (b"", b"[]", b"{}", b'{"keys": 7}', b"[" * 100_000, b'{"keys":["\xff"]}'):
         with pytest.raises(UntrustedError):
             read_keys(body)
 
