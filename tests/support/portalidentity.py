@@ -6,7 +6,7 @@ import base64
 import contextlib
 import hashlib
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -16,8 +16,8 @@ from aiohttp import web
 from tests.support.issuers import CLIENT_ID, TestIssuer
 from yarl import URL
 
-from fairlead.portal.http.context import REQUEST_ID
-from fairlead.portal.http.errors import Refusal, answer
+from fairlead.portal.http.errors import Refusal
+from fairlead.portal.http.server import application
 from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity.guard import Guard, session_of
 from fairlead.portal.identity.issuers import Issuer
@@ -26,7 +26,7 @@ from fairlead.portal.identity.outgoing import Issuing, OverHTTP
 from fairlead.portal.identity.people import Prefixes
 from fairlead.portal.identity.sessions import Gone, Held, Sessions, SessionStore
 from fairlead.portal.identity.signin import SignIn
-from fairlead.portal.options import CALLBACK_PATH
+from fairlead.portal.options import CALLBACK_PATH, Limits, OIDCOptions, Rate, ServeOptions
 
 
 VERIFIER = "w" * 43
@@ -167,9 +167,8 @@ async def door(
         did.append(request.method)
         return web.json_response({"who": found.person.author, "kind": found.kind})
 
-    app = web.Application(middlewares=[_refusals], client_max_size=1 << 20)
-    app.add_routes([*sign_in.routes(), *more])
-    app.router.add_route("*", "/api/protected", protected)
+    guarded = [web.get("/api/protected", protected), web.post("/api/protected", protected)]
+    app = application(options(outside), [*sign_in.routes(), *more, *guarded])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.SockSite(runner, listening).start()
@@ -181,15 +180,14 @@ async def door(
         await issuing.close()
 
 
-@web.middleware
-async def _refusals(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
-    request[REQUEST_ID] = "r-1"
-    try:
-        return await handler(request)
-    except Refusal as refusal:
-        return answer(refusal, request_id="r-1")
+UNLIMITED = Limits(per_address=Rate(0, 0), sign_ins_per_address=Rate(0, 0), sign_ins=Rate(0, 0))
+
+
+def options(external: ExternalURL) -> ServeOptions:
+    """Of a server of this address, which counts no requests of addresses."""
+    callback = external.absolute(CALLBACK_PATH)
+    oidc = OIDCOptions(issuer_url="", client_id=CLIENT_ID, callback_url=callback)
+    return ServeOptions(external_url=external, oidc=oidc, limits=UNLIMITED)
 
 
 class Browser:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from aiohttp import web
 
 from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.portal.http.bodies import JSON_TYPE
 from fairlead.portal.http.context import SESSION
 from fairlead.portal.http.errors import Refusal, forbidden, unauthenticated
+from fairlead.portal.http.limits import count
 from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.sessions import Session, Sessions
 
 
-JSON_TYPE = "application/json"
-"""The one type of bodies that are taken: forms of other sites cannot send it."""
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 
@@ -31,7 +31,7 @@ class Guard:
 
         Raises:
             Refusal: there is none, the request may come from another site, or it asks for
-                another cluster than the one there is.
+                another cluster than the one there is, or its sender has to wait.
         """
         token, from_cookie = self._token(request)
         session = await self._sessions.find(token)
@@ -43,6 +43,7 @@ class Guard:
         if request.method not in SAFE and request.body_exists:
             _check_type(request)
         request[SESSION] = session
+        count(request, session.person.author)
         return session
 
     async def session_if_any(self, request: web.Request) -> Session | None:

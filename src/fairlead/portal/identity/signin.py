@@ -11,12 +11,15 @@ import msgspec
 from aiohttp import web
 
 from fairlead.portal.http.audit import audit
+from fairlead.portal.http.bodies import read_body, read_json
 from fairlead.portal.http.context import REQUEST_ID
 from fairlead.portal.http.errors import Refusal, bad_request, forbidden
+from fairlead.portal.http.headers import NOT_KEPT
+from fairlead.portal.http.parameters import parameters
 from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity import redirects
 from fairlead.portal.identity.cookies import Cookies
-from fairlead.portal.identity.guard import JSON_TYPE, Guard, check_cluster
+from fairlead.portal.identity.guard import Guard, check_cluster
 from fairlead.portal.identity.issuers import Issuer, challenge_of
 from fairlead.portal.identity.keys import Sealing
 from fairlead.portal.identity.people import Person, Prefixes
@@ -29,12 +32,7 @@ SIGN_IN_SECONDS = 600.0
 """Seconds that a sign-in may take."""
 CODE_SECONDS = 60.0
 """Seconds for which a one-time code is worth a token."""
-PRIVATE = {
-    "Cache-Control": "no-cache, no-store, must-revalidate, max-age=0",
-    "Expires": "Thu, 01 Jan 1970 00:00:00 GMT",
-    "X-Accel-Expires": "0",
-    "Referrer-Policy": "no-referrer",
-}
+PRIVATE = {**NOT_KEPT, "Referrer-Policy": "no-referrer"}
 """Headers of answers that no one may keep, and of whose address no one may be told."""
 
 _PURPOSE = "sign-in"
@@ -112,7 +110,7 @@ class SignIn:
         """Send a browser to the issuer, with all that is known of it sealed in a cookie."""
         asked: Mapping[str, str] = {}
         try:
-            asked = await _parameters(request)
+            asked = await _asked(request)
             begun = self._begin(request, asked)
             location = self._issuer.authorization_url(
                 state=begun.state, nonce=begun.nonce, verifier=begun.verifier
@@ -131,7 +129,7 @@ class SignIn:
         """End a sign-in: of this browser, of this state, once."""
         begun: Begun | None = None
         try:
-            answered = _once(request, "state", "code", "error", "error_description", "iss")
+            answered = parameters(request)
             begun = self._begun(request, answered.get("state", ""))
             person = await self._person(begun, answered)
             response = await self._signed_in(request, begun, person)
@@ -153,12 +151,7 @@ class SignIn:
         Raises:
             Refusal: the code is not known any more, or another's.
         """
-        if request.content_type != JSON_TYPE:
-            raise bad_request(f"the body has to be {JSON_TYPE}: set Content-Type")
-        try:
-            asked = msgspec.json.decode(await request.read(), type=_Redemption)
-        except (ValueError, RecursionError):
-            raise bad_request("the body has to be an object of code and code_verifier") from None
+        asked = await read_json(request, _Redemption)
         value = None
         if _code(asked.code) and _verifier(asked.code_verifier):
             value = await self._store.take(hashed(asked.code), kind="code")
@@ -320,24 +313,17 @@ def _challenge_of(asked: Mapping[str, str], *, cli: bool) -> str:
     return challenge
 
 
-async def _parameters(request: web.Request) -> Mapping[str, str]:
+async def _asked(request: web.Request) -> Mapping[str, str]:
+    """The parameters of the query, or of a JSON body in its place."""
     if request.method == "GET":
-        return _once(request, *_NAMES)
+        return parameters(request)
+    content = await read_body(request)
     try:
-        body = msgspec.json.decode(await request.read(), type=dict[str, msgspec.Raw])
+        body = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
         known = {name: body[name] for name in _NAMES if name in body}
         return {name: msgspec.json.decode(raw, type=str) for name, raw in known.items()}
     except (ValueError, RecursionError):
         raise bad_request("invalid JSON request") from None
-
-
-def _once(request: web.Request, *names: str) -> dict[str, str]:
-    """The query's parameters of these names, each of which stands there once at most."""
-    found = {name: request.query.getall(name, []) for name in names}
-    for name, values in found.items():
-        if len(values) > 1:
-            raise bad_request(f"the parameter {name} stands there more than once")
-    return {name: values[0] for name, values in found.items() if values}
 
 
 def _redirect(location: str) -> web.Response:

@@ -120,7 +120,7 @@ async def test_authorize_takes_a_json_body_too(server: Door, ada: Browser) -> No
         b'{"redirect_url": "\xff", "session_id": "s"}',
         b"[" * 100_000,
     ):
-        answered = await ada.post(url, data=wrong)
+        answered = await ada.post(url, data=wrong, headers={"Content-Type": "application/json"})
         assert answered.status == 400
         assert (await answered.text()).startswith("invalid JSON request")
 
@@ -132,13 +132,10 @@ async def test_authorize_takes_a_json_body_too(server: Door, ada: Browser) -> No
         ("session_id=a", 400, "missing redirect_url or session_id"),
         ("redirect_url=/", 400, "missing redirect_url or session_id"),
         ("redirect_url=&session_id=", 400, "missing redirect_url or session_id"),
-        ("redirect_url=/&redirect_url=/&session_id=a", 400, "redirect_url stands there more"),
-        ("redirect_url=/&session_id=a&session_id=b", 400, "session_id stands there more"),
         ("redirect_url=/&session_id=a&cluster_id=b", 403, "cluster_id"),
-        ("redirect_url=/&session_id=a&cluster_id=&cluster_id=b", 400, "more than once"),
         (f"redirect_url=/&session_id={'a' * 257}", 400, "session_id is longer than 256"),
         (f"redirect_url=/{'a' * 1024}&session_id=a", 400, "redirect_url"),
-        ("redirect_url=/%FF&session_id=a", 400, "redirect_url"),
+        ("redirect_url=/%C3%A4&session_id=a", 400, "redirect_url"),
         ("redirect_url=/&session_id=a&code_challenge=x", 400, "client_type cli"),
     ],
 )
@@ -148,8 +145,21 @@ async def test_parameters_that_are_wrong_are_named(
     answered = await ada.get(f"{server.url}/api/authorize?{query}")
     assert (answered.status, answered.content_type) == (status, "text/plain")
     assert said in await answered.text()
-    assert "request r-1" in await answered.text()
+    assert f"request {answered.headers['X-Request-Id']}" in await answered.text()
     assert "Set-Cookie" not in answered.headers
+
+
+@pytest.mark.parametrize("path", ["authorize", "callback"])
+async def test_parameters_that_are_doubled_are_refused(
+    server: Door, ada: Browser, path: str
+) -> None:
+    callback = urlsplit(await ada.to_callback(server.ask_page())).query
+    for name in ("state", "code", "redirect_url", "session_id", "cluster_id"):
+        query = f"{callback}&redirect_url=/&session_id=a&cluster_id=&{name}=x"
+        if name not in callback or path == "callback":
+            answered = await ada.get(f"{server.url}/api/{path}?{query}")
+            assert answered.status == 400
+            assert "Location" not in answered.headers
 
 
 async def test_a_cli_is_told_of_errors_in_its_own_form(server: Door, ada: Browser) -> None:
@@ -268,8 +278,6 @@ async def test_s4_a_sign_in_is_over_after_ten_minutes(
         ("code=x", "invalid state format"),
         ("code=x&state=", "invalid state format"),
         ("code=x&state=forged", "invalid state parameter"),
-        ("code=x&state=a&state=b", "more than once"),
-        ("code=x&code=y&state=a", "more than once"),
         ("error=access_denied", "invalid state format"),
     ],
 )
@@ -507,7 +515,7 @@ async def test_s10_another_cluster_is_not_there(server: Door, ada: Browser) -> N
     answered = await ada.get(
         f"{server.url}/api/protected?cluster_id=&cluster_id=b", headers=headers
     )
-    assert answered.status == 403
+    assert answered.status == 400
     answered = await ada.post(f"{server.url}/api/logout?cluster_id=b", headers=headers)
     assert answered.status == 403
 
@@ -607,7 +615,7 @@ async def test_s14_anything_else_is_no_code(server: Door, ada: Browser, body: by
     answered = await ada.post(url, data=body, headers={"Content-Type": "application/json"})
     assert answered.status == 400
     assert (await answered.json())["code"] == "BAD_REQUEST"
-    assert (await ada.post(url, data=body)).status == 400
+    assert (await ada.post(url, data=body)).status == 415
 
 
 async def test_a_browser_with_many_sign_ins_keeps_the_newest(server: Door, ada: Browser) -> None:
@@ -641,6 +649,15 @@ async def test_head_uses_nothing_up(server: Door, ada: Browser) -> None:
     async with ada.session.head(callback, allow_redirects=False) as answered:
         assert answered.status == 405
     assert (await ada.get(callback)).status == 302
+
+
+async def test_s17_a_person_waits_whose_sessions_ask_too_often(server: Door, ada: Browser) -> None:
+    headers = bearer(await cli_token(server, ada))
+    url = f"{server.url}/api/ping"
+    answers = [await ada.get(url, headers=headers) for _ in range(130)]
+    limited = [answered for answered in answers if answered.status == 429]
+    assert limited
+    assert int(limited[0].headers["Retry-After"]) >= 1
 
 
 async def test_s22_each_sign_in_refusal_and_sign_out_is_one_line_without_a_token(

@@ -20,8 +20,9 @@ from joserfc import jws
 from joserfc.jwk import ECKey
 
 from fairlead.portal.http.audit import audit
+from fairlead.portal.http.bodies import FORM_TYPE, read_body
 from fairlead.portal.http.context import ADDRESS
-from fairlead.portal.http.errors import forbidden
+from fairlead.portal.http.errors import Refusal, forbidden
 from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity.embedded import pages
 from fairlead.portal.identity.embedded.people import (
@@ -384,10 +385,11 @@ def _checked(query: Mapping[str, str], client_id: str, redirect_uri: str) -> Ask
 
 
 async def _form(request: web.Request) -> dict[str, str]:
-    if request.content_type != "application/x-www-form-urlencoded":
-        raise _OAuthError("invalid_request", "the body has to be a form")
     try:
+        await read_body(request, content_type=FORM_TYPE)
         return _once(await request.post())
+    except Refusal as refusal:
+        raise _OAuthError("invalid_request", refusal.message) from None
     except (LookupError, ValueError):
         raise _OAuthError("invalid_request", "the body cannot be read as a form") from None
 
