@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import signal
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -53,6 +54,11 @@ class RedisServer:
                     await writer.wait_closed()
                     return
                 await asyncio.sleep(0.02)
+
+    def freeze(self, *, thaw: bool = False) -> None:
+        """Let it answer nothing, though it is there; or let it answer again."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT if thaw else signal.SIGSTOP)
 
     async def stop(self) -> None:
         if self._process is not None:

@@ -24,6 +24,10 @@ from fairlead.portal.options import RedisOptions
 
 CALL_SECONDS = 5.0
 """Seconds after which a call is given up."""
+LOOK_SECONDS = 1.0
+"""Seconds without a word after which Redis is asked for one."""
+SILENT_LOOKS = 5
+"""Looks without a word after which Redis is held to be away."""
 PREFIX = "fairlead:portal:"
 """The beginning of all keys, and of the channel's name."""
 
@@ -193,8 +197,10 @@ class RedisStore:
     async def _listen(self) -> None:
         async with self._redis.pubsub() as channel:
             await channel.subscribe(_CHANNEL)
-            while True:
-                message = await channel.get_message(timeout=1.0)
+            silent = 0
+            while silent < SILENT_LOOKS:
+                message = await channel.get_message(timeout=LOOK_SECONDS)
+                silent = 0 if message is not None else silent + 1
                 if message is None:
                     # A connection that is broken is noticed by what is sent on it.
                     await channel.ping()
@@ -206,6 +212,7 @@ class RedisStore:
                 elif message["type"] == "message":
                     data = bytes(message["data"])
                     self._tell(None if data == _EVERYTHING else data.decode(errors="replace"))
+        raise TimeoutError("it gives no sign of life")
 
     def _tell(self, name: str | None) -> None:
         for gone in self._listeners:

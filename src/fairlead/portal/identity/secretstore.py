@@ -38,6 +38,8 @@ SWEPT_AT_ONCE = 200
 """Secrets that one look deletes at most."""
 
 _VALUE = "value"
+_PAUSE_SECONDS = 1.0
+"""Seconds between two looks where the first left something."""
 _RECENT = 1000
 """Sessions made here that are remembered until the cache has them."""
 _log = structlog.get_logger(logger_name="fairlead.portal.secretstore")
@@ -86,17 +88,20 @@ class SecretStore:
         """Delete what has expired, until cancelled."""
         await self._informer.synced()
         while True:
+            wait = self._sweep_seconds
             try:
-                await self.sweep()
-            except ClientError as error:
+                if await self.sweep() == SWEPT_AT_ONCE:
+                    wait = min(wait, _PAUSE_SECONDS)
+            except (ClientError, TimeoutError) as error:
                 _log.warning("expired sessions are left for later", error=str(error))
-            await asyncio.sleep(self._sweep_seconds)
+            await asyncio.sleep(wait)
 
     async def sweep(self) -> int:
         """Delete Secrets of ours that have expired, some at a time; how many there were.
 
         Raises:
             ClientError: the API server cannot be asked.
+            TimeoutError: it gives no answer.
         """
         now = time.time()
         over = [one for one in self._informer.list(self._namespace) if _over(one.meta, now)]
@@ -191,8 +196,10 @@ class SecretStore:
         return sorted(alive, key=lambda held: held.expires)
 
     async def count(self) -> int:
-        """The sessions that the cache has, with those that are not swept yet."""
-        return len(self._informer.by_index("kind", "session")) + len(self._recent)
+        """The sessions that the cache has, and those made here that it has not yet."""
+        now = time.time()
+        cached = self._informer.by_index("kind", "session")
+        return sum(not _over(one.meta, now) for one in cached) + len(self._recent)
 
     async def _read(self, name: str, kind: str) -> Object | None:
         wanted = _secret(kind, name)

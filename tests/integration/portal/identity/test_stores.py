@@ -192,6 +192,26 @@ async def test_redis_that_is_away_signs_no_one_out_and_what_was_missed_is_forgot
         assert await sessions.find(token) is None
 
 
+async def test_redis_that_hangs_is_not_held_to_be_ready(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fairlead.portal.identity import redisstore
+
+    monkeypatch.setattr(redisstore, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(redisstore, "CALL_SECONDS", 0.2)
+    async with redis_replica(redis) as store:
+        sessions = Sessions(store, lifetime=60)
+        token, session = await sessions.create(ADA, "cli")
+        redis.freeze()
+        await until(store.not_ready)
+        with pytest.raises(Refusal) as refused:
+            await sessions.find(token)
+        assert refused.value.status == 503
+        redis.freeze(thaw=True)
+        await until(lambda: not store.not_ready())
+        assert await sessions.find(token) == session
+
+
 async def test_the_rights_that_are_said_to_be_needed_are_enough() -> None:
     rules = [
         {
