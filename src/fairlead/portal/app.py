@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from aiohttp import web
 
 from fairlead.portal.http.introduction import Introduction
 from fairlead.portal.http.server import application
 from fairlead.portal.http.serving import PortalServer
+from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer, OIDCClient
+from fairlead.portal.identity.embedded.people import read_people
+from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.issuers import Issuer
+from fairlead.portal.identity.keys import FlagKeys, Sealing, SecretKeys
+from fairlead.portal.identity.outgoing import OverHTTP
+from fairlead.portal.identity.people import Prefixes
+from fairlead.portal.identity.secretstore import SecretStore
+from fairlead.portal.identity.sessions import Sessions, SessionStore
+from fairlead.portal.identity.signin import SignIn
 from fairlead.portal.options import ServeOptions
 from fairlead.runtime import Cluster, Manager, Runnable
 
@@ -88,6 +98,93 @@ async def run_all(manager: Manager, cluster: Cluster, options: ServeOptions) -> 
         OSError: a file that a flag names cannot be read.
         ValueError: a flag's value cannot be used.
     """
-    # The seam: sessions, sign-in and the handshake's routes are made here, in this order, and
-    # handed over as parts.
-    build(manager, cluster, options)
+    store, ended = _store(cluster, options)
+    sealing, keys = _sealing(cluster, options)
+    sessions = Sessions(store, lifetime=options.token_expiry)
+    guard = Guard(sessions, options.external_url)
+    issuer, embedded, away = _issuer(options)
+    oidc = options.oidc
+    signin = SignIn(
+        issuer=issuer,
+        sessions=sessions,
+        store=store,
+        sealing=sealing,
+        guard=guard,
+        external=options.external_url,
+        prefixes=Prefixes(oidc.username_prefix, oidc.groups_prefix),
+    )
+    build(manager, cluster, options, [*ended, *keys, signin, *embedded, away])
+
+
+class _Closing(NamedTuple):
+    """Work that ends by closing what it has opened."""
+
+    name: str
+    work: Callable[[], Awaitable[None]]
+    close: Callable[[], Awaitable[None]]
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            await self.work()
+        finally:
+            await self.close()
+
+
+class _Ready(NamedTuple):
+    """What /readyz asks about, which runs elsewhere."""
+
+    name: str
+    not_ready: Callable[[], str]
+
+
+def _store(cluster: Cluster, options: ServeOptions) -> tuple[SessionStore, list[object]]:
+    """Where sessions are, and what has to run for it."""
+    if options.redis is None:
+        secrets = SecretStore(cluster, options.namespace)
+        return secrets, [secrets]
+    # Its client is an extra, which other installations go without.
+    from fairlead.portal.identity.redisstore import RedisStore
+
+    redis = RedisStore.at(options.redis)
+    return redis, [
+        _Closing(redis.name, redis.run, redis.close),
+        _Ready(redis.name, redis.not_ready),
+    ]
+
+
+def _sealing(cluster: Cluster, options: ServeOptions) -> tuple[Sealing, list[object]]:
+    """What seals cookies, and what has to run for it."""
+    if options.cookie_keys:
+        return Sealing(FlagKeys(options.cookie_keys)), []
+    keys = SecretKeys(cluster, options.namespace)
+    return Sealing(keys), [keys]
+
+
+def _issuer(options: ServeOptions) -> tuple[Issuer, list[object], object]:
+    """Who vouches for people, with the routes of one that is embedded, and what has to run.
+
+    An issuer that is away makes no replica unready: who has signed in goes on working.
+    """
+    oidc = options.oidc
+    if oidc.type == "external":
+        issuing = OverHTTP(oidc.ca_file.read_text() if oidc.ca_file is not None else "")
+        issuer = Issuer(
+            oidc.issuer_url,
+            client_id=oidc.client_id,
+            client_secret=oidc.client_secret,
+            callback=oidc.callback_url,
+            issuing=issuing,
+            scopes=oidc.scopes,
+        )
+        return issuer, [], _Closing(issuer.name, issuer.run, issuing.close)
+    if oidc.people_file is None:
+        raise ValueError("--oidc-people-file is missing: say who may sign in")
+    embedded = EmbeddedIssuer(
+        options.external_url,
+        read_people(oidc.people_file.read_bytes()),
+        {oidc.client_id: OIDCClient((oidc.callback_url,), oidc.client_secret)},
+        beyond_loopback=oidc.beyond_loopback,
+    )
+    issuer = embedded.client(oidc.client_id)
+    return issuer, [embedded], _Closing(issuer.name, issuer.run, embedded.close)

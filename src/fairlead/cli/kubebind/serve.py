@@ -336,7 +336,10 @@ def serve(
     from fairlead.portal import app
 
     async def build(manager: Manager, cluster: Cluster) -> None:
-        await app.run_all(manager, cluster, options)
+        try:
+            await app.run_all(manager, cluster, options)
+        except (OSError, ValueError) as error:
+            raise click.ClickException(str(error)) from None
 
     run_program(NAME, options.namespace, shared, _install_nothing, build)
 

@@ -1,0 +1,29 @@
+"""``fairlead provider hash-password``: a line for the people of the embedded issuer."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+@click.command("hash-password")
+def hash_password() -> None:
+    """Print the hash of a password, for the file of --oidc-people-file.
+
+    The password is asked for on a terminal; elsewhere it is the first line of standard input.
+
+    \b
+    Example:
+        fairlead provider hash-password
+    """  # noqa: D301
+    from fairlead.portal.identity.embedded.passwords import PasswordError, hash_line
+
+    if sys.stdin.isatty():
+        password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        password = sys.stdin.readline().rstrip("\r\n")
+    try:
+        click.echo(hash_line(password))
+    except PasswordError as error:
+        raise click.ClickException(str(error)) from None
