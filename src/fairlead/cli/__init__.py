@@ -7,8 +7,9 @@ and shell completion are quick. A command reads its flags (``options``), calls o
 programs until a signal (``running``). What goes out: tables, YAML or JSON on standard output, and
 an error as one line on standard error, with exit code 1, or 2 for wrong usage (``errors``).
 
-``kubebind``, ``postgresaccess`` and ``servicebinding`` have the commands of the three systems;
-those of the sandbox and the demo are modules beside them. No work is done here.
+``kubebind``, ``postgresaccess`` and ``servicebinding`` have the commands of the three systems,
+``frontdoor`` those that speak to a provider over HTTP; those of the sandbox and the demo are
+modules beside them. No work is done here.
 """
 
 from __future__ import annotations
@@ -41,15 +42,31 @@ _COMMANDS = {
         "kubebind.bindings",
         "Show all bindings of a cluster: objects in sync, lag, heartbeat, problem.",
     ),
+    "cluster-identity": _Lazy(
+        "frontdoor.clusteridentity",
+        "Print the identity of a cluster, the uid of a namespace of it.",
+    ),
+    "collections": _Lazy(
+        "frontdoor.collections",
+        "List the provider's templates by the collections that they are in.",
+    ),
     "completion": _Lazy(
         "completion",
         "Print what makes a shell complete commands, options and names of a cluster.",
     ),
     "crds": _Lazy("crds", "Print the CustomResourceDefinitions as YAML."),
     "demo": _Lazy("demo", "Take a database login from one cluster to an app in another."),
+    "deploy": _Lazy(
+        "frontdoor.deploy",
+        "Bind what a BindingResponse says, from a Secret of this cluster or from a file.",
+    ),
     "konnector": _Lazy(
         "kubebind.konnector",
         "Keep bound APIs of a consumer cluster in step with their providers.",
+    ),
+    "login": _Lazy("frontdoor.login", "Sign in to the front door of a provider, by a browser."),
+    "logout": _Lazy(
+        "frontdoor.logout", "End the sign-in to a front door, here and on the server."
     ),
     "manifests": _Lazy(
         "manifests",
@@ -61,9 +78,13 @@ _COMMANDS = {
     ),
     "provider": _Lazy("kubebind.provider", "Offer services to other clusters."),
     "sandbox": _Lazy("sandbox", "Kubernetes API servers on this machine, without containers."),
+    "templates": _Lazy("frontdoor.templates", "List what the provider offers you."),
     "unbind": _Lazy(
         "kubebind.unbind",
         "Take back BINDING: its objects here, their copies on the provider, and its rights.",
+    ),
+    "whoami": _Lazy(
+        "frontdoor.whoami", "Show the front door that is used, as whom, and until when."
     ),
 }
 

@@ -36,6 +36,8 @@ _BASH_ADDS_QUOTED = """case ${COMP_WORDS[COMP_CWORD]} in
             esac"""
 """Bash puts candidates into the line as they are; click's function leaves spaces in them bare."""
 PROGRAMS = ("fairlead", "kubectl-fairlead")
+BIND = "kubectl-bind"
+"""The program with the commands of kube-bind's own plugin."""
 Names = Callable[["Client"], Awaitable[Iterable[str]]]
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
 
@@ -46,9 +48,10 @@ def command(shell: str) -> None:
     """Print what makes a shell complete commands, options and names of a cluster.
 
     Names of bindings, consumers and templates are asked of the cluster that --kubeconfig and
-    --context on the same line say, or the default one. `kubectl fairlead` is completed by kubectl
-    1.26 and newer, which finds the executable kubectl_complete-fairlead on PATH. A cluster that
-    takes longer than 1.5 s has no names; $FAIRLEAD_COMPLETION_SECONDS gives it more.
+    --context on the same line say, or the default one. `kubectl fairlead` and `kubectl bind` are
+    completed by kubectl 1.26 and newer, which finds the executables kubectl_complete-fairlead and
+    kubectl_complete-bind on PATH. A cluster that takes longer than 1.5 s has no names;
+    $FAIRLEAD_COMPLETION_SECONDS gives it more.
 
     \b
     Example:
@@ -60,7 +63,7 @@ def command(shell: str) -> None:
 
     complete = get_completion_class(shell)
     assert complete is not None  # noqa: S101
-    for program in PROGRAMS:
+    for program in (*PROGRAMS, BIND):
         variable = f"_{program}_COMPLETE".replace("-", "_").upper()
         click.echo(
             complete(main, {}, program, variable).source().replace(_BASH_ADDS, _BASH_ADDS_QUOTED)
@@ -77,9 +80,20 @@ def kubectl_complete() -> None:
     """
     from fairlead.cli import main
 
+    _tell_kubectl(main, "kubectl fairlead")
+
+
+def kubectl_complete_bind() -> None:
+    """What kubectl runs as ``kubectl_complete-bind``."""
+    from fairlead.cli.frontdoor.kubectl_bind import main
+
+    _tell_kubectl(main, "kubectl bind")
+
+
+def _tell_kubectl(commands: click.Command, program: str) -> None:
     *words, incomplete = sys.argv[1:] or [""]
     with silence():
-        found = ShellComplete(main, {}, "kubectl fairlead", "").get_completions(words, incomplete)
+        found = ShellComplete(commands, {}, program, "").get_completions(words, incomplete)
     directive = 4
     for item in found:
         if item.type == "plain":

@@ -63,7 +63,7 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
         pytest.param(["nonsense"], "No such command 'nonsense'", id="command"),
         pytest.param(["bnd"], "No such command 'bnd'. Did you mean 'bind'?", id="nearly"),
         pytest.param(["crds", "nonsense"], "'nonsense' is not one of", id="group"),
-        pytest.param(["bind"], "Missing option '-f'", id="missing-option"),
+        pytest.param(["bind"], "say what to bind, by one of these: -f FILE", id="no-source"),
         pytest.param(
             ["bind", "-f", "-", "--keep-copies", "--discard-copies"],
             "--keep-copies and --discard-copies cannot both be said",

@@ -221,7 +221,7 @@ def _documents(data: bytes, what: str) -> list[Any]:
     if not text.strip("\0 \t\r\n"):
         raise ValueError("it is empty")
     try:
-        documents = [_without_nulls(one) for one in _parse(text) if one is not None]
+        documents = [without_nulls(one) for one in _parse(text) if one is not None]
     except yamltext.UnwelcomeYAMLError as error:
         raise ValueError(f"no {what}: it {error}") from None
     except (yamltext.YAMLError, ValueError, RecursionError) as error:
@@ -239,12 +239,12 @@ def _parse(text: str) -> list[Any]:
     return yamltext.load_all(text, aliases=False, max_depth=_MAX_DEPTH)
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
     """Without members that are null: Go writes so what is not there."""
     if isinstance(value, dict):
-        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+        return {name: without_nulls(one) for name, one in value.items() if one is not None}
     if isinstance(value, list):
-        return [_without_nulls(one) for one in value]
+        return [without_nulls(one) for one in value]
     return value
 
 

@@ -1,51 +1,94 @@
-"""``fairlead bind``: accept an invitation in the consumer's cluster."""
+"""``fairlead bind``: bind what a provider offers, in the consumer's cluster."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, BinaryIO, TypeVar
 
 import click
 import msgspec
 
-from fairlead import process
 from fairlead.api.kubebind import decode_binding_response, decode_export_requests
-from fairlead.cli.options import (
-    check_name,
-    cluster_config,
-    cluster_options,
-    konnector_namespace_option,
-    parse_duration,
-    timeout_option,
+from fairlead.cli.frontdoor.options import Where, server_options
+from fairlead.cli.frontdoor.sources import (
+    Fetch,
+    Identity,
+    given,
+    page_source,
+    remote_source,
+    template_source,
 )
-from fairlead.cli.texts import printable, say
-from fairlead.client import Client
-from fairlead.konnector.commands.bind import bind, bind_bundle
+from fairlead.cli.kubebind.binding import How, carry_out, how_options, make_how
+from fairlead.cli.options import check_name, cluster_config, cluster_options, parse_duration
 from fairlead.konnector.commands.copies import Copies
 from fairlead.konnector.commands.names import with_name
 
 
 T = TypeVar("T")
 
+_SOURCES = (
+    "-f FILE, --template NAME, --request FILE with --remote-kubeconfig, or the URL of a provider"
+)
+
+
+class From(msgspec.Struct, kw_only=True):
+    """From where that comes which is to be bound: one of four."""
+
+    url: str = ""
+    file: BinaryIO | None = None
+    request_file: BinaryIO | None = None
+    template: str = ""
+    remote_kubeconfig: BinaryIO | None = None
+    remote_kubeconfig_namespace: str = ""
+    remote_kubeconfig_name: str = ""
+    remote_namespace: str = ""
+    skip_browser: bool = False
+    browser_timeout: str = "5m"
+
+    @property
+    def remote(self) -> bool:
+        """Whether a kubeconfig of the provider is named."""
+        secret = self.remote_kubeconfig_namespace or self.remote_kubeconfig_name
+        return bool(secret) or self.remote_kubeconfig is not None
+
 
 @click.command("bind")
+@click.argument("url", required=False, default="", metavar="[URL]")
 @cluster_options
 @click.option(
     "-f",
     "--filename",
     "file",
-    required=True,
     type=click.File("rb"),
     help="The invitation, a BindingResponse in YAML or JSON; - reads standard input.",
+)
+@click.option(
+    "--template",
+    metavar="NAME",
+    default="",
+    help="What `fairlead templates` lists; needs `fairlead login`.",
 )
 @click.option(
     "--request",
     "request_file",
     metavar="FILE",
     type=click.File("rb"),
-    help="APIServiceExportRequests to make in place of the invitation's, in YAML or JSON.",
+    help="APIServiceExportRequests, in YAML or JSON, to make in place of the invitation's, or "
+    "with a kubeconfig of the provider.",
 )
+@click.option(
+    "--remote-kubeconfig",
+    metavar="FILE",
+    type=click.File("rb"),
+    help="A kubeconfig that the provider has given, for --request.",
+)
+@click.option(
+    "--remote-kubeconfig-namespace",
+    metavar="NAMESPACE",
+    default="",
+    help="Namespace of a Secret in this cluster with such a kubeconfig.",
+)
+@click.option("--remote-kubeconfig-name", metavar="NAME", default="", help="Name of that Secret.")
 @click.option(
     "--bundle",
     is_flag=True,
@@ -69,26 +112,37 @@ T = TypeVar("T")
     is_flag=True,
     help="As --keep-copies, but delete for ever those whose objects are not here.",
 )
-@timeout_option("2m", "until it is Ready")
-@konnector_namespace_option
+@click.option("--skip-browser", is_flag=True, help="With URL: print the page's address.")
+@click.option(
+    "--browser-timeout",
+    default="5m",
+    show_default=True,
+    metavar="DURATION",
+    help="With URL: how long to wait for the page.",
+)
+@how_options
+@server_options
 def command(
-    file: BinaryIO,
-    request_file: BinaryIO | None,
     bundle: bool,
     name: str,
     keep_copies: bool,
     discard_copies: bool,
     timeout: str,
     namespace: str,
+    dry_run: str,
+    output: str | None,
     kubeconfig: str | None,
     context: str | None,
+    **options: Any,
 ) -> None:
     """Bind what a provider offers.
 
-    Asks the provider for what the invitation says, then writes the kubeconfig Secret, the
-    konnector's rights on exactly what is bound and the APIServiceBinding, and waits until it is
-    Ready. Doing it twice changes nothing. What fails, or is stopped, is taken back. A name that
-    stands for something else already gets a number.
+    What that is comes from an invitation (-f), from a template of a front door that you are signed
+    in to (--template), from a choice on a provider's page (URL), or from a request of your own.
+    Asks the provider for it, then writes the kubeconfig Secret, the konnector's rights on exactly
+    what is bound and the APIServiceBinding, and waits until it is Ready. Doing it twice changes
+    nothing. What fails, or is stopped, is taken back. A name that stands for something else
+    already gets a number.
 
     In a cluster that replaces another one, which was bound with the same invitation, no copy on
     the provider is deleted: restore the objects, and end that with --keep-copies or
@@ -101,44 +155,101 @@ def command(
         fairlead bind -f answer.yaml --request request.yaml
         fairlead bind -f answer.yaml --bundle
         fairlead bind -f shop-team.json --keep-copies
+        fairlead bind --template postgres --name shop-database
+        fairlead bind https://bind.example.org
+        fairlead bind --request request.yaml --remote-kubeconfig provider.kubeconfig
     """  # noqa: D301
-    seconds = parse_duration(timeout, option="--timeout")
-    check_name("--name", name)
-    check_name("--namespace", namespace)
     if keep_copies and discard_copies:
         raise click.UsageError("--keep-copies and --discard-copies cannot both be said")
-    if request_file is not None and _is_stdin(file) and _is_stdin(request_file):
+    fields = Where.__struct_fields__
+    where = Where(**{key: value for key, value in options.items() if key in fields})
+    source = From(**{key: value for key, value in options.items() if key not in fields})
+    how = make_how(
+        timeout=timeout,
+        namespace=namespace,
+        dry_run=dry_run,
+        output=output,
+        name=name,
+        bundle=bundle,
+        copies=_copies(keep=keep_copies, discard=discard_copies),
+    )
+    fetch = choose(source, where, how)
+    carry_out(cluster_config(kubeconfig, context), fetch, how)
+
+
+def choose(source: From, where: Where, how: How, identity: Identity | None = None) -> Fetch:
+    """The one source that is named.
+
+    Raises:
+        click.UsageError: it is none or several, or they do not go together.
+        click.ClickException: a file is not what it has to be.
+    """
+    mine = identity or Identity()
+    own = source.request_file is not None and source.file is None
+    named = [bool(source.url), source.file is not None, bool(source.template), own]
+    if sum(named) != 1:
+        raise click.UsageError(f"say what to bind, by one of these: {_SOURCES}")
+    if source.remote and not own:
+        raise click.UsageError("--remote-kubeconfig and its like go with --request alone")
+    if source.request_file is not None and source.file is not None:
+        return _replaced(source.file, source.request_file)
+    if source.file is not None:
+        response = read(source.file, decode_binding_response)
+        if not how.bundle:
+            try:
+                with_name(response, how.name)
+            except ValueError as error:
+                raise click.UsageError(str(error)) from None
+        return given(response)
+    if source.request_file is not None:
+        return _remote(source, source.request_file)
+    if source.template:
+        check_name("--template", source.template)
+        return template_source(where, source.template, name=how.name, identity=mine, dry=how.dry)
+    if how.dry:
+        raise click.UsageError(
+            "--dry-run cannot go by a provider's page, which binds: use --template"
+        )
+    return page_source(
+        where,
+        source.url,
+        identity=mine,
+        seconds=parse_duration(source.browser_timeout, option="--browser-timeout"),
+        skip_browser=source.skip_browser,
+    )
+
+
+def _replaced(file: BinaryIO, request_file: BinaryIO) -> Fetch:
+    """An invitation with other requests than its own."""
+    if _is_stdin(file) and _is_stdin(request_file):
         raise click.UsageError("-f and --request cannot both be read from standard input")
-    response = _read(file, decode_binding_response)
-    if request_file is not None:
-        requests = _read(request_file, decode_export_requests)
-        response = msgspec.structs.replace(response, requests=requests, binding_name="")
-    if not bundle:
-        try:
-            response = with_name(response, name)
-        except ValueError as error:
-            raise click.UsageError(str(error)) from None
-    config = cluster_config(kubeconfig, context)
+    response = read(file, decode_binding_response)
+    requests = read(request_file, decode_export_requests)
+    return given(msgspec.structs.replace(response, requests=requests, binding_name=""))
 
-    options: dict[str, Any] = {
-        "timeout": seconds,
-        "progress": say,
-        "namespace": namespace,
-        "copies": _copies(keep=keep_copies, discard=discard_copies),
-    }
 
-    async def main(stop: asyncio.Event) -> list[str]:
-        async with Client(config, user_agent="fairlead-bind") as client:
-            if not bundle:
-                names = await process.cancel_on(stop, bind(client, response, **options))
-                return [f"apiservicebinding.kube-bind.io/{one} is Ready" for one in names]
-            work = bind_bundle(client, response, name=name, **options)
-            made, names = await process.cancel_on(stop, work)
-            what = ", ".join(names) or "nothing yet: the provider exports nothing"
-            return [f"apiservicebindingbundle.kube-bind.io/{made} binds {what}"]
-
-    for line in process.run(main):
-        click.echo(printable(line))
+def _remote(source: From, request_file: BinaryIO) -> Fetch:
+    secret = (source.remote_kubeconfig_namespace, source.remote_kubeconfig_name)
+    if (source.remote_kubeconfig is not None) == any(secret) or any(secret) != all(secret):
+        raise click.UsageError(
+            "--request needs -f, or --remote-kubeconfig, or --remote-kubeconfig-namespace "
+            "together with --remote-kubeconfig-name"
+        )
+    kubeconfig = b""
+    if source.remote_kubeconfig is not None:
+        if _is_stdin(source.remote_kubeconfig) and _is_stdin(request_file):
+            raise click.UsageError(
+                "--remote-kubeconfig and --request cannot both be read from standard input"
+            )
+        kubeconfig = source.remote_kubeconfig.read()
+        if not kubeconfig.strip():
+            raise click.ClickException("--remote-kubeconfig: it is empty")
+    return remote_source(
+        read(request_file, decode_export_requests),
+        kubeconfig,
+        secret=secret,
+        namespace=source.remote_namespace,
+    )
 
 
 def _copies(*, keep: bool, discard: bool) -> Copies:
@@ -149,7 +260,12 @@ def _is_stdin(file: BinaryIO) -> bool:
     return getattr(file, "name", "-") in {"-", "<stdin>"}
 
 
-def _read(file: BinaryIO, decode: Callable[[bytes], T]) -> T:
+def read(file: BinaryIO, decode: Callable[[bytes], T]) -> T:
+    """What a file holds.
+
+    Raises:
+        click.ClickException: it holds something else; names the file.
+    """
     source = "standard input" if _is_stdin(file) else file.name
     try:
         return decode(file.read())

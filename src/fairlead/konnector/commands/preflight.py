@@ -34,11 +34,20 @@ def check_response(response: BindingResponse) -> ClusterConfig:
         config = provider_config(response.kubeconfig)
     except ConfigError as error:
         raise BindError(f"the response's kubeconfig cannot be used: {error}") from None
+    check_requests(response)
+    return config
+
+
+def check_requests(response: BindingResponse) -> None:
+    """All that is asked for has a name, and is what a provider can offer.
+
+    Raises:
+        BindError: something is not.
+    """
     for index, request in enumerate(response.requests):
         if not request.metadata.name:
             raise BindError(f"requests[{index}] has no metadata.name; the binding needs a name")
         check_rights(request, blame="do not trust this invitation")
-    return config
 
 
 def check_rights(request: ExportRequestResponse, *, blame: str) -> None:

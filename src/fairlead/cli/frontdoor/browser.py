@@ -1,0 +1,59 @@
+"""Bringing a person's browser to an address."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import click
+
+from fairlead.cli.texts import printable
+
+
+def show(url: str, *, skip: bool) -> None:
+    """Open an address in a browser, and say it on standard error, for there may be none.
+
+    Args:
+        url: the address; it lets nobody in.
+        skip: whether it is only said.
+    """
+    command = [] if skip else opener(os.environ, sys.platform)
+    opened = bool(command) and _start([*(part.replace("%s", url) for part in command)], url)
+    intro = "a browser opens; where it does not, open" if opened else "open this in a browser:"
+    click.echo(f"{intro}\n\n    {printable(url)}\n", err=True)
+
+
+def opener(environ: Mapping[str, str], platform: str) -> list[str]:
+    """The command that opens an address, [] where there is no browser to be expected."""
+    if named := environ.get("BROWSER", "").split(os.pathsep)[0]:
+        try:
+            return shlex.split(named)
+        except ValueError:
+            return []
+    if platform == "darwin":
+        return ["open"]
+    if not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
+        return []
+    return ["xdg-open"]
+
+
+def _start(command: list[str], url: str) -> bool:
+    if not command or shutil.which(command[0]) is None:
+        return False
+    if url not in " ".join(command):
+        command.append(url)
+    try:
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,367 @@
+"""``kubectl bind``: the commands, arguments and flags of the original's plugin.
+
+It is the program ``kubectl-bind``, which kubectl finds on PATH. What the original does to the
+konnector's Deployment is not done: the konnector is installed by its manifests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from fairlead import garbage
+from fairlead.cli import completion
+from fairlead.cli.errors import explained
+from fairlead.cli.frontdoor.clusteridentity import print_identity
+from fairlead.cli.frontdoor.collections import list_collections
+from fairlead.cli.frontdoor.deploy import answer_of
+from fairlead.cli.frontdoor.login import log_in
+from fairlead.cli.frontdoor.options import Where, find_server, server_options
+from fairlead.cli.frontdoor.output import output_option
+from fairlead.cli.frontdoor.sources import Fetch, Identity
+from fairlead.cli.frontdoor.templates import list_templates
+from fairlead.cli.kubebind.bind import From, choose
+from fairlead.cli.kubebind.binding import How, carry_out, make_how
+from fairlead.cli.options import cluster_config
+from fairlead.cli.printing import note
+from fairlead.client import ClusterConfig
+from fairlead.client.config import Impersonation
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DEFAULT = "url"
+"""The hidden command that stands for ``kubectl bind [URL]``."""
+_OPTIONS = {"help_option_names": ["-h", "--help"]}
+_WORTHLESS = {
+    "--skip-konnector": "",
+    "--no-banner": "",
+    "--downgrade-konnector": "no konnector is deployed by it",
+    "--konnector-image": "no konnector is deployed by it",
+    "--konnector-host-alias": "no konnector is deployed by it",
+    "--provider-kubeconfig-secret-name": "the Secret's name follows from server and namespace",
+}
+"""Flags of the original that are taken and change nothing, and why; "" needs no word."""
+_KLOG = ("--v", "--vmodule", "--stderrthreshold", "--log-file", "--log-dir", "--log-file-max-size")
+_KLOG_SWITCHES = ("--logtostderr", "--alsologtostderr", "--one-output", "--skip-headers")
+_DRY = {
+    "-d": "client",
+    "--dry-run": "client",
+    "--dry-run=true": "client",
+    "--dry-run=false": "none",
+}
+
+
+class _Plugin(click.Group):
+    """Finds the command wherever it stands, as kubectl's plugins do, and explains errors."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args in (["-h"], ["--help"], ["--version"]):
+            return super().parse_args(ctx, args)
+        return super().parse_args(ctx, self.arranged(args))
+
+    def arranged(self, args: list[str]) -> list[str]:
+        """The words with the command first; flags may stand before it."""
+        words = [f"--dry-run={_DRY[one]}" if one in _DRY else one for one in args]
+        place = self._first(words)
+        if place is None:
+            return [_DEFAULT, *words]
+        word = words[place]
+        if word in self.commands:
+            return [word, *words[:place], *words[place + 1 :]]
+        if "://" in word:
+            return [_DEFAULT, *words]
+        return words
+
+    def _first(self, words: list[str]) -> int | None:
+        """Where the first word is that belongs to no flag."""
+        valued = set(self._valued())
+        skip = False
+        for place, word in enumerate(words):
+            if skip:
+                skip = False
+            elif word == "--":
+                return None
+            elif word.startswith("-") and word != "-":
+                skip = word in valued
+            else:
+                return place
+        return None
+
+    def _valued(self) -> Iterator[str]:
+        """The flags whose value is the next word."""
+        for command in self.commands.values():
+            for parameter in command.params:
+                if isinstance(parameter, click.Option) and not parameter.is_flag:
+                    yield from parameter.opts
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        found = super().shell_complete(ctx, incomplete)
+        return [item for item in found if item.value != _DEFAULT]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        garbage.relax()
+        with explained():
+            return super().invoke(ctx)
+
+
+@click.group(cls=_Plugin, context_settings=_OPTIONS)
+@click.version_option(package_name="fairlead")
+def main() -> None:
+    """Bind services of a provider into this cluster.
+
+    These are the commands and flags of kube-bind's own plugin, done by Fairlead: `fairlead --help`
+    has more. The exit code is 1 after an error and 2 after wrong usage.
+
+    \b
+    Example:
+        kubectl bind login https://bind.example.org
+        kubectl bind https://bind.example.org
+        kubectl bind apiservice --template-name postgres --name shop-database
+    """  # noqa: D301
+
+
+def _kubectl_options(function: F) -> F:
+    """Flags of kubectl that say how the consumer's cluster is reached, and klog's."""
+    options = [
+        click.option("--kubeconfig", metavar="FILE", shell_complete=completion.files),
+        click.option("--context", metavar="NAME", shell_complete=completion.contexts),
+        click.option("--token", default="", help="A token for this cluster."),
+        click.option("--tls-server-name", default="", metavar="NAME"),
+        click.option(
+            "--certificate-authority", default="", metavar="FILE", help="Of this cluster."
+        ),
+        click.option("--as", "as_user", default="", metavar="USER"),
+        click.option("--as-group", multiple=True, metavar="GROUP"),
+        click.option("--request-timeout", hidden=True, default=""),
+        click.option("-v", "verbosity", hidden=True, default=""),
+    ]
+    options += [click.option(name, hidden=True, default="") for name in _KLOG]
+    options += [click.option(name, hidden=True, is_flag=True) for name in _KLOG_SWITCHES]
+    for option in reversed(options):
+        function = option(function)
+    return server_options(function)
+
+
+def _bind_options(function: F) -> F:
+    """The original's flags of binding."""
+    options = [
+        click.option(
+            "--dry-run",
+            type=click.Choice(["none", "client", "server"]),
+            default="none",
+            help="Print what would be written, and write nothing; -d is client.",
+        ),
+        click.option("--cluster-identity", default="", help="Default: the uid of a namespace."),
+        click.option("--cluster-identity-namespace", default="kube-system", show_default=True),
+        click.option("--skip-browser", is_flag=True, help="Print the address of the page."),
+        click.option("--timeout", default="10m", show_default=True, metavar="DURATION"),
+        output_option,
+        click.option("--skip-konnector", is_flag=True, help="Always so: none is deployed."),
+        click.option("--konnector-image", hidden=True, default=""),
+        click.option("--konnector-host-alias", hidden=True, multiple=True),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def _namespace_option(function: F) -> F:
+    return click.option("-n", "--namespace", default="", hidden=True)(function)
+
+
+def _cluster(given: dict[str, Any]) -> ClusterConfig:
+    config = cluster_config(given["kubeconfig"], given["context"])
+    if given["token"]:
+        config = replace(
+            config,
+            token=given["token"],
+            token_file="",
+            exec_plugin=None,
+            username="",
+            password="",
+            client_certificate=b"",
+            client_key=b"",
+        )
+    if given["tls_server_name"]:
+        config = replace(config, tls_server_name=given["tls_server_name"])
+    if given["certificate_authority"]:
+        authority = Path(given["certificate_authority"]).read_bytes()
+        config = replace(config, certificate_authority=authority)
+    if given["as_user"]:
+        person = Impersonation(given["as_user"], groups=tuple(given["as_group"]))
+        config = replace(config, impersonation=person)
+    return config
+
+
+def _where(given: dict[str, Any]) -> Where:
+    return Where(**{name: given[name] for name in Where.__struct_fields__})
+
+
+def _how(given: dict[str, Any], name: str = "") -> How:
+    for flag, why in _WORTHLESS.items():
+        if why and given.get(flag.lstrip("-").replace("-", "_")):
+            note([f"{flag} changes nothing: {why}"])
+    return make_how(
+        timeout=given["timeout"],
+        namespace="kube-bind",
+        dry_run=given["dry_run"],
+        output=given["output"],
+        name=name,
+    )
+
+
+def _identity(given: dict[str, Any]) -> Identity:
+    return Identity(given["cluster_identity"], given["cluster_identity_namespace"])
+
+
+@main.command(_DEFAULT, hidden=True, context_settings=_OPTIONS)
+@click.argument("url", required=False, default="")
+@_bind_options
+@_namespace_option
+@_kubectl_options
+def by_page(url: str, **given: Any) -> None:
+    """Bind what is chosen on the page of a provider: kubectl bind [URL].
+
+    Without URL it is the server of the last login.
+
+    \b
+    Example:
+        kubectl bind https://bind.example.org
+    """  # noqa: D301
+    where, how = _where(given), _how(given)
+    url = url or find_server(where).address.key
+    # The page is of this very server; --server and --cluster have found it already.
+    source = From(url=url, skip_browser=given["skip_browser"])
+    fetch = choose(source, where, how, _identity(given))
+    carry_out(_cluster(given), fetch, how)
+
+
+@main.command("login", context_settings=_OPTIONS)
+@click.argument("url", required=False, default="")
+@click.option("--timeout", default="5m", show_default=True, metavar="DURATION")
+@click.option("--skip-browser", is_flag=True, help="Print the address in place of opening it.")
+@click.option("--show-token", is_flag=True, help="Print its first 20 characters.")
+@_namespace_option
+@_kubectl_options
+def login(url: str, timeout: str, skip_browser: bool, show_token: bool, **given: Any) -> None:
+    """Sign in to the front door of a provider.
+
+    \b
+    Example:
+        kubectl bind login https://bind.example.org
+    """  # noqa: D301
+    log_in(url, timeout, _where(given), skip_browser=skip_browser, show_token=show_token)
+
+
+@main.command("templates", context_settings=_OPTIONS)
+@click.argument("url", required=False, default="")
+@output_option
+@_namespace_option
+@_kubectl_options
+def templates(url: str, output: str | None, **given: Any) -> None:
+    """List what the provider offers you.
+
+    \b
+    Example:
+        kubectl bind templates
+    """  # noqa: D301
+    list_templates(output, _where(given), url)
+
+
+@main.command("collections", context_settings=_OPTIONS)
+@click.argument("url", required=False, default="")
+@output_option
+@_namespace_option
+@_kubectl_options
+def collections(url: str, output: str | None, **given: Any) -> None:
+    """List the provider's templates by their collections.
+
+    \b
+    Example:
+        kubectl bind collections
+    """  # noqa: D301
+    list_collections(output, _where(given), url)
+
+
+@main.command("apiservice", context_settings=_OPTIONS)
+@click.argument("named", required=False, default="", metavar="[NAME]")
+@click.option("--template-name", default="", metavar="NAME", help="What to bind; default: NAME.")
+@click.option("--name", default="", metavar="NAME", help="Of the binding.")
+@click.option(
+    "-f", "--file", type=click.File("rb"), help="An APIServiceExportRequest; - is standard input."
+)
+@click.option("--remote-kubeconfig", type=click.File("rb"), metavar="FILE")
+@click.option("--remote-kubeconfig-namespace", default="", metavar="NAMESPACE")
+@click.option("--remote-kubeconfig-name", default="", metavar="NAME")
+@click.option("--remote-namespace", default="", metavar="NAMESPACE")
+@click.option("--downgrade-konnector", is_flag=True, hidden=True)
+@click.option("--no-banner", is_flag=True, hidden=True)
+@_bind_options
+@_namespace_option
+@_kubectl_options
+def apiservice(
+    named: str, template_name: str, name: str, file: BinaryIO | None, **given: Any
+) -> None:
+    """Bind a template, or what a request of your own asks for.
+
+    \b
+    Example:
+        kubectl bind apiservice --template-name postgres --name shop-database
+        kubectl bind apiservice -f request.yaml --remote-kubeconfig provider.kubeconfig
+    """  # noqa: D301
+    if file is None and not template_name:
+        template_name, named = named, ""
+    if not template_name and file is None:
+        raise click.UsageError("say what to bind: --template-name NAME, or -f FILE")
+    if named and name and named != name:
+        raise click.UsageError(f"the binding has two names, {named} and {name}: say one")
+    how = _how(given, name or named)
+    source = From(
+        template=template_name,
+        request_file=file,
+        remote_kubeconfig=given["remote_kubeconfig"],
+        remote_kubeconfig_namespace=given["remote_kubeconfig_namespace"],
+        remote_kubeconfig_name=given["remote_kubeconfig_name"],
+        remote_namespace=given["remote_namespace"],
+    )
+    fetch = choose(source, _where(given), how, _identity(given))
+    carry_out(_cluster(given), fetch, how)
+
+
+@main.command("deploy", context_settings=_OPTIONS)
+@click.option("--secret", default="", metavar="NAMESPACE/NAME")
+@click.option("--secret-key", default="", metavar="KEY")
+@click.option("-f", "--file", type=click.File("rb"), help="A BindingResponse; - is stdin.")
+@click.option("--provider-kubeconfig-secret-name", default="", hidden=True)
+@_bind_options
+@_namespace_option
+@_kubectl_options
+def deploy(secret: str, secret_key: str, file: BinaryIO | None, **given: Any) -> None:
+    """Bind what a BindingResponse says, from a Secret of this cluster or from a file.
+
+    \b
+    Example:
+        kubectl bind deploy --secret shop/postgres-answer
+    """  # noqa: D301
+    how = _how(given)
+    fetch: Fetch = answer_of(secret, secret_key, file)
+    carry_out(_cluster(given), fetch, how)
+
+
+@main.command("cluster-identity", context_settings=_OPTIONS)
+@click.option("-n", "--namespace", default="kube-system", show_default=True)
+@_kubectl_options
+def cluster_identity(namespace: str, **given: Any) -> None:
+    """Print the identity of this cluster.
+
+    \b
+    Example:
+        kubectl bind cluster-identity
+    """  # noqa: D301
+    print_identity(_cluster(given), namespace or "kube-system")

@@ -1,0 +1,80 @@
+"""``fairlead login``: sign in to a provider's front door."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlead import process
+from fairlead.api.timestamps import format_time
+from fairlead.cli.frontdoor import browser
+from fairlead.cli.frontdoor.options import (
+    Where,
+    backend,
+    config_file,
+    find_server,
+    server_options,
+)
+from fairlead.cli.options import parse_duration, timeout_option
+from fairlead.cli.printing import note
+from fairlead.cli.texts import plain
+
+
+if TYPE_CHECKING:
+    from fairlead.portal.client.handshakes import SignedIn
+
+SHOWN = 20
+"""Characters of a token that ``--show-token`` prints."""
+
+
+@click.command("login")
+@click.argument("url", required=False, default="")
+@timeout_option("5m", "for the browser")
+@click.option("--skip-browser", is_flag=True, help="Print the address in place of opening it.")
+@click.option("--show-token", is_flag=True, help=f"Print the first {SHOWN} characters of it.")
+@server_options
+def command(url: str, timeout: str, skip_browser: bool, show_token: bool, **where: Any) -> None:
+    """Sign in to the front door of a provider, by a browser.
+
+    Without URL it is the server of the last login. The token is kept in ~/.kube-bind/config, which
+    kube-bind's own CLI reads and writes too, and the server becomes the current one.
+
+    \b
+    Example:
+        fairlead login https://bind.example.org
+        fairlead login https://bind.example.org --skip-browser     # over ssh
+    """  # noqa: D301
+    log_in(url, timeout, Where(**where), skip_browser=skip_browser, show_token=show_token)
+
+
+def log_in(url: str, timeout: str, where: Where, *, skip_browser: bool, show_token: bool) -> None:
+    """Sign in, and keep what that brings."""
+    from fairlead.portal.client.configfile import Entry
+    from fairlead.portal.client.handshakes import sign_in
+
+    seconds = parse_duration(timeout, option="--timeout")
+    found = find_server(where, url)
+    address = found.address
+    if address.exposed:
+        note([f"{address.url} is not https: whoever is on the way can read the token"])
+
+    async def main(stop: asyncio.Event) -> SignedIn:
+        async with backend(where, found, signed_in=False) as server:
+            show = partial(browser.show, skip=skip_browser)
+            return await process.cancel_on(stop, sign_in(server, show, timeout=seconds))
+
+    got = process.run(main)
+    authority = found.certificate_authority
+    if where.server_ca_file:
+        authority = str(Path(where.server_ca_file).absolute())
+    entry = Entry(address, got.token, got.username, authority)
+    config_file(where).change(lambda servers: servers.sign_in(entry))
+    who = f" as {plain(got.username)}" if got.username else ""
+    until = f" until {format_time(got.token.expires)}" if got.token.expires else ""
+    click.echo(f"signed in to {plain(address.key)}{who}{until}")
+    if show_token:
+        click.echo(f"token: {got.token.text[:SHOWN]}...")

@@ -1,0 +1,63 @@
+"""``fairlead logout``: end a sign-in, here and on the server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+
+from fairlead import process
+from fairlead.api.timestamps import moment
+from fairlead.cli.frontdoor.options import (
+    Where,
+    backend,
+    config_file,
+    find_server,
+    server_options,
+)
+from fairlead.cli.texts import plain
+
+
+@click.command("logout")
+@click.argument("url", required=False, default="")
+@server_options
+def command(url: str, **where: Any) -> None:
+    """End the sign-in to a front door, here and on the server.
+
+    The token is forgotten here in any case. Where the server cannot be told, that is an error, for
+    the token goes on being good until its time is over.
+
+    \b
+    Example:
+        fairlead logout
+        fairlead logout https://bind.example.org
+    """  # noqa: D301
+    from fairlead.portal.client.errors import FrontDoorError, SignInNeeded
+
+    chosen = Where(**where)
+    found = find_server(chosen, url)
+    name = plain(found.address.key)
+    if found.token is None:
+        click.echo(f"you are not signed in to {name}")
+        return
+
+    async def main(stop: asyncio.Event) -> None:
+        async with backend(chosen, found) as server:
+            await process.cancel_on(stop, server.logout())
+
+    problem: FrontDoorError | None = None
+    if not found.token.expired(moment()):
+        try:
+            process.run(main)
+        except SignInNeeded:
+            # The session is over already, which is what was wanted.
+            pass
+        except FrontDoorError as error:
+            problem = error
+    config_file(chosen).change(lambda servers: servers.sign_out(found.address))
+    if problem is not None:
+        raise click.ClickException(
+            f"the token is forgotten here, but the server was not told: {plain(str(problem))}"
+        )
+    click.echo(f"signed out of {name}")

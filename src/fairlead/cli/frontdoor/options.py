@@ -1,0 +1,139 @@
+"""Options that name a front door, and what the config file knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from fairlead.api.timestamps import moment
+from fairlead.cli import completion
+
+
+if TYPE_CHECKING:
+    from fairlead.portal.client.backend import BackendClient
+    from fairlead.portal.client.configfile import ConfigFile, Entry
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Where(msgspec.Struct, kw_only=True):
+    """What :func:`server_options` read."""
+
+    server: str = ""
+    cluster: str = ""
+    config_file: Path | None = None
+    insecure_skip_tls_verify: bool = False
+    server_ca_file: str = ""
+
+
+def server_options(function: F) -> F:
+    """``--server`` and its companions; see :class:`Where`."""
+    for option in (
+        click.option(
+            "--server-ca-file",
+            default="",
+            metavar="FILE",
+            shell_complete=completion.files,
+            help="The authority of the server's certificate; `login` keeps it. Default: the "
+            "system's.",
+        ),
+        click.option(
+            "--insecure-skip-tls-verify",
+            is_flag=True,
+            help="Take any certificate of the server, at sign-in too: for tests alone.",
+        ),
+        click.option(
+            "--config-file",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            shell_complete=completion.files,
+            help="Where servers and tokens are kept; default: ~/.kube-bind/config.",
+        ),
+        click.option(
+            "--cluster", default="", metavar="NAME", help="Of the server's clusters, which."
+        ),
+        click.option(
+            "--server",
+            default="",
+            metavar="URL",
+            help="Of the front door, also CLUSTER@URL; default: the one of the last login.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def config_file(where: Where) -> ConfigFile:
+    """The file in which servers are kept."""
+    from fairlead.portal.client.configfile import ConfigFile
+
+    return ConfigFile(where.config_file)
+
+
+def find_server(where: Where, url: str = "") -> Entry:
+    """The server that is meant, with what is known of it.
+
+    Args:
+        where: the options.
+        url: an argument of the command, "" where there is none.
+
+    Raises:
+        click.UsageError: none is named and none is known, or what is named is no server.
+        FrontDoorError: the config file cannot be used.
+    """
+    from fairlead.portal.client.addresses import Address, parse_server
+    from fairlead.portal.client.configfile import Entry
+
+    known = config_file(where).read()
+    try:
+        named = parse_server(where.server, where.cluster) if where.server else None
+        if url:
+            given = parse_server(url, where.cluster or (named.cluster if named else ""))
+            if named is not None and given != named:
+                raise click.UsageError("URL and --server are two servers: name one")
+            named = given
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if named is None:
+        current = known.current()
+        if current is None:
+            raise click.UsageError(
+                "no server is known: name one with --server, or sign in with `fairlead login URL`"
+            )
+        if where.cluster in {"", current.address.cluster}:
+            return current
+        named = Address(current.address.url, where.cluster)
+    return known.find(named) or Entry(named)
+
+
+def backend(where: Where, entry: Entry, *, signed_in: bool = True) -> BackendClient:
+    """A client of a server, with the person's token where one is wanted.
+
+    Raises:
+        SignInNeeded: there is no token, or its time is over.
+        OSError: the authority's file cannot be read.
+    """
+    from fairlead.portal.client.backend import BackendClient, Trust
+
+    token = _token(entry) if signed_in else ""
+    trust = Trust.of_file(
+        where.server_ca_file or entry.certificate_authority,
+        insecure=where.insecure_skip_tls_verify,
+    )
+    return BackendClient(entry.address, token=token, trust=trust)
+
+
+def _token(entry: Entry) -> str:
+    from fairlead.portal.client.errors import SignInNeeded
+
+    cluster = f" --cluster {entry.address.cluster}" if entry.address.cluster else ""
+    login = f"fairlead login {entry.address.url}{cluster}"
+    if entry.token is None:
+        raise SignInNeeded(f"you are not signed in to {entry.address.url}: {login}")
+    if entry.token.expired(moment()):
+        raise SignInNeeded(f"your sign-in to {entry.address.url} is over: {login}")
+    return entry.token.text

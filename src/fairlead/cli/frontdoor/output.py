@@ -1,0 +1,100 @@
+"""Objects as people and programs want them: tables, JSON, YAML or names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import click
+
+from fairlead.api.durations import rough_duration
+from fairlead.api.meta import JSON
+from fairlead.api.timestamps import moment, parse_time
+from fairlead.cli.texts import plain, printable, to_json
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_GAP = "   "
+
+
+def output_option(function: F) -> F:
+    """``-o``."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["json", "yaml", "name"]),
+        help="Print objects in this form.",
+    )(function)
+
+
+def show(objects: Sequence[JSON], output: str, *, listed: bool = True) -> None:
+    """Print objects as JSON, YAML or names.
+
+    Args:
+        objects: each with kind and apiVersion.
+        output: which.
+        listed: whether one object alone is a list in JSON and YAML, too.
+    """
+    if output == "name":
+        for body in objects:
+            click.echo(plain(_name(body)))
+        return
+    bodies = list(objects)
+    if output == "yaml" and not listed:
+        _yaml(bodies)
+        return
+    document: JSON = {"apiVersion": "v1", "kind": "List", "items": bodies}
+    if not listed and len(bodies) == 1:
+        document = bodies[0]
+    if output == "json":
+        click.echo(to_json(document))
+    else:
+        _yaml([document])
+
+
+def _yaml(documents: list[JSON]) -> None:
+    from fairlead.cli.crds import to_yaml
+
+    click.echo(to_yaml(documents), nl=False)
+
+
+def _name(body: JSON) -> str:
+    group = str(body.get("apiVersion") or "").rpartition("/")[0]
+    kind = str(body.get("kind") or "").lower()
+    return f"{kind}.{group}/{name_of(body)}" if group else f"{kind}/{name_of(body)}"
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], none: str) -> None:
+    """Print rows below their columns, as kubectl does; where there are none, say so."""
+    if not rows:
+        click.echo(none, err=True)
+        return
+    lines = [list(columns), *([plain(cell) or "-" for cell in row] for row in rows)]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
+    for line in lines:
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        click.echo(printable(_GAP.join(cells).rstrip()))
+
+
+def name_of(body: JSON) -> str:
+    """An object's name."""
+    return str((body.get("metadata") or {}).get("name") or "")
+
+
+def age(body: JSON) -> str:
+    """How old an object is; "" where that is not told."""
+    try:
+        created = parse_time(str((body.get("metadata") or {}).get("creationTimestamp") or ""))
+    except (ValueError, OverflowError):
+        return ""
+    return rough_duration(max(moment() - created, timedelta()))
+
+
+def members(body: JSON, *path: str) -> list[JSON]:
+    """The objects of a list somewhere in an object; of a wrong form there are none."""
+    found: Any = body
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -1,0 +1,207 @@
+"""Where that comes from which is to be bound, each as a function of the consumer's client."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+import click
+import msgspec
+import yaml
+
+from fairlead.api import yamltext
+from fairlead.api.kubebind import (
+    API_VERSION,
+    BindingResponse,
+    ExportRequestResponse,
+    TemplateSpec,
+    decode_binding_response,
+    request_from_template,
+)
+from fairlead.api.kubebind.wire import without_nulls
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import NAMESPACES, SECRETS
+from fairlead.cli.frontdoor import browser
+from fairlead.cli.frontdoor.options import Where, backend, find_server
+from fairlead.cli.frontdoor.output import name_of
+from fairlead.client import Client, NotFound
+from fairlead.konnector.secrets import content
+
+
+Fetch = Callable[[Client], Awaitable[BindingResponse]]
+RESPONSE_KEYS = ("binding-response", "kubeconfig")
+"""Keys of a Secret that may hold a BindingResponse: that of kube-bind's controllers, and the one
+that its CLI takes."""
+
+
+async def identity_of(client: Client, namespace: str = "kube-system") -> str:
+    """The identity of a cluster: the uid of a namespace.
+
+    Raises:
+        ClientError: it cannot be read.
+    """
+    return (await client.get(NAMESPACES, namespace)).meta.uid
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """The consumer's name at the provider: said, or the uid of a namespace."""
+
+    said: str = ""
+    namespace: str = "kube-system"
+
+    async def of(self, client: Client) -> str:
+        """The name of this cluster."""
+        return self.said or await identity_of(client, self.namespace)
+
+
+def template_source(
+    where: Where, template: str, *, name: str, identity: Identity, dry: bool
+) -> Fetch:
+    """A template, bound through the server for a person who is signed in.
+
+    Args:
+        where: the server's options.
+        template: its name.
+        name: of the binding, "" for the template's.
+        identity: of the cluster.
+        dry: whether the server is only asked what it offers, so that nothing is written there.
+    """
+    entry = find_server(where)
+
+    async def fetch(client: Client) -> BindingResponse:
+        async with backend(where, entry) as server:
+            if dry:
+                return _offered(await server.templates(), template, name or template)
+            body: JSON = {
+                "apiVersion": API_VERSION,
+                "kind": "BindableResourcesRequest",
+                "metadata": {"name": name or template},
+                "spec": {
+                    "templateRef": {"name": template},
+                    "clusterIdentity": {"identity": await identity.of(client)},
+                },
+            }
+            return await server.bind(body)
+
+    return fetch
+
+
+def _offered(items: Sequence[JSON], template: str, name: str) -> BindingResponse:
+    """What a template would be answered with, without the way in."""
+    found = next((item for item in items if name_of(item) == template), None)
+    if found is None:
+        names = ", ".join(sorted(map(name_of, items))) or "nothing"
+        raise click.ClickException(f"you are offered no template {template!r}, but {names}")
+    try:
+        spec = msgspec.convert(without_nulls(found.get("spec")), TemplateSpec)
+        request = msgspec.convert(request_from_template(spec, name=name), ExportRequestResponse)
+    except msgspec.ValidationError as error:
+        raise click.ClickException(f"template {template!r} cannot be read: {error}") from None
+    return BindingResponse(api_version=API_VERSION, kind="BindingResponse", requests=[request])
+
+
+def page_source(
+    where: Where, url: str, *, identity: Identity, seconds: float, skip_browser: bool
+) -> Fetch:
+    """What a person chooses on the provider's page."""
+    entry = find_server(where, url)
+
+    async def fetch(client: Client) -> BindingResponse:
+        from fairlead.portal.client.handshakes import choose_on_page
+
+        # Before a browser opens: a cluster that cannot be reached is told at once.
+        mine = await identity.of(client)
+        async with backend(where, entry, signed_in=False) as server:
+            show = partial(browser.show, skip=skip_browser)
+            return await choose_on_page(server, mine, show, timeout=seconds)
+
+    return fetch
+
+
+def secret_source(namespace: str, name: str, key: str) -> Fetch:
+    """A BindingResponse in a Secret of the consumer's cluster; "" tries the known keys."""
+
+    async def fetch(client: Client) -> BindingResponse:
+        secret = await _secret(client, namespace, name)
+        keys = (key,) if key else RESPONSE_KEYS
+        for one in keys:
+            if data := content(secret, one):
+                return _decoded(data, f"Secret {namespace}/{name}, key {one!r}")
+        has = ", ".join(sorted(secret.to_dict().get("data") or {})) or "none"
+        wanted = " or ".join(map(repr, keys))
+        raise click.ClickException(
+            f"Secret {namespace}/{name} has no key {wanted}: name one with --secret-key "
+            f"(it has {has})"
+        )
+
+    return fetch
+
+
+def remote_source(
+    requests: list[ExportRequestResponse],
+    kubeconfig: bytes,
+    *,
+    secret: tuple[str, str],
+    namespace: str,
+) -> Fetch:
+    """Requests, to be made with a kubeconfig that the provider has given.
+
+    Args:
+        requests: what is wanted.
+        kubeconfig: the way to the provider; b"" where it is in a Secret.
+        secret: namespace and name of that Secret.
+        namespace: the cluster namespace, "" for that of the kubeconfig.
+    """
+
+    async def fetch(client: Client) -> BindingResponse:
+        data = kubeconfig
+        if not data:
+            data = content(await _secret(client, *secret), "kubeconfig")
+            if not data:
+                where = "/".join(secret)
+                raise click.ClickException(f"Secret {where} has no key 'kubeconfig'")
+        if namespace:
+            data = in_namespace(data, namespace)
+        return BindingResponse(
+            api_version=API_VERSION, kind="BindingResponse", kubeconfig=data, requests=requests
+        )
+
+    return fetch
+
+
+def given(response: BindingResponse) -> Fetch:
+    """What was read from a file."""
+
+    async def fetch(_client: Client) -> BindingResponse:
+        return response
+
+    return fetch
+
+
+def in_namespace(kubeconfig: bytes, namespace: str) -> bytes:
+    """The kubeconfig with another namespace in its current context; what is none stays so."""
+    try:
+        document: Any = yamltext.load(kubeconfig, aliases=False, max_depth=64)
+        for context in document["contexts"]:
+            if context["name"] == document["current-context"]:
+                context["context"]["namespace"] = namespace
+    except (yamltext.YAMLError, ValueError, KeyError, TypeError):
+        return kubeconfig
+    return yaml.safe_dump(document, sort_keys=False).encode()
+
+
+async def _secret(client: Client, namespace: str, name: str) -> Object:
+    try:
+        return await client.get(SECRETS, name, namespace)
+    except NotFound as error:
+        if not error.about(name):
+            raise
+        raise click.ClickException(f"there is no Secret {namespace}/{name}") from None
+
+
+def _decoded(data: bytes, where: str) -> BindingResponse:
+    try:
+        return decode_binding_response(data)
+    except ValueError as error:
+        raise click.ClickException(f"{where}: {error}") from None

@@ -1,0 +1,51 @@
+"""``fairlead whoami``: which front door, as whom, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+
+from fairlead import process
+from fairlead.api.timestamps import format_time
+from fairlead.cli.frontdoor.options import Where, backend, find_server, server_options
+from fairlead.cli.options import json_option
+from fairlead.cli.texts import plain, to_json
+
+
+@click.command("whoami")
+@click.argument("url", required=False, default="")
+@json_option
+@server_options
+def command(url: str, as_json: bool, **where: Any) -> None:
+    """Show the front door that is used, as whom, and until when.
+
+    The server is asked whether the token still lets in.
+
+    \b
+    Example:
+        fairlead whoami
+        fairlead whoami --json | jq -r .server
+    """  # noqa: D301
+    chosen = Where(**where)
+    found = find_server(chosen, url)
+
+    async def main(stop: asyncio.Event) -> None:
+        async with backend(chosen, found) as server:
+            await process.cancel_on(stop, server.ping())
+
+    process.run(main)
+    expires = found.token.expires if found.token else None
+    told = {
+        "server": found.address.url,
+        "cluster": found.address.cluster,
+        "username": found.username,
+        "expires": format_time(expires) if expires else None,
+    }
+    if as_json:
+        click.echo(to_json(told))
+        return
+    for name, value in told.items():
+        if value:
+            click.echo(f"{name + ':':<10}{plain(value)}")

@@ -1,0 +1,166 @@
+"""Binding, from wherever the provider's answer comes: how it is done, rehearsed and told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from fairlead import process
+from fairlead.api.kubebind import APISERVICEBINDINGBUNDLES, APISERVICEBINDINGS, BindingResponse
+from fairlead.api.meta import JSON
+from fairlead.api.resource import Resource
+from fairlead.cli.frontdoor.output import output_option, show
+from fairlead.cli.frontdoor.sources import Fetch
+from fairlead.cli.options import check_name, konnector_namespace_option, parse_duration
+from fairlead.cli.texts import printable, say
+from fairlead.client import Client, ClusterConfig
+from fairlead.konnector.commands.bind import bind, bind_bundle
+from fairlead.konnector.commands.copies import Copies
+from fairlead.konnector.commands.names import with_name
+from fairlead.konnector.commands.rehearsal import planned, rehearse
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+AGENT = "fairlead-bind"
+
+
+class How(msgspec.Struct, kw_only=True):
+    """How something is bound; ``seconds`` limits everything after the answer is there."""
+
+    seconds: float = 120.0
+    namespace: str = "kube-bind"
+    name: str = ""
+    bundle: bool = False
+    copies: Copies = ""
+    dry_run: str = "none"
+    output: str | None = None
+
+    @property
+    def dry(self) -> bool:
+        """Whether nothing is to be written."""
+        return self.dry_run != "none"
+
+
+def how_options(function: F) -> F:
+    """``--timeout``, ``--namespace``, ``--dry-run`` and ``-o``; for :func:`make_how`."""
+    for option in (
+        konnector_namespace_option,
+        output_option,
+        click.option(
+            "--dry-run",
+            type=click.Choice(["none", "client", "server"]),
+            default="none",
+            help="client prints what would be written into this cluster, server has both servers "
+            "check it; neither writes anything anywhere.",
+        ),
+        click.option(
+            "--timeout",
+            default="2m",
+            show_default=True,
+            metavar="DURATION",
+            help="How long to wait until it is Ready, for example 90s or 2m.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def make_how(
+    *,
+    timeout: str,
+    namespace: str,
+    dry_run: str,
+    output: str | None,
+    name: str = "",
+    bundle: bool = False,
+    copies: Copies = "",
+) -> How:
+    """What :func:`how_options` read, checked.
+
+    Raises:
+        click.UsageError: one of them cannot be.
+    """
+    seconds = parse_duration(timeout, option="--timeout")
+    check_name("--name", name)
+    check_name("--namespace", namespace)
+    if bundle and dry_run != "none":
+        raise click.UsageError(
+            "--dry-run cannot say what a bundle would bind: that is up to the provider"
+        )
+    return How(
+        seconds=seconds,
+        namespace=namespace,
+        name=name,
+        bundle=bundle,
+        copies=copies,
+        dry_run=dry_run,
+        output=output,
+    )
+
+
+def carry_out(config: ClusterConfig, fetch: Fetch, how: How) -> None:
+    """Fetch a provider's answer, bind what it says, and print what came of it."""
+
+    async def main(stop: asyncio.Event) -> tuple[list[str], list[JSON]]:
+        async with Client(config, user_agent=AGENT) as client:
+            return await process.cancel_on(stop, _work(client, fetch, how))
+
+    lines, objects = process.run(main)
+    if how.output:
+        show(objects, how.output, listed=False)
+        return
+    for line in lines:
+        click.echo(printable(line))
+
+
+async def _work(client: Client, fetch: Fetch, how: How) -> tuple[list[str], list[JSON]]:
+    response = await fetch(client)
+    name = "" if how.bundle else how.name
+    try:
+        response = with_name(response, name)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if how.dry:
+        return await _rehearsed(client, response, how)
+    options: dict[str, Any] = {
+        "timeout": how.seconds,
+        "progress": say,
+        "namespace": how.namespace,
+        "copies": how.copies,
+    }
+    if how.bundle:
+        made, names = await bind_bundle(client, response, name=how.name, **options)
+        what = ", ".join(names) or "nothing yet: the provider exports nothing"
+        lines = [f"apiservicebindingbundle.kube-bind.io/{made} binds {what}"]
+        return lines, await _made(client, APISERVICEBINDINGBUNDLES, [made], how)
+    names = await bind(client, response, **options)
+    lines = [f"apiservicebinding.kube-bind.io/{one} is Ready" for one in names]
+    return lines, await _made(client, APISERVICEBINDINGS, names, how)
+
+
+async def _made(client: Client, resource: Resource, names: list[str], how: How) -> list[JSON]:
+    if not how.output:
+        return []
+    found = [(await client.get(resource, name)).to_dict() for name in names]
+    for body in found:
+        body.get("metadata", {}).pop("managedFields", None)
+    return found
+
+
+async def _rehearsed(
+    client: Client, response: BindingResponse, how: How
+) -> tuple[list[str], list[JSON]]:
+    """What would be written; the Secret's content is in no output."""
+    if how.dry_run == "server":
+        objects = await rehearse(client, response, namespace=how.namespace, progress=say)
+    else:
+        objects = planned(response, namespace=how.namespace)
+    lines = [
+        f"{body['kind'].lower()}/{body['metadata']['name']} (dry run, {how.dry_run})"
+        for body in objects
+    ]
+    return lines, objects

@@ -1,0 +1,177 @@
+"""What a bind would write, asked of both servers or of none; nothing is stored anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    API_VERSION,
+    APISERVICEBINDINGS,
+    APISERVICEEXPORTREQUESTS,
+    KUBECONFIG_NAME,
+    BindingResponse,
+    BindingSpec,
+    ClusterSecretKeyRef,
+    ExportRequestResponse,
+    consumer_crds,
+)
+from fairlead.api.meta import JSON
+from fairlead.api.resource import (
+    CLUSTERROLES,
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    SECRETS,
+    Resource,
+)
+from fairlead.client import AlreadyExists, Client
+from fairlead.client.lookups import find
+from fairlead.konnector.commands.consumer_objects import MANAGED_BY, MANAGER, secret_ref
+from fairlead.konnector.commands.names import (
+    bindings_by_name,
+    check_unbound,
+    choose_name,
+    named,
+    with_name,
+)
+from fairlead.konnector.commands.preflight import (
+    check_apart,
+    check_crds,
+    check_requests,
+    check_response,
+)
+from fairlead.konnector.commands.request import BindError, Progress
+from fairlead.konnector.options import DEFAULT_NAMESPACE
+from fairlead.konnector.rights import binding_roles
+
+
+_UNKNOWN = "kubeconfig-of-the-provider"
+"""Name of a Secret whose name follows from a kubeconfig that is not there yet."""
+_RESOURCES: dict[str, Resource] = {
+    "Namespace": NAMESPACES,
+    "Secret": SECRETS,
+    "ClusterRole": CLUSTERROLES,
+    "APIServiceBinding": APISERVICEBINDINGS,
+}
+
+
+def planned(response: BindingResponse, *, namespace: str = DEFAULT_NAMESPACE) -> list[JSON]:
+    """The objects that a bind would write into the consumer's cluster, the Secret without data.
+
+    Args:
+        response: from the provider; one without a kubeconfig has a Secret of a made-up name.
+        namespace: the konnector's.
+
+    Raises:
+        BindError: the response cannot be used.
+    """
+    check_requests(response)
+    if not response.requests:
+        raise BindError("the response has no requests, so that nothing would be bound")
+    ref = ClusterSecretKeyRef(name=_UNKNOWN, namespace=namespace, key=KUBECONFIG_NAME)
+    if response.kubeconfig:
+        ref = secret_ref(check_response(response), namespace)
+    return _objects(response.requests, ref)
+
+
+def _objects(requests: Sequence[ExportRequestResponse], ref: ClusterSecretKeyRef) -> list[JSON]:
+    labels = {MANAGED_BY: MANAGER}
+    spec = msgspec.to_builtins(BindingSpec(kubeconfig_secret_ref=ref))
+    found: list[JSON] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ref.namespace}},
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": ref.name, "namespace": ref.namespace, "labels": labels},
+            "type": "Opaque",
+        },
+    ]
+    for request in requests:
+        name = request.metadata.name
+        found += binding_roles(name, request.spec.resources, request.spec.permission_claims)
+        found.append(
+            {
+                "apiVersion": API_VERSION,
+                "kind": APISERVICEBINDINGS.kind,
+                "metadata": {"name": name, "labels": labels},
+                "spec": spec,
+            }
+        )
+    return found
+
+
+async def rehearse(
+    client: Client,
+    response: BindingResponse,
+    *,
+    name: str = "",
+    namespace: str = DEFAULT_NAMESPACE,
+    progress: Progress = lambda _line: None,
+) -> list[JSON]:
+    """Have both servers check what a bind would write, by ``dryRun=All``; as :func:`planned`.
+
+    Args:
+        client: of the consumer's cluster.
+        response: from the provider; without a kubeconfig the provider's cluster is not asked.
+        name: as for ``bind``.
+        namespace: the konnector's.
+        progress: told of each object.
+
+    Raises:
+        BindError: a bind would fail; the message says why.
+        ValueError: ``name`` cannot be used with this response.
+        ClientError: a server would refuse, or cannot be reached.
+    """
+    response = with_name(response, name)
+    objects = planned(response, namespace=namespace)
+    known = await bindings_by_name(client)
+    requests = list(response.requests)
+    if response.kubeconfig:
+        config = check_response(response)
+        ref = secret_ref(config, namespace)
+        async with Client(config, user_agent="fairlead-bind") as provider:
+            await check_apart(client, provider)
+            for index, asked in enumerate(requests):
+                await check_crds(client, asked, known, ref)
+                chosen = await choose_name(
+                    known, provider, asked, ref, namespace=config.namespace, progress=progress
+                )
+                requests[index] = request = named(asked, chosen)
+                await check_unbound(known, provider, request, namespace=config.namespace)
+                body = msgspec.to_builtins(request)
+                body["metadata"] = {"name": chosen, "namespace": config.namespace}
+                await _ask(provider, APISERVICEEXPORTREQUESTS, body, progress, "provider: ")
+        objects = _objects(requests, ref)
+    absent = await _absent(client, namespace, progress)
+    for body in objects:
+        if body["kind"] in absent:
+            progress(f"{body['kind']} {body['metadata']['name']} would be created")
+            continue
+        await _ask(client, _RESOURCES[body["kind"]], body, progress)
+    return objects
+
+
+async def _absent(client: Client, namespace: str, progress: Progress) -> set[str]:
+    """Kinds that no server can check, for what they stand on would be made first."""
+    absent: set[str] = set()
+    there = {found.meta.name for found in (await client.list(CUSTOMRESOURCEDEFINITIONS)).items}
+    for crd in consumer_crds():
+        if crd["metadata"]["name"] not in there:
+            await _ask(client, CUSTOMRESOURCEDEFINITIONS, crd, progress)
+            absent.add(crd["spec"]["names"]["kind"])
+    if await find(client, NAMESPACES, namespace) is None:
+        absent.add("Secret")
+    return absent
+
+
+async def _ask(
+    client: Client, resource: Resource, body: JSON, progress: Progress, where: str = ""
+) -> None:
+    name = body["metadata"]["name"]
+    try:
+        await client.create(resource, body, dry_run=True)
+    except AlreadyExists:
+        progress(f"{where}{resource.kind} {name} is there")
+    else:
+        progress(f"{where}{resource.kind} {name} would be created")

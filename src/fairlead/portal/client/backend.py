@@ -1,0 +1,310 @@
+"""Requests to a front door: bounded, never redirected, with honest errors."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import msgspec
+
+from fairlead.api.kubebind import BindingResponse, decode_binding_response
+from fairlead.api.meta import JSON
+from fairlead.portal.client.addresses import Address
+from fairlead.portal.client.errors import (
+    FrontDoorError,
+    Refused,
+    SignInNeeded,
+    StrangeAnswer,
+    Unreachable,
+)
+
+
+MOST_BYTES = 16 * 1024 * 1024
+"""Bytes of an answer: a thousand templates are a few of them."""
+BIND_SECONDS = 90.0
+"""How long a provider may take to bind: the original waits for its controllers for 60 s."""
+_MOST_TEXT = 600
+"""Characters of a server's words that are told."""
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """Whose certificates are taken; ``authority`` is PEM, b"" for the system's authorities."""
+
+    authority: bytes = b""
+    insecure: bool = False
+
+    @classmethod
+    def of_file(cls, path: str, *, insecure: bool = False) -> Trust:
+        """Trust in the authority that a file holds; "" is the system's.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        return cls(Path(path).read_bytes() if path else b"", insecure)
+
+    def context(self) -> ssl.SSLContext:
+        """What a connection checks by.
+
+        Raises:
+            FrontDoorError: the authority is no certificate.
+        """
+        if self.insecure:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            return context
+        if not self.authority:
+            return ssl.create_default_context()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        try:
+            context.load_verify_locations(cadata=self.authority.decode("ascii"))
+        except (ssl.SSLError, ValueError):
+            raise FrontDoorError("--server-ca-file holds no usable PEM certificate") from None
+        return context
+
+
+class BackendClient:
+    """Speaks to one server for one person.
+
+    Every method raises :class:`~fairlead.portal.client.errors.Refused` where the server says no,
+    :class:`~fairlead.portal.client.errors.Unreachable` where there is no whole answer, and
+    :class:`~fairlead.portal.client.errors.StrangeAnswer` where it is none of a front door.
+
+    Args:
+        address: the server, and which of its clusters.
+        token: who asks, "" for nobody yet.
+        trust: whose certificates are taken.
+        seconds: how long an answer may take.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        token: str = "",
+        trust: Trust | None = None,
+        seconds: float = 30.0,
+    ) -> None:
+        self.address = address
+        self._token = token
+        self._seconds = seconds
+        self._context = (trust or Trust()).context()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=self._context),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={
+                "User-Agent": "fairlead",
+                "Accept": "application/json",
+                "Accept-Encoding": "identity",
+            },
+        )
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def provider(self) -> JSON:
+        """How the server introduces itself, a BindingProvider."""
+        found = self._json(await self._ask("GET", "/api/exports"), "BindingProvider")
+        if found.get("kind", "BindingProvider") != "BindingProvider":
+            raise self._strange("is no BindingProvider")
+        return found
+
+    async def ping(self) -> None:
+        """See whether the token lets in."""
+        await self._ask("GET", "/api/ping")
+
+    async def templates(self) -> list[JSON]:
+        """The APIServiceExportTemplates that are offered to this person."""
+        return self._items(await self._ask("GET", "/api/templates"), "APIServiceExportTemplate")
+
+    async def collections(self) -> list[JSON]:
+        """The Collections of them."""
+        return self._items(await self._ask("GET", "/api/collections"), "Collection")
+
+    async def bind(self, request: JSON) -> BindingResponse:
+        """What is answered to a BindableResourcesRequest."""
+        body = await self._ask("POST", "/api/bind", request, seconds=BIND_SECONDS)
+        return self._response(body)
+
+    async def redeem(self, code: str, verifier: str) -> JSON:
+        """What a one-time code of our own server stands for: a token, or a BindingResponse."""
+        body: JSON = {"code": code, "code_verifier": verifier}
+        return self._json(await self._ask("POST", "/api/token", body), "token")
+
+    async def redeem_response(self, code: str, verifier: str) -> BindingResponse:
+        """The BindingResponse that a one-time code stands for."""
+        body: JSON = {"code": code, "code_verifier": verifier}
+        return self._response(await self._ask("POST", "/api/token", body))
+
+    async def logout(self) -> None:
+        """End the session of the token."""
+        await self._ask("POST", "/api/logout", {})
+
+    async def _ask(
+        self, method: str, path: str, body: JSON | None = None, *, seconds: float = 0.0
+    ) -> bytes:
+        assert self._session is not None  # noqa: S101
+        url = self.address.url + path
+        cluster = self.address.cluster
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            async with self._session.request(
+                method,
+                url,
+                params={"cluster_id": cluster} if cluster else None,
+                data=None if body is None else msgspec.json.encode(body),
+                headers=headers,
+                # A token goes to the server that it is of, and to no other.
+                allow_redirects=False,
+                proxy=_proxy(url),
+                timeout=aiohttp.ClientTimeout(total=seconds or self._seconds, sock_connect=15),
+            ) as answer:
+                content = await _read(answer)
+                status, told = answer.status, answer.headers
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            raise Unreachable(self._why(error, seconds or self._seconds)) from None
+        if content is None:
+            raise self._strange(f"is larger than {MOST_BYTES} bytes")
+        if not 200 <= status < 300:
+            raise self._refusal(status, told, content)
+        return content
+
+    def _refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> FrontDoorError:
+        if 300 <= status < 400:
+            return StrangeAnswer(
+                f"{self.address.url} sends elsewhere ({status}), to "
+                f"{_origin(headers.get('Location', ''))}: if you trust that, use its address"
+            )
+        try:
+            found = msgspec.json.decode(body)
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            found = {}
+        error = found if isinstance(found, dict) else {}
+        if status == 401:
+            return SignInNeeded(
+                f"{self.address.url} does not know you, or not any more: "
+                f"{self._login()}{_details(error)}"
+            )
+        told = _text(error, "message") or _text(error, "error")
+        code = _text(error, "code")
+        text = f"{self.address.url} answers {status}"
+        text += f": {told}{_details(error)}" if told else ": it is no front door of kube-bind's, "
+        if not told:
+            text += "or something stands before it"
+        after = headers.get("Retry-After", "")
+        if after.isascii() and after.isdigit():
+            text += f"; try again in {int(after[:6])} s"
+        return Refused(text, status=status, code=code)
+
+    def _login(self) -> str:
+        cluster = f" --cluster {self.address.cluster}" if self.address.cluster else ""
+        return f"fairlead login {self.address.url}{cluster}"
+
+    def _json(self, body: bytes, what: str) -> JSON:
+        try:
+            found: Any = msgspec.json.decode(body)
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            raise self._strange(f"is no JSON, where a {what} was to come") from None
+        if not isinstance(found, dict):
+            raise self._strange(f"is no {what}")
+        return found
+
+    def _items(self, body: bytes, kind: str) -> list[JSON]:
+        items = self._json(body, f"list of {kind}s").get("items")
+        found = [] if items is None else items
+        if not isinstance(found, list):
+            raise self._strange(f"is no list of {kind}s")
+        for item in found:
+            metadata = item.get("metadata") if isinstance(item, dict) else None
+            name = metadata.get("name") if isinstance(metadata, dict) else None
+            if not isinstance(name, str) or not name:
+                raise self._strange(f"is no list of {kind}s: one has no metadata.name")
+        return found
+
+    def _response(self, body: bytes) -> BindingResponse:
+        try:
+            return decode_binding_response(body)
+        except ValueError as error:
+            raise self._strange(f"is unusable: {error}") from None
+
+    def _strange(self, what: str) -> StrangeAnswer:
+        return StrangeAnswer(f"the answer of {self.address.url} {what}")
+
+    def _why(self, error: Exception, seconds: float) -> str:
+        where = self.address.url
+        match error:
+            case aiohttp.ClientConnectorCertificateError():
+                reason = getattr(error.certificate_error, "verify_message", "") or "not trusted"
+                return (
+                    f"the certificate of {where} was refused: {reason}; give its authority with "
+                    "--server-ca-file"
+                )
+            case TimeoutError():
+                return f"{where} has not answered within {seconds:g} s"
+            case aiohttp.ClientConnectorDNSError():
+                return f"{where} cannot be reached: its host name is unknown"
+            case aiohttp.ClientConnectorError():
+                detail = error.os_error.strerror or type(error.os_error).__name__
+                detail = "connection refused" if _refused(error) else detail.partition(" [")[0]
+                return f"{where} cannot be reached: {detail}"
+            case _:
+                return f"the connection to {where} broke: {type(error).__name__}"
+
+
+def _refused(error: aiohttp.ClientConnectorError) -> bool:
+    return isinstance(error.os_error, ConnectionRefusedError)
+
+
+async def _read(answer: aiohttp.ClientResponse) -> bytes | None:
+    """The body; None where it is larger than any that is expected."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in answer.content.iter_chunked(65536):
+        size += len(part)
+        if size > MOST_BYTES:
+            return None
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy that the environment names for an address; none for this machine."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if host in {"localhost", "::1"} or host.startswith("127.") or proxy_bypass(host):
+        return None
+    return getproxies().get(parts.scheme)
+
+
+def _origin(location: str) -> str:
+    try:
+        parts = urlsplit(location)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return "an address that is none"
+    if not host:
+        return "another page of its own"
+    return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
+
+
+def _text(error: Mapping[str, Any], name: str) -> str:
+    value = error.get(name)
+    return value[:_MOST_TEXT] if isinstance(value, str) else ""
+
+
+def _details(error: Mapping[str, Any]) -> str:
+    details = _text(error, "details")
+    return f" ({details})" if details else ""

@@ -1,0 +1,271 @@
+"""The file in which servers and tokens are kept, shared with the original's CLI.
+
+It is JSON: ``{"apiVersion":"v1","kind":"Config","servers":{KEY:{...}},"current":KEY}``. What is
+not known here is kept as it is. Source: ``cli/pkg/config`` of kube-bind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead.api.timestamps import format_time, moment, parse_time
+from fairlead.portal.client.addresses import Address, parse_server, server_url
+from fairlead.portal.client.errors import FrontDoorError
+
+
+EARLY = timedelta(minutes=5)
+"""So long before its end a token counts as expired."""
+_UNSET = "0001-01-01T00:00:00Z"
+"""Go's zero time, for a token whose end is not known."""
+_MOST_BYTES = 16 * 1024 * 1024
+
+
+class ConfigFileError(FrontDoorError):
+    """The file cannot be used; the message names it, and quotes nothing of it."""
+
+
+class Token(NamedTuple):
+    """What lets in, and until when; None where the server has not said."""
+
+    text: str
+    expires: datetime | None = None
+    type: str = "Bearer"
+
+    def __repr__(self) -> str:
+        return f"Token(expires={self.expires!r})"
+
+    def expired(self, now: datetime) -> bool:
+        """Whether it is over, or about to be."""
+        return self.expires is not None and now + EARLY >= self.expires
+
+
+class Entry(NamedTuple):
+    """A server of the file; ``token`` is None where nobody is signed in."""
+
+    address: Address
+    token: Token | None = None
+    username: str = ""
+    certificate_authority: str = ""
+    """Path of a file with the authority that its certificate is of, "" for those of the system."""
+
+
+class Servers:
+    """The content of the file.
+
+    Args:
+        raw: the document; changes are made in it.
+        where: the file, for messages.
+    """
+
+    def __init__(self, raw: JSON, where: str) -> None:
+        self.raw = raw
+        self._where = where
+        self._servers = self._object(raw, "servers")
+
+    def current(self) -> Entry | None:
+        """The server that is meant where none is named."""
+        key = self.raw.get("current") or ""
+        if not isinstance(key, str):
+            raise ConfigFileError(f"{self._where}: current is no text")
+        return self._entry(key) if key in self._servers else None
+
+    def find(self, address: Address) -> Entry | None:
+        """The entry of a server, under whichever key."""
+        key = self._key(address)
+        return None if key is None else self._entry(key)
+
+    def all(self) -> list[Entry]:
+        """Every server, in the order of the file."""
+        return [self._entry(key) for key in self._servers]
+
+    def sign_in(self, entry: Entry) -> None:
+        """Keep a server with its token, and make it the current one."""
+        key = self._key(entry.address) or entry.address.key
+        self._servers.setdefault(key, {})
+        kept = self._object(self._servers, key)
+        token = entry.token or Token("")
+        kept["url"] = entry.address.url
+        kept["accessToken"], kept["tokenType"] = token.text, token.type
+        kept["expiresAt"] = format_time(token.expires) if token.expires else _UNSET
+        known = {
+            "cluster": entry.address.cluster,
+            "username": entry.username,
+            "certificateAuthority": entry.certificate_authority,
+        }
+        for name, value in known.items():
+            kept.pop(name, None)
+            if value:
+                kept[name] = value
+        self.raw["servers"] = self._servers
+        self.raw["current"] = key
+
+    def sign_out(self, address: Address) -> None:
+        """Keep a server without its token."""
+        key = self._key(address)
+        if key is not None:
+            kept = self._object(self._servers, key)
+            for name in ("accessToken", "tokenType", "username"):
+                kept.pop(name, None)
+            kept["expiresAt"] = _UNSET
+
+    def _key(self, address: Address) -> str | None:
+        if address.key in self._servers:
+            return address.key
+        return next((key for key in self._servers if self._address(key) == address), None)
+
+    def _address(self, key: str) -> Address | None:
+        fields = self._object(self._servers, key)
+        url, cluster = self._text(fields, key, "url"), self._text(fields, key, "cluster")
+        try:
+            return Address(server_url(url), cluster) if url else parse_server(key, cluster)
+        except ValueError:
+            return None
+
+    def _entry(self, key: str) -> Entry:
+        address = self._address(key)
+        if address is None:
+            raise ConfigFileError(
+                f"{self._where}: servers[{key!r}] has no usable url: log in anew"
+            )
+        fields = self._object(self._servers, key)
+        text = self._text(fields, key, "accessToken")
+        token = None
+        if text:
+            type_ = self._text(fields, key, "tokenType") or "Bearer"
+            token = Token(text, self._expiry(fields, key), type_)
+        return Entry(
+            address,
+            token,
+            self._text(fields, key, "username"),
+            self._text(fields, key, "certificateAuthority"),
+        )
+
+    def _expiry(self, fields: JSON, key: str) -> datetime | None:
+        text = self._text(fields, key, "expiresAt")
+        if not text or text.startswith("0001-"):
+            return None
+        try:
+            return parse_time(text)
+        except (ValueError, OverflowError):
+            raise ConfigFileError(
+                f"{self._where}: servers[{key!r}].expiresAt is no time: log in anew"
+            ) from None
+
+    def _text(self, fields: JSON, key: str, name: str) -> str:
+        value = fields.get(name)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise ConfigFileError(f"{self._where}: servers[{key!r}].{name} is no text")
+        return value
+
+    def _object(self, fields: JSON, name: str) -> JSON:
+        value = fields.get(name)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise ConfigFileError(f"{self._where}: {name} is no object")
+        return value
+
+
+class ConfigFile:
+    """The file itself.
+
+    Args:
+        path: where it is; by default ``~/.kube-bind/config``.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or Path(os.environ.get("HOME") or "/", ".kube-bind", "config")
+
+    def read(self) -> Servers:
+        """What it holds now; nothing where there is no file.
+
+        Raises:
+            ConfigFileError: it is no such file.
+            OSError: it cannot be read.
+        """
+        try:
+            with self.path.open("rb") as file:
+                data = file.read(_MOST_BYTES + 1)
+        except FileNotFoundError:
+            data = b""
+        return Servers(self._decode(data), str(self.path))
+
+    def change(self, how: Callable[[Servers], None]) -> None:
+        """Change it at once as a whole, and after all others that are changing it.
+
+        Raises:
+            ConfigFileError: it is no such file; it stays as it is.
+            OSError: it cannot be written.
+        """
+        # A link to a file elsewhere stays a link.
+        target = self.path.resolve()
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _alone(target.with_name(target.name + ".lock")):
+            servers = self.read()
+            how(servers)
+            text = msgspec.json.format(msgspec.json.encode(servers.raw), indent=2)
+            _replace(target, text + b"\n")
+
+    def _decode(self, data: bytes) -> JSON:
+        fresh: JSON = {"apiVersion": "v1", "kind": "Config", "servers": {}, "current": ""}
+        if not data.strip():
+            return fresh
+        if len(data) > _MOST_BYTES:
+            raise ConfigFileError(f"{self.path} is larger than {_MOST_BYTES} bytes")
+        try:
+            found: Any = msgspec.json.decode(data)
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            raise ConfigFileError(
+                f"{self.path} is no JSON: mend it, or remove it and log in anew"
+            ) from None
+        if not isinstance(found, dict) or found.get("kind", "Config") != "Config":
+            raise ConfigFileError(f"{self.path} is no config file of kube-bind")
+        return {**fresh, **found}
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold a lock that ends with the process."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file that its owner alone can read, so that it is the old one or the new one."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    made = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        made.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            made.unlink()
+        raise
+
+
+def expiry(seconds: object) -> datetime | None:
+    """The moment at which a token of a life of so many seconds ends; None where none is told."""
+    try:
+        life = timedelta(seconds=float(str(seconds)))
+        return (moment() + life).astimezone(UTC) if life > timedelta() else None
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,198 @@
+"""The two handshakes that need a browser: signing in, and choosing on a provider's page."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from fairlead.api.kubebind import BindingResponse, decode_binding_response
+from fairlead.api.meta import JSON
+from fairlead.portal.client.addresses import Address
+from fairlead.portal.client.backend import BackendClient
+from fairlead.portal.client.callback import Callback
+from fairlead.portal.client.configfile import Token, expiry
+from fairlead.portal.client.errors import FrontDoorError, StrangeAnswer
+
+
+Show = Callable[[str], None]
+"""Brings a person's browser to an address."""
+_METHOD = "OAuth2CodeGrant"
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,16384}")
+"""A token that fits a header (RFC 6750, section 2.1)."""
+
+
+class Proof:
+    """A secret of ours, and the challenge that proves it later (RFC 7636, S256)."""
+
+    def __init__(self) -> None:
+        self.verifier = secrets.token_urlsafe(32)
+        digest = hashlib.sha256(self.verifier.encode()).digest()
+        self.challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """What an address has of it; servers that do not know it ignore it."""
+        return {"code_challenge": self.challenge, "code_challenge_method": "S256"}
+
+
+class SignedIn:
+    """What signing in has brought: a token, and the person's name where the server tells it."""
+
+    def __init__(self, token: Token, username: str = "") -> None:
+        self.token = token
+        self.username = username
+
+
+async def sign_in(
+    backend: BackendClient,
+    show: Show,
+    *,
+    timeout: float,  # noqa: ASYNC109  it says what was waited for
+) -> SignedIn:
+    """Have a person sign in by a browser.
+
+    Args:
+        backend: the server, without a token.
+        show: brings the browser there.
+        timeout: seconds for the person.
+
+    Raises:
+        FrontDoorError: the server refused, or nothing came in time.
+    """
+    proof = Proof()
+    where = authorize_url(await backend.provider(), backend.address)
+    async with Callback(strict=False) as callback:
+        asked = {
+            "redirect_url": callback.url,
+            "session_id": callback.session_id,
+            "client_type": "cli",
+            **({"cluster_id": backend.address.cluster} if backend.address.cluster else {}),
+            **proof.parameters,
+        }
+        show(with_query(where, asked))
+        found: Mapping[str, Any] = await callback.answer(timeout)
+    if "code" in found:
+        found = await backend.redeem(found["code"], proof.verifier)
+    return _signed_in(found, backend.address)
+
+
+def _signed_in(found: Mapping[str, Any], address: Address) -> SignedIn:
+    text, type_ = found.get("access_token"), found.get("token_type") or "Bearer"
+    if not isinstance(text, str) or not _TOKEN.fullmatch(text):
+        raise StrangeAnswer(f"{address.url} has sent no token that can be used")
+    if str(type_).lower() != "bearer":
+        raise StrangeAnswer(f"{address.url} has sent a token of a type that is not known")
+    cluster = str(found.get("cluster_id") or "")
+    if address.cluster and cluster not in {"", address.cluster}:
+        raise StrangeAnswer(f"{address.url} has signed in to another cluster than was asked for")
+    username = found.get("username")
+    name = username if isinstance(username, str) else ""
+    return SignedIn(Token(text, expiry(found.get("expires_in"))), name)
+
+
+async def choose_on_page(
+    backend: BackendClient,
+    identity: str,
+    show: Show,
+    *,
+    timeout: float,  # noqa: ASYNC109  it says what was waited for
+) -> BindingResponse:
+    """Have a person choose on the provider's page, and take what it answers.
+
+    Args:
+        backend: the server; the person signs in on the page.
+        identity: of the cluster that is to be bound.
+        show: brings the browser there.
+        timeout: seconds for the person.
+
+    Raises:
+        FrontDoorError: the person or the server refused, or nothing came in time.
+    """
+    proof = Proof()
+    cluster = backend.address.cluster
+    async with Callback(strict=True) as callback:
+        asked = {
+            "session_id": callback.session_id,
+            "redirect_url": callback.url,
+            "consumer_id": identity,
+            **({"cluster_id": cluster} if cluster else {}),
+            **proof.parameters,
+        }
+        show(with_query(backend.address.url + "/", asked))
+        found = await callback.answer(timeout)
+    if "code" in found:
+        return await backend.redeem_response(found["code"], proof.verifier)
+    if not found.get("binding_response"):
+        told = found.get("message") or "nothing was said about it"
+        raise StrangeAnswer(f"the page of {backend.address.url} has bound nothing: {told[:300]}")
+    return decode_page_response(found["binding_response"])
+
+
+def decode_page_response(text: str) -> BindingResponse:
+    """A BindingResponse in base64, of either alphabet, with or without padding.
+
+    Raises:
+        StrangeAnswer: it is none.
+    """
+    # A browser's btoa writes +, which in an address stands for a blank.
+    plain = text.strip("\r\n").replace(" ", "+").replace("-", "+").replace("_", "/").rstrip("=")
+    try:
+        data = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+        return decode_binding_response(data)
+    except binascii.Error:
+        raise StrangeAnswer("the page's binding_response is no base64") from None
+    except ValueError as error:
+        raise StrangeAnswer(f"the page's binding_response is unusable: {error}") from None
+
+
+def authorize_url(provider: JSON, address: Address) -> str:
+    """Where people sign in, as a BindingProvider says it.
+
+    Raises:
+        StrangeAnswer: it says none that a browser can be sent to.
+    """
+    url = ""
+    for method in provider.get("authenticationMethods") or ():
+        grant = method.get("oauth2CodeGrant") if isinstance(method, dict) else None
+        if isinstance(grant, dict) and method.get("method") == _METHOD:
+            url = str(grant.get("authenticatedURL") or "")
+            break
+    if not url:
+        raise StrangeAnswer(
+            f"{address.url} offers no way to sign in that is known here: {_METHOD}"
+        )
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and not parts.username
+        _ = parts.port
+    except ValueError:
+        usable = False
+    if not usable or any(not char.isprintable() or char == " " for char in url):
+        raise StrangeAnswer(f"{address.url} names no usable address for signing in")
+    ours = urlsplit(address.url)
+    # The original says http, also where it is reached by https.
+    if ours.scheme == "https" and parts.scheme == "http":
+        if parts.netloc.lower() != ours.netloc:
+            raise FrontDoorError(
+                f"{address.url} wants people to sign in without https, at "
+                f"{parts.scheme}://{parts.netloc}: its --external-url has to be set"
+            )
+        parts = parts._replace(scheme="https")
+    return urlunsplit(parts._replace(fragment=""))
+
+
+def with_query(url: str, parameters: Mapping[str, str]) -> str:
+    """The address with these parameters, in place of those of the same names."""
+    parts = urlsplit(url)
+    kept = [
+        (name, value)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+        if name not in parameters and not (name == "cluster_id" and not value)
+    ]
+    return urlunsplit(parts._replace(query=urlencode([*kept, *parameters.items()])))
