@@ -180,6 +180,27 @@ async def _named(client: Client, resource: Resource) -> Iterable[str]:
     return [found.meta.name for found in listed.items]
 
 
+def offered(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Completes a parameter with what the front door of the line offers."""
+    with silence():
+        from fairlead.cli.frontdoor.options import Where, backend, find_server
+
+        given = {name: context.params.get(name) for name in Where.__struct_fields__}
+        where = Where(**{name: value for name, value in given.items() if value})
+        patience = _patience()
+
+        async def main() -> list[str]:
+            async with asyncio.timeout(patience), backend(where, find_server(where)) as server:
+                return [str(one["metadata"]["name"]) for one in await server.templates()]
+
+        _limit(patience + _HARD_LIMIT_SECONDS)
+        found = asyncio.run(main())
+        return [CompletionItem(one) for one in sorted(found) if one.startswith(incomplete)]
+    return []
+
+
 def contexts(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
@@ -202,7 +223,7 @@ def files(
 def _ask(list_names: Names, kubeconfig: str | None, context: str | None) -> Iterable[str]:
     from fairlead.client import Client, RetryPolicy, Timeouts, load_config
 
-    patience = float(os.environ.get(PATIENCE_VARIABLE) or PATIENCE_SECONDS)
+    patience = _patience()
 
     async def main() -> Iterable[str]:
         config = load_config(kubeconfig, context)
@@ -221,6 +242,10 @@ def _ask(list_names: Names, kubeconfig: str | None, context: str | None) -> Iter
     # asyncio.run also waits for the thread that resolves a name, which nobody can cancel.
     _limit(patience + _HARD_LIMIT_SECONDS)
     return asyncio.run(main())
+
+
+def _patience() -> float:
+    return float(os.environ.get(PATIENCE_VARIABLE) or PATIENCE_SECONDS)
 
 
 def _limit(seconds: float) -> None:

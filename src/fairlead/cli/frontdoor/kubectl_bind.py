@@ -63,7 +63,11 @@ class _Plugin(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args in (["-h"], ["--help"], ["--version"]):
             return super().parse_args(ctx, args)
-        return super().parse_args(ctx, self.arranged(args))
+        arranged = self.arranged(args)
+        # A shell that completes wants the commands, too, where none is there yet.
+        if ctx.resilient_parsing and arranged == [_DEFAULT, *args]:
+            arranged = args
+        return super().parse_args(ctx, arranged)
 
     def arranged(self, args: list[str]) -> list[str]:
         """The words with the command first; flags may stand before it."""
@@ -155,7 +159,7 @@ def _bind_options(function: F) -> F:
             "--dry-run",
             type=click.Choice(["none", "client", "server"]),
             default="none",
-            help="Print what would be written, and write nothing; -d is client.",
+            help="Print the requests that would be made, and write nothing; -d is client.",
         ),
         click.option("--cluster-identity", default="", help="Default: the uid of a namespace."),
         click.option("--cluster-identity-namespace", default="kube-system", show_default=True),
@@ -207,13 +211,15 @@ def _how(given: dict[str, Any], name: str = "") -> How:
     for flag, why in _WORTHLESS.items():
         if why and given.get(flag.lstrip("-").replace("-", "_")):
             note([f"{flag} changes nothing: {why}"])
-    return make_how(
+    how = make_how(
         timeout=given["timeout"],
         namespace="kube-bind",
         dry_run=given["dry_run"],
-        output=given["output"],
+        output=given["output"] or ("yaml" if given["dry_run"] != "none" else None),
         name=name,
     )
+    how.requests = True
+    return how
 
 
 def _identity(given: dict[str, Any]) -> Identity:
@@ -291,7 +297,13 @@ def collections(url: str, output: str | None, **given: Any) -> None:
 
 @main.command("apiservice", context_settings=_OPTIONS)
 @click.argument("named", required=False, default="", metavar="[NAME]")
-@click.option("--template-name", default="", metavar="NAME", help="What to bind; default: NAME.")
+@click.option(
+    "--template-name",
+    default="",
+    metavar="NAME",
+    shell_complete=completion.offered,
+    help="What to bind; default: NAME.",
+)
 @click.option("--name", default="", metavar="NAME", help="Of the binding.")
 @click.option(
     "-f", "--file", type=click.File("rb"), help="An APIServiceExportRequest; - is standard input."

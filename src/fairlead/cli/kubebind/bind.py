@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from fairlead.api.kubebind import decode_binding_response, decode_export_requests
+from fairlead.cli import completion
 from fairlead.cli.frontdoor.options import Where, server_options
 from fairlead.cli.frontdoor.sources import (
     Fetch,
@@ -66,6 +67,7 @@ class From(msgspec.Struct, kw_only=True):
     "--template",
     metavar="NAME",
     default="",
+    shell_complete=completion.offered,
     help="What `fairlead templates` lists; needs `fairlead login`.",
 )
 @click.option(

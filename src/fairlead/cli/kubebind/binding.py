@@ -29,7 +29,11 @@ AGENT = "fairlead-bind"
 
 
 class How(msgspec.Struct, kw_only=True):
-    """How something is bound; ``seconds`` limits everything after the answer is there."""
+    """How something is bound; ``seconds`` limits everything after the answer is there.
+
+    ``requests`` has a dry run show what would be asked of the provider, which kube-bind's plugin
+    takes again by ``apiservice -f``, in place of what would be written into the cluster.
+    """
 
     seconds: float = 120.0
     namespace: str = "kube-bind"
@@ -38,6 +42,7 @@ class How(msgspec.Struct, kw_only=True):
     copies: Copies = ""
     dry_run: str = "none"
     output: str | None = None
+    requests: bool = False
 
     @property
     def dry(self) -> bool:
@@ -159,6 +164,8 @@ async def _rehearsed(
         objects = await rehearse(client, response, namespace=how.namespace, progress=say)
     else:
         objects = planned(response, namespace=how.namespace)
+    if how.requests:
+        objects = [msgspec.to_builtins(request) for request in response.requests]
     lines = [
         f"{body['kind'].lower()}/{body['metadata']['name']} (dry run, {how.dry_run})"
         for body in objects
