@@ -30,6 +30,8 @@ class Headers:
         self._always = {
             "Content-Security-Policy": CONTENT_POLICY,
             "Referrer-Policy": "no-referrer",
+            # Which library answers, and which of its versions, helps attackers alone.
+            "Server": "Fairlead",
             "X-Content-Type-Options": "nosniff",
             "X-Frame-Options": "DENY",
         }

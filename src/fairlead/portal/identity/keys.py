@@ -102,7 +102,7 @@ class SecretKeys:
         self._namespace = namespace
         self._seconds = days * 86400
         self._keys: list[_Key] = []
-        self._known = asyncio.Event()
+        self._fault = ""
         self._informer = cluster.informer(
             SECRETS, namespace=namespace, fields=f"metadata.name={KEYS_SECRET}"
         )
@@ -121,7 +121,9 @@ class SecretKeys:
 
     def not_ready(self) -> str:
         """Say why nothing can be sealed; "" when it can."""
-        return "" if self._keys else f"waiting for Secret {self._namespace}/{KEYS_SECRET}"
+        if self._keys:
+            return ""
+        return self._fault or f"waiting for Secret {self._namespace}/{KEYS_SECRET}"
 
     async def run(self) -> None:
         """Make keys when they are due, until cancelled."""
@@ -132,7 +134,13 @@ class SecretKeys:
                 await self.renew()
                 wait = LOOK_SECONDS
             except (ClientError, TimeoutError) as error:
-                _log.warning("keys cannot be renewed", error=str(error))
+                self._fault = str(error)
+                if isinstance(error, NotFound) and error.about(self._namespace):
+                    self._fault = (
+                        f"namespace {self._namespace} is not there: create it, or apply the "
+                        "output of `fairlead manifests serve`"
+                    )
+                _log.warning("keys cannot be renewed", error=self._fault)
                 wait = min(2 * wait, 60.0)
             await asyncio.sleep(wait)
 

@@ -168,6 +168,7 @@ async def test_s8_every_answer_has_the_headers_that_browsers_heed(door: Door) ->
     for path in ("/healthz", "/api/told", "/page", "/api/nothing", "/nothing", "/api/broken"):
         headers = (await door.ask(path)).headers
         assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Server"] == "Fairlead"
         assert headers["Referrer-Policy"] == "no-referrer"
         assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
         assert headers["Strict-Transport-Security"].startswith("max-age=")

@@ -23,9 +23,9 @@ class Value(msgspec.Struct):
 
 
 @contextlib.asynccontextmanager
-async def replica(client: Client) -> AsyncIterator[SecretKeys]:
+async def replica(client: Client, namespace: str = NAMESPACE) -> AsyncIterator[SecretKeys]:
     cluster = Cluster("portal", client)
-    keys = SecretKeys(cluster, NAMESPACE)
+    keys = SecretKeys(cluster, namespace)
     tasks = [asyncio.create_task(one) for one in (cluster.run(), keys.run())]
     try:
         yield keys
@@ -87,3 +87,9 @@ async def test_keys_are_bounded_and_what_cannot_be_read_is_replaced(
     monkeypatch.undo()
     async with replica(client) as fresh:
         await until(lambda: not fresh.not_ready())
+
+
+async def test_a_namespace_that_is_missing_is_told_with_the_remedy(client: Client) -> None:
+    async with replica(client, "elsewhere") as keys:
+        await until(lambda: "elsewhere" in keys.not_ready())
+        await until(lambda: "`fairlead manifests serve`" in keys.not_ready())
