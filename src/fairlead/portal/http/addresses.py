@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TypeAlias
 
@@ -12,6 +13,8 @@ from fairlead.portal.options import Network
 _Address: TypeAlias = IPv4Address | IPv6Address
 _NEIGHBOURS = 64
 """Bits of an IPv6 address that a client cannot choose."""
+_REMEMBERED = 4096
+"""Addresses that are remembered as parsed: parsing one takes longer than all else here."""
 
 
 def client_address(peer: str, forwarded: Sequence[str], trusted: Sequence[Network]) -> str:
@@ -25,11 +28,11 @@ def client_address(peer: str, forwarded: Sequence[str], trusted: Sequence[Networ
         forwarded: the lines of X-Forwarded-For, in their order.
         trusted: networks of our proxies.
     """
+    if not forwarded or not trusted:
+        return _text(peer)
     found = _parse(peer)
-    if found is None:
-        return ""
-    if not forwarded or not _within(found, trusted):
-        return str(found)
+    if found is None or not _within(found, trusted):
+        return _text(peer)
     for text in reversed(",".join(forwarded).split(",")):
         said = _parse(text.strip())
         if said is None:
@@ -47,10 +50,17 @@ def neighbourhood(address: str) -> str:
     return str(ip_network((address.partition("%")[0], _NEIGHBOURS), strict=False))
 
 
+@lru_cache(_REMEMBERED)
+def _text(peer: str) -> str:
+    found = _parse(peer)
+    return "" if found is None else str(found)
+
+
 def _within(address: _Address, networks: Sequence[Network]) -> bool:
     return any(address in network for network in networks)
 
 
+@lru_cache(_REMEMBERED)
 def _parse(text: str) -> _Address | None:
     """The address of a text, which some proxies give a port and brackets."""
     if text.startswith("["):

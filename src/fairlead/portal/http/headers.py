@@ -33,7 +33,6 @@ class Headers:
             # Which library answers, and which of its versions, helps attackers alone.
             "Server": "Fairlead",
             "X-Content-Type-Options": "nosniff",
-            "X-Frame-Options": "DENY",
         }
         if external.secure:
             self._always["Strict-Transport-Security"] = f"max-age={_YEAR}"

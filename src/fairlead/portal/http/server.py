@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 import time
 from collections.abc import Iterable, Mapping
@@ -18,6 +19,7 @@ from fairlead.portal.http.addresses import client_address
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.bodies import LIMITS
 from fairlead.portal.http.context import ADDRESS, PARAMETERS, PATH, REQUEST_ID, SESSION
+from fairlead.portal.http.deadlines import Deadlines
 from fairlead.portal.http.errors import Refusal, answer
 from fairlead.portal.http.faults import refusal_of
 from fairlead.portal.http.headers import Headers
@@ -76,7 +78,10 @@ class _Door:
         self._trusted = options.trusted_proxies
         self._prefix = options.external_url.path
         self._headers = Headers(options.external_url)
-        self._inside = 0
+        self._deadlines = Deadlines(options.limits.request_seconds)
+        # The names of one process, and no two of them alike; random ones for each cost more.
+        self._name = secrets.token_hex(4)
+        self._requests = itertools.count(1)
 
     def middleware(self) -> Middleware:
         """The door as aiohttp wants it."""
@@ -89,31 +94,37 @@ class _Door:
 
     async def passed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """The answer to a request, whatever becomes of it."""
-        request_id = secrets.token_hex(8)
+        request_id = f"{self._name}{next(self._requests):08x}"
         path = self._own_path(request.path)
         request[REQUEST_ID] = request_id
         request[PATH] = path
-        request[ADDRESS] = client_address(
-            request.remote or "", request.headers.getall("X-Forwarded-For", ()), self._trusted
-        )
+        forwarded = request.headers.getall("X-Forwarded-For", ()) if self._trusted else ()
+        request[ADDRESS] = client_address(request.remote or "", forwarded, self._trusted)
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101  a handler runs in one
+        self._deadlines.begin(task)
         try:
-            response = await self._admitted(request, handler, path)
+            if path not in PROBES:
+                self._admit(request, path)
+            response = await handler(request)
+        except asyncio.CancelledError:
+            if not self._deadlines.end(task):
+                raise
+            response = _failed(TimeoutError("the handler took too long"), request)
         except web.HTTPException as said:
             response = _said(said, path, request_id)
         except Refusal as refusal:
             response = _refused(refusal, request)
         except Exception as error:  # noqa: BLE001  # every request gets an answer
             response = _failed(error, request)
+        finally:
+            self._deadlines.end(task)
         self._headers.complete(response, path=path, request_id=request_id)
         return response
 
-    async def _admitted(
-        self, request: web.Request, handler: Handler, path: str
-    ) -> web.StreamResponse:
-        if path in PROBES:
-            return await handler(request)
+    def _admit(self, request: web.Request, path: str) -> None:
         self.limiter.address(request[ADDRESS], path)
-        if self._inside >= self._limits.requests_at_once:
+        if len(self._deadlines) > self._limits.requests_at_once:
             raise Refusal(
                 503,
                 ErrorCode.INTERNAL_ERROR,
@@ -121,15 +132,10 @@ class _Door:
                 retry_after=_BUSY,
             )
         _, mark, query = request.raw_path.partition("?")
-        request[PARAMETERS] = parse_query(query, self._limits) if mark else {}
-        if (request.content_length or 0) > self._limits.body:
+        if mark:
+            request[PARAMETERS] = parse_query(query, self._limits)
+        if request.method != "GET" and (request.content_length or 0) > self._limits.body:
             raise _too_large(self._limits.body)
-        self._inside += 1
-        try:
-            async with asyncio.timeout(self._limits.request_seconds):
-                return await handler(request)
-        finally:
-            self._inside -= 1
 
     def _own_path(self, path: str) -> str:
         rest = path.removeprefix(self._prefix)

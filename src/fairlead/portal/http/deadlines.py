@@ -1,0 +1,50 @@
+"""An end for every request, by one timer for all: one for each costs as much as the request."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+
+class Deadlines:
+    """Cancels what has taken longer than ``seconds``, and knows that it did.
+
+    All have the same time, so that those that began first end first, and a look at the oldest
+    tells how long the timer may sleep.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._begun: dict[asyncio.Task[Any], float] = {}
+        self._overdue: set[asyncio.Task[Any]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._begun)
+
+    def begin(self, task: asyncio.Task[Any]) -> None:
+        """Count from now on; :meth:`end` has to follow."""
+        loop = task.get_loop()
+        self._begun[task] = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(self._seconds, self._look, loop)
+
+    def end(self, task: asyncio.Task[Any]) -> bool:
+        """Stop counting, and tell whether the task's cancellation was of ours, and is undone."""
+        self._begun.pop(task, None)
+        if task not in self._overdue:
+            return False
+        self._overdue.discard(task)
+        return not task.uncancel()
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        now = loop.time()
+        for task, begun in list(self._begun.items()):
+            left = begun + self._seconds - now
+            if left > 0:
+                self._timer = loop.call_later(left, self._look, loop)
+                return
+            del self._begun[task]
+            self._overdue.add(task)
+            task.cancel()
