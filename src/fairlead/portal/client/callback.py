@@ -88,8 +88,7 @@ class Callback:
                 found = await self._answer
         except TimeoutError:
             raise FrontDoorError(
-                f"no answer came within {seconds:g} s: what does the browser show? "
-                "--timeout waits longer"
+                f"no answer came within {seconds:g} s: what does the browser show?"
             ) from None
         if found.get("success") == "false" and not found.get("error"):
             found["error"] = found.get("message") or "it gave no reason"

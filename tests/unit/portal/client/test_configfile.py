@@ -235,3 +235,19 @@ def test_s6_a_token_is_over_when_the_server_said_so_and_five_minutes_early() -> 
 @pytest.mark.parametrize("told", [None, "", "soon", -1, 0, "nan", "inf", 10**30, {}])
 def test_a_life_that_is_not_told_has_no_end(told: object) -> None:
     assert expiry(told) is None
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "config"
+    path.write_text(json.dumps(ORIGINAL))
+
+    def full(_self: Path, _target: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        ConfigFile(path).change(lambda servers: servers.sign_out(A))
+    assert json.loads(path.read_text()) == ORIGINAL
+    assert {one.name for one in tmp_path.iterdir()} == {"config", "config.lock"}
