@@ -351,3 +351,15 @@ async def test_a_cluster_of_a_server_is_asked_for(tmp_path: Path) -> None:
             "/api/templates?cluster_id=one"
         }
         assert (await run(tmp_path, "templates", "--server", door.url))[0] == 1
+
+
+async def test_a_browser_opens_where_there_is_one(tmp_path: Path) -> None:
+    script = tmp_path / "browser.py"
+    script.write_text("import sys, urllib.request\nurllib.request.urlopen(sys.argv[-1]).read()\n")
+    browser = f"{sys.executable} {script} %s"
+    async with FrontDoor() as door:
+        process = await started(tmp_path, "login", door.url, BROWSER=browser)
+        out, err = await process.communicate()
+    assert process.returncode == 0, err
+    assert f"signed in to {door.url} as ann until" in out.decode()
+    assert "a browser opens" in err.decode()
