@@ -88,3 +88,7 @@ class SandboxControlPlane:
 
     async def compact(self) -> None:
         await self._thread.call(self.sandbox.faults.compact)
+
+    async def lose(self, resource: str, times: int) -> None:
+        """Leave out the next events of each watch that runs now."""
+        await self._thread.call(lambda: self.sandbox.faults.lose(resource, times))

@@ -7,7 +7,7 @@ import base64
 import contextlib
 import itertools
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from tests.support import binding
 from tests.support.pgworld import World, grant
-from tests.support.planes import ControlPlane
+from tests.support.planes import ControlPlane, SandboxControlPlane
 from tests.support.postgres import access, credentials, prepare, running, server_profile
 from tests.support.waiting import SECONDS, condition, failed_with, idle, is_ready, when
 
@@ -31,9 +31,11 @@ from fairlead.api.timestamps import moment
 from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
 from fairlead.demo.pods.runner import RunResult, run_workload
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.controllers.access import publication
+from fairlead.postgres.controllers.access import controller, publication
 from fairlead.postgres.controllers.servers import work
-from fairlead.postgres.database.work.sync import sync
+from fairlead.postgres.controllers.servers.jobs import Answer
+from fairlead.postgres.database.work.sync import Claimed, check_claims, sync
+from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions
 
 
@@ -681,6 +683,47 @@ async def test_a_secret_that_the_cache_does_not_know_is_looked_at(world: World) 
         assert fingerprint(await looked_at(world, name)) == print_
     labels = (await raw(world, f"{name}-login"))["metadata"]["labels"]
     assert labels["app.kubernetes.io/managed-by"] == "fairlead-postgres"
+
+
+@pytest.mark.parametrize("control_plane", ["sandbox"], indirect=True)
+async def test_a_secret_that_came_and_went_unseen_is_made_anew(
+    world: World, control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No watch tells of it, and no list that follows has it."""
+    assert isinstance(control_plane, SandboxControlPlane)
+    monkeypatch.setattr(controller, "_UNDONE_SECONDS", 0.2)
+    async with running(world.admin, OPTIONS):
+        await world.ready(await world.create("first", grants=[grant(world.database, "CONNECT")]))
+        await control_plane.lose("secrets", 2)
+        name = await world.create(grants=[grant(world.database, "CONNECT")])
+        body = await world.ready(name)
+        await world.admin.delete(SECRETS, f"{name}-login", world.namespace)
+        await settled(world, name, fingerprint(body))
+        assert await world.logs_in((await world.secret(name))["uri"])
+
+
+async def test_a_password_that_is_due_outlives_a_look_that_failed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server answers the next question of the same pass, and nothing else is to be done."""
+    monkeypatch.setattr(controller, "_UNDONE_SECONDS", 0.2)
+    away = asyncio.Event()
+
+    async def failed(sessions: Any, claims: Sequence[Claimed]) -> Mapping[str, Answer]:
+        if not away.is_set():
+            return await check_claims(sessions, claims)
+        away.clear()
+        return {one.names[0]: AccessError("ConnectionFailed", "it is away") for one in claims}
+
+    monkeypatch.setattr(work, "check_claims", failed)
+    async with running(world.admin, OPTIONS):
+        name = await world.create(grants=[grant(world.database, "CONNECT")])
+        body = await world.ready(name)
+        away.set()
+        await annotate(world, name, **{ROTATE_ANNOTATION: "now"})
+        await settled(world, name, fingerprint(body))
+        assert not away.is_set()
+        assert await world.logs_in((await world.secret(name))["uri"])
 
 
 async def test_a_secret_deleted_while_it_is_written_is_made_anew(

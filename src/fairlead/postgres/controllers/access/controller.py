@@ -81,6 +81,8 @@ _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 _AT_ONCE_SECONDS = 0.05
 """Until the pass after one while which something has changed."""
+_UNDONE_SECONDS = 10.0
+"""Until the pass after one that left a password to be made, or a Secret that no watch has told."""
 RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=JITTER)
 """Between tries at what failed, in seconds."""
 
@@ -383,6 +385,8 @@ class AccessController:
             return Result(_AT_ONCE_SECONDS)
         if current.synced is not None:
             result = sooner(result, self._publication.rotates_in(status))
+            if current.postponed or not self._publication.seen(current):
+                result = sooner(result, _UNDONE_SECONDS)
         return sooner(result, seconds_until(current))
 
     def _count(self, request: Request, current: Pass, refused: str) -> None:

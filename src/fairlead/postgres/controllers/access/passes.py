@@ -78,6 +78,9 @@ class Pass:
     unchanged: bool = False
     """Whether a suspended spec is known to ask for what its status tells of."""
 
+    postponed: bool = False
+    """Whether a new password is due that waits for an answer of the server."""
+
     denied: str = ""
     """Why what the role owns may not go to whom the spec names."""
 

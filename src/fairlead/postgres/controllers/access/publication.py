@@ -103,6 +103,17 @@ class Publication:
             secret = made.secret
         return secret is not None and secret.meta.owned_by(meta.uid)
 
+    def seen(self, current: Pass) -> bool:
+        """Whether the cache has the Secret that the pass has left.
+
+        One that came and went while the watch was behind is in no list that follows, and nothing
+        would tell that it is gone.
+        """
+        if current.facts.secret not in {"generated", "reused"}:
+            return True
+        name = current.decoded.spec.generated_secret
+        return self._watches.secrets.get(current.found.meta.namespace, name) is not None
+
     async def password_of(self, current: Pass) -> str:
         """The password that there is; without a Secret one that nobody has, or "" to keep it."""
         spec, namespace = current.decoded.spec, current.found.meta.namespace
@@ -326,7 +337,8 @@ class Publication:
         if due and not asked_for(meta, secret.meta):
             due = _is_old(current, rules)
         # While the server does not answer, the old password is the one that logs in.
-        return due and current.facts.answers
+        current.postponed = due and not current.facts.answers
+        return due and not current.postponed
 
     async def _fingerprint(self, current: Pass, password: str) -> str:
         return fingerprint(await self._key(), current.found.meta.uid, password)
