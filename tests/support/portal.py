@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -61,19 +62,21 @@ class Door:
         async with self.session.request(method, url, allow_redirects=False, **more) as response:
             return Answer(response.status, response.headers.copy(), await response.text())
 
-    async def say(self, content: bytes, *, then_close: bool = False) -> bytes:
-        """Send these bytes and read until the server closes."""
+    async def say(self, content: bytes) -> bytes:
+        """Send these bytes and read until the server closes, in whatever way."""
         url = place_of(self.server.url)
         reader, writer = await asyncio.open_connection(*url)
+        found = bytearray()
         try:
-            writer.write(content)
-            await writer.drain()
-            if then_close:
-                writer.write_eof()
-            async with asyncio.timeout(SECONDS):
-                return await reader.read()
+            with contextlib.suppress(ConnectionError):
+                writer.write(content)
+                await writer.drain()
+                async with asyncio.timeout(SECONDS):
+                    while some := await reader.read(65536):
+                        found += some
         finally:
             writer.close()
+        return bytes(found)
 
 
 def place_of(url: str) -> tuple[str, int]:

@@ -144,7 +144,8 @@ class Limits(msgspec.Struct, kw_only=True, frozen=True):
     """What requests may cost. Sizes are in bytes, times in seconds.
 
     ``addresses`` is how many addresses and people are remembered. Sign-ins and binds leave
-    objects behind, so that they have rates of their own, also for all together.
+    objects behind, so that they have rates of their own, also for all together. Proxies that are
+    trusted may have as many connections as there are.
     """
 
     body: int = 1024 * 1024
@@ -158,6 +159,7 @@ class Limits(msgspec.Struct, kw_only=True, frozen=True):
     idle_seconds: float = 60.0
     requests_at_once: int = 256
     connections: int = 1024
+    connections_per_address: int = 128
     addresses: int = 10_000
     per_address: Rate = Rate(50.0, 200)
     per_person: Rate = Rate(20.0, 100)

@@ -50,6 +50,12 @@ def neighbourhood(address: str) -> str:
     return str(ip_network((address.partition("%")[0], _NEIGHBOURS), strict=False))
 
 
+def trusts(networks: Sequence[Network], address: str) -> bool:
+    """Whether an address is in one of these networks."""
+    found = _parse(address)
+    return found is not None and _within(found, networks)
+
+
 @lru_cache(_REMEMBERED)
 def _text(peer: str) -> str:
     found = _parse(peer)

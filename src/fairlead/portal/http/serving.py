@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.portal.http.addresses import client_address, neighbourhood, trusts
 from fairlead.portal.http.errors import Refusal, answer
 from fairlead.portal.http.headers import Headers
-from fairlead.portal.options import Limits, ServeOptions
+from fairlead.portal.options import Limits, Network, ServeOptions
 
 
 _log = structlog.get_logger(logger_name="fairlead.portal.http")
@@ -161,9 +163,10 @@ class PortalServer:
         options, limits = self._options, self._options.limits
         loop = asyncio.get_running_loop()
         headers = Headers(options.external_url)
+        connections = _Connections(limits, options.trusted_proxies)
 
         def protocol() -> asyncio.Protocol:
-            return _Connection(handlers, headers, limits, loop=loop)
+            return _Connection(handlers, headers, connections, loop=loop)
 
         tls: dict[str, Any] = {}
         if self._certificate is not None:
@@ -189,19 +192,49 @@ class PortalServer:
                 self._certificate.refresh()
 
 
-class _Connection(RequestHandler):
-    """One connection: cut off when its first request does not come, or when there are too many."""
+class _Connections:
+    """How many connections each address has, and whether it may have one more."""
 
-    __slots__ = ("_cut", "_handlers", "_headers", "_limits")
+    def __init__(self, limits: Limits, trusted: Sequence[Network]) -> None:
+        self.limits = limits
+        self._trusted = trusted
+        self._open: Counter[str] = Counter()
+
+    def open(self, peer: str) -> bool:
+        """Count a connection, and tell whether it may stay; :meth:`close` has to follow."""
+        key = self._key(peer)
+        self._open[key] += 1
+        if self._open.total() > self.limits.connections:
+            return False
+        return not key or self._open[key] <= self.limits.connections_per_address
+
+    def close(self, peer: str) -> None:
+        """Count a connection no more."""
+        key = self._key(peer)
+        self._open[key] -= 1
+        if not self._open[key]:
+            del self._open[key]
+
+    def _key(self, peer: str) -> str:
+        """What a connection is counted as; those of proxies share an empty one."""
+        address = client_address(peer, (), ())
+        return "" if trusts(self._trusted, address) else neighbourhood(address)
+
+
+class _Connection(RequestHandler):
+    """One connection, cut off where its client is too slow, or has too many of them."""
+
+    __slots__ = ("_connections", "_cut", "_headers", "_peer", "_slow")
 
     def __init__(
         self,
         handlers: web.Server,
         headers: Headers,
-        limits: Limits,
+        connections: _Connections,
         *,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
+        limits = connections.limits
         super().__init__(
             handlers,
             loop=loop,
@@ -210,25 +243,52 @@ class _Connection(RequestHandler):
             max_line_size=limits.line,
             max_field_size=limits.line,
             max_headers=limits.headers,
-            lingering_time=1.0,
+            lingering_time=limits.body_seconds,
             auto_decompress=False,
         )
-        self._handlers = handlers
         self._headers = headers
-        self._limits = limits
+        self._connections = connections
+        self._peer = ""
         self._cut: asyncio.TimerHandle | None = None
+        self._slow: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if len(self._handlers.connections) > self._limits.connections:
+        peer = transport.get_extra_info("peername")
+        self._peer = str(peer[0]) if peer else ""
+        if self._connections.open(self._peer):
+            seconds = self._connections.limits.header_seconds
+            self._cut = self._loop.call_later(seconds, self._cut_off)
+        else:
             self.force_close()
-            return
-        self._cut = self._loop.call_later(self._limits.header_seconds, self._cut_off)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        if self._cut is not None:
-            self._cut.cancel()
+        self._connections.close(self._peer)
         super().connection_lost(exc)
+        for timer in (self._cut, self._slow):
+            if timer is not None:
+                timer.cancel()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._abort_later()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
+
+    def force_close(self) -> None:
+        # What closes still sends what has been written, to a client that may read none of it.
+        self._abort_later()
+        super().force_close()
+
+    def _abort_later(self) -> None:
+        transport = self.transport
+        if self._slow is None and transport is not None:
+            seconds = self._connections.limits.body_seconds
+            self._slow = self._loop.call_later(seconds, transport.abort)
 
     def _cut_off(self) -> None:
         if not self._request_count:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -48,6 +49,7 @@ class Handlers:
             web.get("/api/waits", self.waits),
             web.get("/api/moved", self.moved),
             web.get("/page", self.told),
+            web.get("/large", self.large),
         ]
 
     async def told(self, request: web.Request) -> web.Response:
@@ -72,6 +74,9 @@ class Handlers:
     async def person(self, request: web.Request) -> web.Response:
         count(request, "issuer/ann")
         return web.Response()
+
+    async def large(self, request: web.Request) -> web.Response:
+        return web.Response(body=io.BytesIO(bytes(32 * 1024 * 1024)))
 
     async def waits(self, request: web.Request) -> web.Response:
         self.arrived.release()
@@ -314,6 +319,15 @@ async def test_a_compressed_body_is_refused(door: Door) -> None:
     assert (await door.ask("/api/read", "POST", data=b"x", headers=headers)).status == 415
 
 
+async def test_s16_nor_does_a_request_that_names_another_server(door: Door) -> None:
+    answer = await door.say(
+        b"GET http://evil.example/api/exports?session_id=s HTTP/1.1\r\nHost: evil.example\r\n"
+        b"Connection: close\r\n\r\n"
+    )
+    assert b"https://bind.example.org/api/authorize?session_id=s" in answer
+    assert b"evil" not in answer
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -337,6 +351,7 @@ async def test_a_compressed_body_is_refused(door: Door) -> None:
             b"POST /api/read HTTP/1.1\r\nHost: x\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
             id="a space before the colon",
         ),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", id="two hosts"),
         pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", id="a folded header"),
     ],
 )
@@ -412,6 +427,35 @@ async def test_s17_so_many_connections_and_no_more(handlers: Handlers) -> None:
         assert await door.say(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") == b""
         for _, writer in kept:
             writer.close()
+
+
+async def test_s17_so_many_connections_of_an_address_and_no_more(handlers: Handlers) -> None:
+    options = serve_options(limits=Limits(connections_per_address=1))
+    hello = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    for trusted in ((), parse_networks(("127.0.0.1",))):
+        options = msgspec.structs.replace(options, trusted_proxies=trusted)
+        async with opened(options, all_routes(options, handlers)) as door:
+            reader, writer = await asyncio.open_connection(*place_of(door.server.url))
+            writer.write(hello)
+            assert b"200" in await reader.readline()
+            closing = hello.replace(b"Host: x", b"Host: x\r\nConnection: close")
+            assert bool(await door.say(closing)) is bool(trusted)
+            writer.close()
+
+
+async def test_a_client_that_reads_nothing_is_cut_off(handlers: Handlers) -> None:
+    options = serve_options(limits=Limits(body_seconds=0.05, connections_per_address=1))
+    hello = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    async with opened(options, all_routes(options, handlers)) as door:
+        with socket.socket() as client:
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(client, place_of(door.server.url))
+            await loop.sock_sendall(client, b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+            async with asyncio.timeout(SECONDS):
+                # Its place is another's as soon as it has lost it.
+                while not await door.say(hello):  # noqa: ASYNC110  the server tells no one
+                    await asyncio.sleep(0.01)
 
 
 async def test_s17_an_address_that_asks_too_often_waits(handlers: Handlers) -> None:
