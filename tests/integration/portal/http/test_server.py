@@ -175,6 +175,7 @@ async def test_s8_every_answer_has_the_headers_that_browsers_heed(door: Door) ->
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert headers["Server"] == "Fairlead"
         assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["Server"] == "Fairlead"
         assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
         assert headers["Strict-Transport-Security"].startswith("max-age=")
         assert len(headers["X-Request-Id"]) == 16
@@ -363,6 +364,33 @@ async def test_what_is_no_http_is_refused_and_the_connection_closed(
     assert answer.count(b"HTTP/1.") == 1, "the rest was no request"
     assert b"nosniff" in answer
     assert b'"code":"BAD_REQUEST"' in answer
+
+
+HIDDEN = b"GET /page HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+"""A request that stands where a body could."""
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: identity\r\n\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n0x1\r\nx\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n1\nx\n0\n\n",
+        b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\nx",
+        *(b"Content-Length: %s\r\n\r\n" % text for text in (b"+0", b"-1", b"0x0", b"0, 0", b"")),
+        b"Content-Length: 0\n\n",
+        b"A: b\0c\r\n\r\n",
+    ],
+)
+async def test_nothing_is_smuggled_behind_a_length_that_proxies_read_otherwise(
+    door: Door, lengths: bytes
+) -> None:
+    answer = await door.say(b"POST /api/read HTTP/1.1\r\nHost: x\r\n" + lengths + HIDDEN)
+    assert answer.startswith(b"HTTP/1.0 400")
+    assert answer.count(b"HTTP/1.") == 1
 
 
 async def test_a_client_that_says_nothing_is_cut_off(handlers: Handlers) -> None:
