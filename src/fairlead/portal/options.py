@@ -144,11 +144,13 @@ class Limits(msgspec.Struct, kw_only=True, frozen=True):
     """What requests may cost. Sizes are in bytes, times in seconds.
 
     ``addresses`` is how many addresses and people are remembered. Sign-ins and binds leave
-    objects behind, so that they have rates of their own, also for all together. Proxies that are
-    trusted may have as many connections as there are.
+    objects behind, so that they have rates of their own, also for all together; what strangers
+    send for a sign-in is small. Proxies that are trusted may have as many connections as there
+    are.
     """
 
     body: int = 1024 * 1024
+    sign_in_body: int = 128 * 1024
     line: int = 8190
     headers: int = 64
     parameter: int = 4096

@@ -22,7 +22,8 @@ from fairlead.portal.options import Limits, Rate
 
 Clock = Callable[[], float]
 What = Literal["request", "bind"]
-_SIGN_INS = ("/api/authorize", "/api/callback", "/api/token", "/oidc/")
+SIGN_INS = ("/api/authorize", "/api/callback", "/api/token", "/oidc/")
+"""Paths, or how they begin, that strangers ask, and that leave something behind."""
 
 
 class Buckets:
@@ -80,7 +81,7 @@ class Limiter:
         """
         key = neighbourhood(address)
         _refuse(self._addresses.take(key))
-        if path.startswith(_SIGN_INS):
+        if path.startswith(SIGN_INS):
             # That of all comes last: an address that has to wait takes nothing from others.
             _refuse(self._signing.take(key))
             _refuse(self._sign_ins.take(""))

@@ -23,7 +23,7 @@ from fairlead.portal.http.deadlines import Deadlines
 from fairlead.portal.http.errors import Refusal, answer
 from fairlead.portal.http.faults import refusal_of
 from fairlead.portal.http.headers import Headers
-from fairlead.portal.http.limits import LIMITER, Clock, Limiter
+from fairlead.portal.http.limits import LIMITER, SIGN_INS, Clock, Limiter
 from fairlead.portal.http.parameters import parse_query
 from fairlead.portal.options import ServeOptions
 
@@ -134,8 +134,19 @@ class _Door:
         _, mark, query = request.raw_path.partition("?")
         if mark:
             request[PARAMETERS] = parse_query(query, self._limits)
-        if request.method != "GET" and (request.content_length or 0) > self._limits.body:
-            raise _too_large(self._limits.body)
+        if request.method != "GET" and request.body_exists:
+            self._admit_body(request, path)
+
+    def _admit_body(self, request: web.Request, path: str) -> None:
+        length, most = request.content_length, self._limits.body
+        if path.startswith(SIGN_INS):
+            most = self._limits.sign_in_body
+            if length is None:
+                raise Refusal(
+                    411, ErrorCode.BAD_REQUEST, "the body has to be sent with a Content-Length"
+                )
+        if (length or 0) > most:
+            raise _too_large(most)
 
     def _own_path(self, path: str) -> str:
         rest = path.removeprefix(self._prefix)

@@ -43,6 +43,7 @@ class Handlers:
         return [
             web.get("/api/told", self.told),
             web.post("/api/read", self.read),
+            web.post("/api/token", self.read),
             web.get("/api/broken", self.broken),
             web.get("/api/forbidden", self.forbidden),
             web.get("/api/person", self.person),
@@ -173,7 +174,6 @@ async def test_s8_every_answer_has_the_headers_that_browsers_heed(door: Door) ->
     for path in ("/healthz", "/api/told", "/page", "/api/nothing", "/nothing", "/api/broken"):
         headers = (await door.ask(path)).headers
         assert headers["X-Content-Type-Options"] == "nosniff"
-        assert headers["Server"] == "Fairlead"
         assert headers["Referrer-Policy"] == "no-referrer"
         assert headers["Server"] == "Fairlead"
         assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
@@ -313,6 +313,18 @@ async def test_a_body_without_a_length_is_bounded_too(door: Door) -> None:
     except aiohttp.ClientConnectionError:
         return  # the rest was not waited for
     assert found.status == 413
+
+
+async def test_s17_what_strangers_send_is_small_and_says_how_long_it_is(door: Door) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"{}"
+
+    headers = {"Content-Type": "application/json"}
+    small = b'{"name": "' + b"x" * 120_000 + b'"}'
+    for status, data in ((200, small), (413, small + b" " * 20_000), (411, chunks())):
+        found = await door.ask("/api/token", "POST", data=data, headers=headers)
+        assert found.status == status
+    assert (await door.ask("/api/read", "POST", data=chunks(), headers=headers)).status == 400
 
 
 async def test_a_compressed_body_is_refused(door: Door) -> None:
