@@ -415,7 +415,7 @@ async def test_a_client_that_says_nothing_is_cut_off(handlers: Handlers) -> None
 async def test_a_client_that_is_slow_after_its_first_request_is_cut_off_too(
     handlers: Handlers,
 ) -> None:
-    options = serve_options(limits=Limits(idle_seconds=0.05))
+    options = serve_options(limits=Limits(idle_seconds=0.5))
     async with opened(options, all_routes(options, handlers)) as door:
         answer = await door.say(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /heal")
         assert answer.count(b"HTTP/1.1 200") == 1

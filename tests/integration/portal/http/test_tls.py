@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
 from pathlib import Path
@@ -10,6 +11,7 @@ import aiohttp
 import pytest
 from tests.support.pki import Authority, KeyPair
 from tests.support.portal import opened, serve_options
+from tests.support.waiting import SECONDS
 
 from fairlead.portal.http import serving
 from fairlead.portal.http.introduction import Introduction
@@ -42,7 +44,10 @@ async def test_it_serves_https_and_takes_a_new_certificate(
         write(tmp_path, new.issue("server"))
         only_new = ssl.create_default_context(cadata=new.pem.decode())
         connector = aiohttp.TCPConnector(ssl=only_new, force_close=True)
-        async with aiohttp.ClientSession(connector=connector) as session:
+        async with (
+            asyncio.timeout(SECONDS),
+            aiohttp.ClientSession(connector=connector) as session,
+        ):
             while True:
                 try:
                     async with session.get(door.server.url + "/healthz") as response:
