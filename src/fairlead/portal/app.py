@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from importlib.metadata import version
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from aiohttp import web
 
+from fairlead.portal.handshake.bind import Bind
+from fairlead.portal.handshake.catalog import Catalog
+from fairlead.portal.handshake.ownership import Ownership
+from fairlead.portal.handshake.reviews import Reviews
 from fairlead.portal.http.introduction import Introduction
 from fairlead.portal.http.server import application
 from fairlead.portal.http.serving import PortalServer
@@ -103,7 +108,7 @@ async def run_all(manager: Manager, cluster: Cluster, options: ServeOptions) -> 
     sessions = Sessions(store, lifetime=options.token_expiry)
     guard = Guard(sessions, options.external_url)
     issuer, embedded, away = _issuer(options)
-    oidc = options.oidc
+    prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
     signin = SignIn(
         issuer=issuer,
         sessions=sessions,
@@ -111,9 +116,21 @@ async def run_all(manager: Manager, cluster: Cluster, options: ServeOptions) -> 
         sealing=sealing,
         guard=guard,
         external=options.external_url,
-        prefixes=Prefixes(oidc.username_prefix, oidc.groups_prefix),
+        prefixes=prefixes,
     )
-    build(manager, cluster, options, [*ended, *keys, signin, *embedded, away])
+    reviews = Reviews(cluster.client, prefixes)
+    catalog = Catalog(cluster, guard, reviews, image=f"fairlead:{_version()}")
+    ownership = Ownership(cluster, prefixes, original_authors=options.original_authors)
+    bind = Bind(
+        cluster, options, guard=guard, reviews=reviews, catalog=catalog, ownership=ownership
+    )
+    parts = [*ended, *keys, signin, *embedded, away, catalog, bind]
+    build(manager, cluster, options, parts)
+
+
+def _version() -> str:
+    # A "+" of a local version can be in no tag of an image.
+    return version("fairlead").replace("+", "-")
 
 
 class _Closing(NamedTuple):

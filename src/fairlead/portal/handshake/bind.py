@@ -1,0 +1,359 @@
+"""POST /api/bind: a bind is declared, answered by the provider's controllers, and handed on.
+
+The server holds no right to make credentials. It declares a BindableResourcesRequest in its own
+namespace; `fairlead provider run` answers it in a Secret beside it, as it answers an invitation.
+Both are taken away as soon as the answer has been read. (kube-bind's handshake, section 3.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from weakref import WeakValueDictionary
+
+import msgspec
+from aiohttp import web
+
+from fairlead.api.conditions import Condition
+from fairlead.api.kubebind import (
+    API_VERSION,
+    APISERVICEEXPORTS,
+    BINDABLERESOURCESREQUESTS,
+    APIServiceExportTemplate,
+    BindableResourcesRequest,
+    BindableResourcesRequestStatus,
+    request_from_template,
+)
+from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.api.label_names import subdomain_errors
+from fairlead.api.meta import JSON, Key, Object
+from fairlead.api.resource import SECRETS
+from fairlead.client import Client, ClientError, NotFound
+from fairlead.portal.handshake.catalog import Catalog, Guard
+from fairlead.portal.handshake.ownership import Owned, Ownership
+from fairlead.portal.handshake.reviews import Reviews
+from fairlead.portal.http.audit import audit
+from fairlead.portal.http.bodies import read_json
+from fairlead.portal.http.errors import Refusal, bad_request, forbidden
+from fairlead.portal.http.limits import count
+from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import Session
+from fairlead.portal.options import ServeOptions
+from fairlead.runtime import Cluster, Delta
+
+
+ANSWER_SECONDS = 30.0
+"""Seconds that a bind waits for the provider's controllers."""
+_CALL_SECONDS = 10.0
+_CLEAN_SECONDS = 10.0
+_TTL = "10m"
+"""How long a request stays whose server was killed before it could take it away."""
+_RESPONSE_KEY = "binding-response"
+_UI_IDENTITY = "ui-identity"
+_LONGEST = 512
+"""Characters of an identity or of a name for people."""
+_REFUSED = "you may not bind this template for this cluster"
+"""The answer to whoever may not: it does not tell whether there is a template or an identity."""
+
+
+class _Name(msgspec.Struct):
+    name: str = ""
+
+
+class _Identity(msgspec.Struct, rename="camel"):
+    identity: str = ""
+    pretty_name: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    template_ref: _Name = msgspec.field(default_factory=_Name)
+    cluster_identity: _Identity = msgspec.field(default_factory=_Identity)
+
+
+class _Body(msgspec.Struct):
+    """What is read of a BindableResourcesRequest; all else is ignored."""
+
+    metadata: _Name = msgspec.field(default_factory=_Name)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A bind that was asked for, checked: ``name`` is the request's and the binding's."""
+
+    template: str
+    name: str
+    identity: str
+    pretty_name: str
+    page: bool = False
+
+
+class Bind:
+    """Binds for people who are signed in, and tells them what they have bound."""
+
+    name = "bind"
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ServeOptions,
+        *,
+        guard: Guard,
+        reviews: Reviews,
+        catalog: Catalog,
+        ownership: Ownership,
+        seconds: float = ANSWER_SECONDS,
+    ) -> None:
+        self._client: Client = cluster.client
+        self._options = options
+        self._guard = guard
+        self._reviews = reviews
+        self._catalog = catalog
+        self._ownership = ownership
+        self._seconds = seconds
+        self._requests = cluster.informer(BINDABLERESOURCESREQUESTS, namespace=options.namespace)
+        self._requests.subscribe(self._heard)
+        self._exports = cluster.informer(APISERVICEEXPORTS, metadata_only=True)
+        self._waiting: dict[Key, asyncio.Future[BindableResourcesRequestStatus]] = {}
+        self._slots: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def routes(self) -> list[web.RouteDef]:
+        """The routes, below the root."""
+        return [
+            web.post("/api/bind", self.bind),
+            web.post("/api/apply-binding", self.apply_binding),
+            web.get("/api/consumer-status", self.consumer_status),
+        ]
+
+    async def bind(self, request: web.Request) -> web.Response:
+        """Answer a BindingResponse for the template and cluster that the body names."""
+        session = await self._guard.session(request)
+        count(request, session.person.author, "bind")
+        body = await read_json(request, _Body)
+        try:
+            asked = _asked(body, request, session.person)
+            response = await self._bound(session, asked)
+        except Refusal as refusal:
+            audit(
+                "bind",
+                who=session.person.author,
+                what=body.spec.template_ref.name[:_LONGEST],
+                result="refused",
+                request=request,
+                status=refusal.status,
+                reason=refusal.reason or refusal.message,
+            )
+            raise
+        audit(
+            "bind",
+            who=session.person.author,
+            what=asked.template,
+            result="done",
+            request=request,
+            identity=asked.identity,
+            namespace=response["providerNamespace"],
+        )
+        return web.json_response(response)
+
+    async def apply_binding(self, request: web.Request) -> web.Response:
+        """Refuse: no kubeconfig of a consumer is taken."""
+        await self._guard.session(request)
+        raise forbidden(
+            "this server takes no kubeconfigs",
+            details="bind in a terminal: fairlead bind --template NAME",
+        )
+
+    async def consumer_status(self, request: web.Request) -> web.Response:
+        """Tell whether the person's consumer has exports, by ``consumer_id`` or their own name."""
+        session = await self._guard.session(request)
+        identity = request.query.get("consumer_id", "") or session.person.author
+        owned = self._ownership.of(session.person, identity)
+        if owned is None or not owned.namespace:
+            return web.json_response({"connected": False})
+        names = sorted(one.meta.name for one in self._exports.list(owned.namespace))
+        found: JSON = {"connected": bool(names), "namespace": owned.namespace}
+        return web.json_response(found | ({"exports": names} if names else {}))
+
+    async def _bound(self, session: Session, asked: Asked) -> JSON:
+        person = session.person
+        template = self._catalog.template(asked.template)
+        if not await self._reviews.may(person, asked.template):
+            raise forbidden(_REFUSED, reason=f"no right to bind template {asked.template}")
+        if template is None:
+            raise _no_template(asked.template)
+        # One at a time, so that a person cannot pass their quota by asking at once.
+        async with self._slots.setdefault(person.author, asyncio.Lock()):
+            owned = self._owned(person, asked.identity)
+            answer = await self._answered(asked, owned)
+        response: JSON = {
+            "kind": "BindingResponse",
+            "apiVersion": API_VERSION,
+            "authentication": {"oauth2CodeGrant": {"sid": session.key[:16], "id": person.author}},
+            "kubeconfig": answer["kubeconfig"],
+            "requests": [
+                request_from_template(
+                    template.decode(APIServiceExportTemplate).spec, name=asked.name
+                )
+            ],
+            "providerNamespace": answer["providerNamespace"],
+        }
+        return response | ({"bindingName": asked.name} if asked.page else {})
+
+    def _owned(self, person: Person, identity: str) -> Owned:
+        """The identity, if it is the person's or nobody's yet.
+
+        Raises:
+            Refusal: it is another's, or it would be one too many.
+        """
+        owned = self._ownership.of(person, identity)
+        if owned is None:
+            raise forbidden(_REFUSED, reason=f"identity {identity!r} is another's")
+        most = self._options.consumers_per_person
+        if not owned.namespace and self._ownership.count(person) >= most:
+            raise forbidden(
+                f"you have {most} consumer clusters already, and may have no more: ask the "
+                "provider to take one away that is not used"
+            )
+        return owned
+
+    async def _answered(self, asked: Asked, owned: Owned) -> JSON:
+        """The provider's BindingResponse, which has credentials.
+
+        Raises:
+            Refusal: the provider does not answer, or refuses.
+            ClientError: the API server refused or is away.
+        """
+        async with self._declared(asked, owned) as (key, coming):
+            try:
+                async with asyncio.timeout(self._seconds):
+                    status = await coming
+            except TimeoutError:
+                raise Refusal(
+                    503,
+                    ErrorCode.CLUSTER_CONNECTION_FAILED,
+                    "the provider has not answered yet; try again",
+                    reason=f"no answer to {key}: does `fairlead provider run` work, with the "
+                    "rights of `fairlead manifests provider --invitations`?",
+                    retry_after=5.0,
+                ) from None
+            if status.phase == "Failed":
+                raise _failure(status, asked.template)
+            ref = status.kubeconfig_secret_ref
+            if ref is None:
+                raise RuntimeError(f"{key} has succeeded and names no Secret")
+            async with asyncio.timeout(_CALL_SECONDS):
+                secret = await self._client.get(SECRETS, ref.name, key.namespace)
+            encoded = secret.to_dict().get("data", {}).get(ref.key, "")
+            answer: JSON = msgspec.json.decode(base64.b64decode(encoded))
+            return answer
+
+    @asynccontextmanager
+    async def _declared(
+        self, asked: Asked, owned: Owned
+    ) -> AsyncIterator[tuple[Key, asyncio.Future[BindableResourcesRequestStatus]]]:
+        """A request as long as it is needed; it is taken away however its sender ends."""
+        name = f"fairlead-bind-{secrets.token_hex(8)}"
+        key = Key(self._options.namespace, name)
+        body: JSON = {
+            "apiVersion": API_VERSION,
+            "kind": BINDABLERESOURCESREQUESTS.kind,
+            "metadata": {"name": name, "namespace": key.namespace},
+            "spec": {
+                "templateRef": {"name": asked.template},
+                "clusterIdentity": {
+                    "identity": asked.identity,
+                    "prettyName": asked.pretty_name,
+                },
+                "author": owned.author,
+                "kubeconfigSecretRef": {"name": name, "key": _RESPONSE_KEY},
+                "ttlAfterFinished": _TTL,
+            },
+        }
+        coming = self._waiting[key] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(_CALL_SECONDS):
+                await self._client.create(BINDABLERESOURCESREQUESTS, body)
+            yield key, coming
+        finally:
+            del self._waiting[key]
+            # The client may have gone: what was made for it must not stay.
+            await asyncio.shield(asyncio.create_task(self._take_away(key)))
+
+    async def _take_away(self, key: Key) -> None:
+        with suppress(ClientError, TimeoutError):
+            async with asyncio.timeout(_CLEAN_SECONDS):
+                # The Secret goes with its owner; it is deleted at once where no collector runs.
+                for resource in (BINDABLERESOURCESREQUESTS, SECRETS):
+                    with suppress(NotFound):
+                        await self._client.delete(resource, key.name, key.namespace)
+
+    def _heard(self, delta: Delta) -> None:
+        coming = self._waiting.get(delta.object.key)
+        if coming is None or coming.done() or delta.new is None:
+            return
+        status = _status(delta.new)
+        if status is not None and status.phase != "Pending":
+            coming.set_result(status)
+
+
+def _asked(body: _Body, request: web.Request, person: Person) -> Asked:
+    """What a body asks for.
+
+    Raises:
+        Refusal: a field is missing or cannot be used.
+    """
+    template = body.spec.template_ref.name
+    if not template or subdomain_errors(template):
+        raise bad_request("spec.templateRef.name has to be the name of a template")
+    name = body.metadata.name or template
+    if errors := subdomain_errors(name):
+        raise bad_request(f"metadata.name cannot be the name of a binding: {errors[0]}")
+    identity = body.spec.cluster_identity.identity
+    page = identity == _UI_IDENTITY
+    consumer = request.query.get("consumer_id", "")
+    if page:
+        identity = consumer or person.author
+    elif consumer and consumer != identity:
+        raise bad_request(
+            "consumer_id and spec.clusterIdentity.identity are two clusters: say one of them"
+        )
+    pretty = body.spec.cluster_identity.pretty_name or person.name or identity
+    for field, value in (("identity", identity), ("prettyName", pretty)):
+        if not value or value != value.strip() or not value.isprintable():
+            raise bad_request(
+                f"spec.clusterIdentity.{field} is missing, or has characters that cannot be seen"
+            )
+        if len(value) > _LONGEST:
+            raise bad_request(f"spec.clusterIdentity.{field} is longer than {_LONGEST}")
+    return Asked(template, name, identity, pretty, page)
+
+
+def _status(request: Object) -> BindableResourcesRequestStatus | None:
+    try:
+        return request.decode(BindableResourcesRequest).status
+    except msgspec.ValidationError:
+        return None
+
+
+def _failure(status: BindableResourcesRequestStatus, template: str) -> Refusal:
+    """The refusal for a request that the provider's controllers have refused."""
+    conditions = msgspec.convert(status.conditions, list[Condition])
+    ready = next((one for one in conditions if one.type == "Ready"), None)
+    reason = ready.reason if ready is not None else ""
+    said = ready.message if ready is not None else "no condition says why"
+    if reason == "TemplateNotFound":
+        return _no_template(template)
+    # Another person was faster with the identity, it is being taken away, or the cluster makes no
+    # tokens: the provider's words name what is no outsider's business.
+    return Refusal(
+        409,
+        ErrorCode.INTERNAL_ERROR,
+        "the provider could not do this; its log says why",
+        reason=f"{reason}: {said}",
+    )
+
+
+def _no_template(name: str) -> Refusal:
+    return Refusal(404, ErrorCode.RESOURCE_NOT_FOUND, f"there is no template {name}")

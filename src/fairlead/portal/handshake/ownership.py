@@ -1,0 +1,81 @@
+"""Whose consumer identities are, by the namespaces that were made for them (S1)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fairlead.api.kubebind import ANNOTATION_AUTHOR
+from fairlead.api.meta import Object
+from fairlead.api.resource import NAMESPACES
+from fairlead.portal.identity.people import Person, Prefixes
+from fairlead.provider.namespaces import identity_of
+from fairlead.runtime import Cluster
+
+
+GROUP_PREFIX = "group:"
+"""Before the name of a group, as reviews have it, that owns an identity together."""
+_BY_IDENTITY = "consumer-identity"
+_BY_AUTHOR = "consumer-author"
+
+
+class Owned(NamedTuple):
+    """An identity that a person may bind with: its author as stored, and its namespace if any."""
+
+    author: str
+    namespace: str = ""
+
+
+class Ownership:
+    """Finds cluster namespaces in the cache, by identity and by author.
+
+    With ``original_authors`` a namespace of kube-bind's own backend belongs to the bare ``sub``
+    that it noted.
+    """
+
+    def __init__(
+        self, cluster: Cluster, prefixes: Prefixes, *, original_authors: bool = False
+    ) -> None:
+        self._prefixes = prefixes
+        self._original = original_authors
+        self._namespaces = cluster.informer(NAMESPACES, metadata_only=True)
+        self._namespaces.add_index(_BY_IDENTITY, _identity)
+        self._namespaces.add_index(_BY_AUTHOR, _author)
+
+    def of(self, person: Person, identity: str) -> Owned | None:
+        """The identity as this person may bind with it; None where it is another's."""
+        found = list(self._namespaces.by_index(_BY_IDENTITY, identity))
+        if not found:
+            return Owned(person.author)
+        names = self.authors(person)
+        for one in found:
+            author = one.meta.annotations.get(ANNOTATION_AUTHOR, "")
+            if author and author in names and len(found) == 1:
+                return Owned(author, one.meta.name)
+        return None
+
+    def authors(self, person: Person) -> frozenset[str]:
+        """The author names whose identities are a person's."""
+        names = {person.author}
+        names.update(GROUP_PREFIX + group for group in self._prefixes.groups_of(person))
+        if self._original:
+            names.add(person.subject)
+        return frozenset(names)
+
+    def count(self, person: Person) -> int:
+        """How many identities are a person's own, those of their groups left out."""
+        own = self.authors(person)
+        return sum(
+            len(self._namespaces.by_index(_BY_AUTHOR, name))
+            for name in own
+            if not name.startswith(GROUP_PREFIX)
+        )
+
+
+def _identity(namespace: Object) -> list[str]:
+    identity = identity_of(namespace)
+    return [identity] if identity else []
+
+
+def _author(namespace: Object) -> list[str]:
+    author = namespace.meta.annotations.get(ANNOTATION_AUTHOR, "")
+    return [author] if author and identity_of(namespace) else []
