@@ -21,6 +21,7 @@ from fairlead.api.conditions import Condition
 from fairlead.api.kubebind import (
     API_VERSION,
     APISERVICEEXPORTS,
+    APISERVICEEXPORTTEMPLATES,
     BINDABLERESOURCESREQUESTS,
     APIServiceExportTemplate,
     BindableResourcesRequest,
@@ -32,6 +33,7 @@ from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import SECRETS
 from fairlead.client import Client, ClientError, NotFound
+from fairlead.client.lookups import find
 from fairlead.portal.handshake.catalog import Catalog, Guard
 from fairlead.portal.handshake.ownership import Owned, Ownership
 from fairlead.portal.handshake.reviews import Reviews
@@ -132,20 +134,8 @@ class Bind:
         session = await self._guard.session(request)
         count(request, session.person.author, "bind")
         body = await read_json(request, _Body)
-        try:
-            asked = _asked(body, request, session.person)
-            response = await self._bound(session, asked)
-        except Refusal as refusal:
-            audit(
-                "bind",
-                who=session.person.author,
-                what=body.spec.template_ref.name[:_LONGEST],
-                result="refused",
-                request=request,
-                status=refusal.status,
-                reason=refusal.reason or refusal.message,
-            )
-            raise
+        asked = _asked(body, request, session.person)
+        response = await self._bound(session, asked)
         audit(
             "bind",
             who=session.person.author,
@@ -178,9 +168,12 @@ class Bind:
 
     async def _bound(self, session: Session, asked: Asked) -> JSON:
         person = session.person
-        template = self._catalog.template(asked.template)
         if not await self._reviews.may(person, asked.template):
             raise forbidden(_REFUSED, reason=f"no right to bind template {asked.template}")
+        template = self._catalog.template(asked.template)
+        if template is None:
+            # It may have been made a moment ago.
+            template = await find(self._client, APISERVICEEXPORTTEMPLATES, asked.template)
         if template is None:
             raise _no_template(asked.template)
         # One at a time, so that a person cannot pass their quota by asking at once.

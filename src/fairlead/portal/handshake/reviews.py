@@ -29,12 +29,12 @@ _Question = tuple[str, tuple[str, ...], str, str]
 """A user, their groups, and the resource and name that they would bind."""
 
 
-class _Status(msgspec.Struct):
+class _Status(msgspec.Struct, frozen=True):
     allowed: bool = False
     denied: bool = False
 
 
-class _Review(msgspec.Struct):
+class _Review(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
