@@ -13,6 +13,7 @@ from fairlead import process
 from fairlead.api.label_names import subdomain_errors
 from fairlead.cli import completion
 from fairlead.cli.kubebind.consumers import consumers
+from fairlead.cli.kubebind.handover import hand_over
 from fairlead.cli.kubebind.hashing import hash_password
 from fairlead.cli.kubebind.reaching import (
     Naming,
@@ -235,5 +236,5 @@ def invite(
     click.echo(f"in the consumer's cluster: fairlead bind -f {output}", err=True)
 
 
-for _command in (consumers, hash_password, revoke, rotate, serve):
+for _command in (consumers, hand_over, hash_password, revoke, rotate, serve):
     command.add_command(_command)

@@ -8,12 +8,11 @@ from fairlead.api.kubebind import ANNOTATION_AUTHOR
 from fairlead.api.meta import Object
 from fairlead.api.resource import NAMESPACES
 from fairlead.portal.identity.people import Person, Prefixes
+from fairlead.provider.commands.handover import GROUP_AUTHOR
 from fairlead.provider.namespaces import identity_of
 from fairlead.runtime import Cluster
 
 
-GROUP_PREFIX = "group:"
-"""Before the name of a group, as reviews have it, that owns an identity together."""
 _BY_IDENTITY = "consumer-identity"
 _BY_AUTHOR = "consumer-author"
 
@@ -56,7 +55,7 @@ class Ownership:
     def authors(self, person: Person) -> frozenset[str]:
         """The author names whose identities are a person's."""
         names = {person.author}
-        names.update(GROUP_PREFIX + group for group in self._prefixes.groups_of(person))
+        names.update(GROUP_AUTHOR + group for group in self._prefixes.groups_of(person))
         if self._original:
             names.add(person.subject)
         return frozenset(names)
@@ -67,7 +66,7 @@ class Ownership:
         return sum(
             len(self._namespaces.by_index(_BY_AUTHOR, name))
             for name in own
-            if not name.startswith(GROUP_PREFIX)
+            if not name.startswith(GROUP_AUTHOR)
         )
 
 

@@ -25,6 +25,8 @@ from fairlead.api.kubebind import (
 from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, SECRETS
 from fairlead.client import Client, Forbidden, parse_kubeconfig
 from fairlead.portal.options import DEFAULT_NAMESPACE
+from fairlead.provider.commands.consumers import find_consumer
+from fairlead.provider.commands.handover import hand_over
 from fairlead.sandbox import Sandbox
 
 
@@ -144,6 +146,25 @@ async def test_an_identity_of_a_group_is_each_members(plane: Sandbox, admin: Cli
         assert answer.status == 200, answer.text
         assert answer.json["providerNamespace"] == name
         assert (await it.bind(BEN, identity="cluster-9")).status == 403
+
+
+@pytest.mark.parametrize("to", [BEN.author, "group:oidc:team-b"])
+async def test_a_consumer_is_handed_over(plane: Sandbox, admin: Client, to: str) -> None:
+    async with house(plane, admin) as it:
+        await it.template()
+        await it.allow("User:oidc:ada", "User:oidc:ben")
+        first = await it.bind(ADA)
+        assert first.status == 200, first.text
+        former = await hand_over(admin, await find_consumer(admin, "cluster-1"), to)
+        assert former == ADA.author
+
+        async def refused() -> bool:
+            return (await it.bind(ADA)).status == 403
+
+        await until(refused)
+        answer = await it.bind(BEN)
+        assert answer.status == 200, answer.text
+        assert answer.json["providerNamespace"] == first.json["providerNamespace"]
 
 
 @pytest.mark.parametrize("taken", [True, False])

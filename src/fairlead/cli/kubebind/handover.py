@@ -1,0 +1,63 @@
+"""``fairlead provider hand-over``: whose a consumer is."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from fairlead import process
+from fairlead.cli import completion
+from fairlead.cli.options import cluster_config, cluster_options
+from fairlead.cli.texts import printable
+from fairlead.client import Client
+from fairlead.provider.commands.consumers import find_consumer
+from fairlead.provider.commands.handover import check_author
+from fairlead.provider.commands.handover import hand_over as write
+from fairlead.provider.manifests import NAME
+
+
+@click.command("hand-over")
+@cluster_options
+@click.argument("name", shell_complete=completion.names(completion.consumers))
+@click.option(
+    "--to",
+    "author",
+    required=True,
+    metavar="USER|GROUP",
+    help="Whose it is from now on: a person as ISSUER/SUB, or a group as group:NAME, with the "
+    "name that it has in RBAC.",
+)
+def hand_over(name: str, author: str, kubeconfig: str | None, context: str | None) -> None:
+    """Hand the consumer NAME over to another person, or to a group.
+
+    At the front door an identity belongs to the person who bound it first. Who had it keeps the
+    kubeconfig that they were given: `fairlead provider rotate NAME` ends that.
+
+    \b
+    Example:
+        fairlead provider hand-over shop-cluster --to https://login.example.org/ada
+        fairlead provider hand-over shop-cluster --to group:oidc:team-a
+    """  # noqa: D301
+    try:
+        check_author(author)
+    except ValueError as error:
+        raise click.UsageError(f"--to {error}") from None
+    config = cluster_config(kubeconfig, context)
+
+    async def main(stop: asyncio.Event) -> tuple[str, str]:
+        async with Client(config, user_agent=NAME, field_manager=NAME) as client:
+
+            async def work() -> tuple[str, str]:
+                namespace = await find_consumer(client, name)
+                return namespace.meta.name, await write(client, namespace, author)
+
+            return await process.cancel_on(stop, work())
+
+    namespace, former = process.run(main)
+    whose = former or "no author"
+    click.echo(printable(f"namespace/{namespace} is {author}'s; it was of {whose}"))
+    click.echo(
+        f"the kubeconfig that was given before still works: fairlead provider rotate {namespace}",
+        err=True,
+    )
