@@ -29,6 +29,7 @@ class Simulation:
         self.loop = SimLoop(self.dice("tasks"))
         self.trace = Trace(lambda: self.loop.elapsed, keeping=keeping)
         self.network = Network(self.loop, self.dice("network"), self.trace)
+        self.loop.set_exception_handler(self._unhandled)
         self.processes: list[Process] = []
         self.on_plane: list[Callable[[Any], None]] = []
         """Called with each control plane that has started."""
@@ -37,6 +38,12 @@ class Simulation:
         self.violations: list[str] = []
         self.figures: dict[str, float] = {}
         """What was measured, by name."""
+
+    def _unhandled(self, _loop: object, context: dict[str, Any]) -> None:
+        """Note what ended a task that nothing awaits: whatever it had to do stays undone."""
+        error = context.get("exception")
+        if error is not None:
+            self.violated(f"{context['message']}: {error!r}")
 
     def reseed(self, seed: str) -> None:
         """Have another seed decide from now on."""

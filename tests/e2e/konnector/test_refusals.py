@@ -267,6 +267,31 @@ async def test_a_status_that_the_consumer_refuses(world: World) -> None:
     await link.condition("ObjectsFailing", lambda one: not one)
 
 
+async def test_a_right_that_only_an_object_needed_that_is_gone_is_told_no_more(
+    world: World,
+) -> None:
+    """No step of that kind is tried again, which would show that it is allowed."""
+    await world.konnector()
+    link = await world.bound()
+    await create(world, "blue")
+    namespace = await link.provider_namespace()
+    await crossed(world, namespace, "blue")
+
+    def hook(info: RequestInfo) -> None:
+        if info.resource == "widgets" and info.subresource == "status":
+            raise StatusError(403, "Forbidden", "injected: Forbidden")
+
+    with hooked(cast("Plane", SimpleNamespace(sandbox=world.consumer_plane)), hook):
+        patch = {"status": {"made": 1}}
+        await world.provider.merge_patch(
+            world.widgets, "blue", namespace, patch, subresource="status"
+        )
+        await link.says(Ready="False")
+        await world.consumer.delete(world.widgets, "blue", "default")
+        await gone(world.consumer, world.widgets, "blue", "default")
+        await link.says(Ready="True")
+
+
 async def test_a_kind_that_is_not_served_there_waits_for_its_watch(provider_world: World) -> None:
     """Instead of each object trying for itself."""
     world = provider_world

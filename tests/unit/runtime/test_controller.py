@@ -139,7 +139,9 @@ def test_answers(
     [
         pytest.param("InternalError", 60.0, id="a-fault-of-the-server"),
         pytest.param("Conflict", 60.0, id="somebody-faster"),
-        pytest.param("Forbidden", 1000.0, id="what-a-person-has-to-mend"),
+        pytest.param("Forbidden", 60.0, id="a-right-that-is-missing"),
+        pytest.param("TooManyRequests", 60.0, id="a-busy-server"),
+        pytest.param("Invalid", 1000.0, id="what-is-wrong-with-the-object"),
     ],
 )
 def test_how_long_a_failure_waits_at_most(virtual: Run, error: str, longest: float) -> None:

@@ -172,7 +172,7 @@ def test_a_server_that_comes_and_goes_hurries_nothing_that_it_refuses(
             )
             await asyncio.sleep(3600.0)
             # Its own back-off brings it once each 60 s in the end, or each 1000 s.
-            assert len(one.plane.tries) < (70 if status in {409, 500} else 20)
+            assert len(one.plane.tries) < (70 if status in {403, 409, 500} else 20)
 
     virtual(story())
 

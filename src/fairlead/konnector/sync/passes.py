@@ -138,6 +138,9 @@ class Passes:
 
     def refused(self) -> list[Fault]:
         """What the consumer's server does not let us do at all."""
+        if not any(one.forbidden for one in self._report.failures.values()):
+            # Each object of that has been done since, or has gone and is never tried again.
+            self._executor.refused.clear()
         return [Fault(self.advised(str(one), one), one) for one in self._executor.refused.values()]
 
     def unanswered(self) -> list[Fault]:

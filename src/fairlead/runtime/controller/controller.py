@@ -12,7 +12,14 @@ from typing import NamedTuple, cast
 
 import structlog
 
-from fairlead.client.errors import ClientError, Conflict, NotFound, ServerError
+from fairlead.client.errors import (
+    ClientError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+)
 from fairlead.client.metrics import Histogram
 from fairlead.client.outages import outages_of
 from fairlead.runtime.cache.informer import Delta, Informer, InformerClosed
@@ -45,6 +52,8 @@ work at once.
 """
 
 
+_PASSING = (ServerError, Conflict, Forbidden, TooManyRequests)
+"""Refusals that end without an event."""
 RECONCILE_BUCKETS = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7),
     *(0.8, 0.9, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0),
@@ -298,7 +307,7 @@ class Controller:
         return "requeue_after"
 
     def _retry(self, request: Request, error: Exception) -> str:
-        policy = SERVER_RETRIES if isinstance(error, ServerError | Conflict) else None
+        policy = SERVER_RETRIES if isinstance(error, _PASSING) else None
         delay = self.queue.retry(request, policy, outages=outages_of(error))
         first = self.queue.failures(request) == 1
         gone = first and isinstance(error, NotFound) and error.about(request.name)

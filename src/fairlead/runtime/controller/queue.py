@@ -24,9 +24,11 @@ RETRIES = BackoffPolicy(initial=0.005, maximum=1000.0, jitter=0.0)
 https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLimiter
 """
 SERVER_RETRIES = BackoffPolicy(initial=0.005, maximum=60.0, jitter=0.0)
-"""The back-off of a key that has failed by a fault of the server, or by another writer's change.
+"""The back-off of a key that has failed by a fault of the server, a missing right, or
+another writer's change.
 
-Those faults end without a word, and what a person has to mend does not: it can wait longer.
+These end without a word. What is wrong with an object ends with an event of it: it can wait
+longer.
 """
 
 RECOVERED_FAILURES = 8
