@@ -562,6 +562,33 @@ async def test_closing_ends_what_is_done_and_names_what_was_kept(world: World) -
     assert isinstance((await world.answered(1))["b"], Synced)
 
 
+@pytest.mark.parametrize("left", ["raises", "held"])
+async def test_work_that_does_not_notice_that_it_is_cancelled_ends_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    """A session that is lost at that moment says so, and takes the place of the cancelling."""
+    tries: list[bool] = []
+
+    async def stubborn(
+        sessions: Any, accesses: Sequence[Wanted], *_: object, brief: bool, **__: object
+    ) -> dict[str, AccessError]:
+        tries.append(brief)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if left == "raises":
+                raise ConnectionError("the session is lost") from None
+        return {one.username: AccessError("Locked", "held") for one in accesses}
+
+    monkeypatch.setattr(module, "sync", stubborn)
+    world.work.submit(place(), request("a"), sync_job("a"))
+    await world.until(lambda: tries)
+    await world.work.close()
+    await asyncio.sleep(0)
+    assert tries == [True]
+    assert world.answers == []
+
+
 @pytest.mark.parametrize("reason", ["AnswerTooLarge", "TimedOut"])
 async def test_what_is_too_much_together_is_done_by_halves(world: World, reason: str) -> None:
     """Who is to blame is found out, and nobody else has to do without."""

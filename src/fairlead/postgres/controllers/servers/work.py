@@ -213,6 +213,7 @@ class _Server:
         self._drifted: set[str] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
         self._batches = 0
         """Since the last look."""
         self._look_again = False
@@ -261,7 +262,7 @@ class _Server:
             self._start("alone", self._do_alone)
 
     def _start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        if name in self._tasks:
+        if name in self._tasks or self._closed:
             return
 
         async def run() -> None:
@@ -282,6 +283,7 @@ class _Server:
 
     async def close(self) -> None:
         """Stop at once, and end the sessions."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         tasks = [*self._tasks.values()]
@@ -470,6 +472,10 @@ class _Server:
             )
         except Exception as error:  # noqa: BLE001 - the pass that gets it tells of it
             failure = error
+        if self._closed:
+            # A session that is lost while its statement is cancelled raises that it is lost, and
+            # the cancelling is lost with it. Nobody waits for an answer any more.
+            raise asyncio.CancelledError
         self._reached(failure)
         for request, job in jobs.items():
             answer = answers.get(job.username, failure)
