@@ -49,7 +49,8 @@ class Catalog:
     def __init__(self, cluster: Cluster, guard: Guard, reviews: Reviews, *, image: str) -> None:
         self._guard = guard
         self._reviews = reviews
-        self._image = image
+        # Once: strangers may ask for it, and YAML takes its time.
+        self._konnector = yaml.safe_dump_all(konnector_manifests(image=image), sort_keys=False)
         self._templates = cluster.informer(APISERVICEEXPORTTEMPLATES)
         self._collections = cluster.informer(COLLECTIONS)
         self._encoded: OrderedDict[tuple[str, ...], bytes] = OrderedDict()
@@ -95,9 +96,8 @@ class Catalog:
 
     async def konnector(self, request: web.Request) -> web.Response:
         """GET /api/konnector-manifests: our konnector, with no right too many."""
-        bodies = konnector_manifests(image=self._image)
         return web.Response(
-            text=yaml.safe_dump_all(bodies, sort_keys=False),
+            text=self._konnector,
             content_type="text/yaml",
             headers={"Content-Disposition": "attachment; filename=konnector.yaml"},
         )

@@ -13,6 +13,7 @@ from fairlead.provider.namespaces import identity_of
 from fairlead.runtime import Cluster
 
 
+_OURS = (GROUP_AUTHOR, "https://", "http://")
 _BY_IDENTITY = "consumer-identity"
 _BY_AUTHOR = "consumer-author"
 
@@ -56,7 +57,8 @@ class Ownership:
         """The author names whose identities are a person's."""
         names = {person.author}
         names.update(GROUP_AUTHOR + group for group in self._prefixes.groups_of(person))
-        if self._original:
+        # A subject that looks like one of our own author names would be taken for another.
+        if self._original and not person.subject.startswith(_OURS):
             names.add(person.subject)
         return frozenset(names)
 
