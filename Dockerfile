@@ -1,5 +1,5 @@
 # The image that the manifests name: docker build -t fairlead:0.1.0.dev0 .
-# It holds what the `run` commands need and no more: the package with the extra webhooks. Nothing is
+# It holds what the `run` commands and `serve` need and no more: extras webhooks, serve, redis. Nothing is
 # written below its root, so it runs with a read-only one, as a user without a name.
 FROM python:3.13-slim AS build
 WORKDIR /src

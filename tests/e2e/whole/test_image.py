@@ -34,6 +34,8 @@ PACKAGES = {
     *("multidict", "propcache", "pygments", "typing-extensions", "yarl"),
     # The certificates of admission webhooks.
     *("cryptography", "cffi", "pycparser"),
+    # The front door: tokens of issuers, and sessions in Redis.
+    *("joserfc", "redis"),
 }
 PROGRAMS = {
     "binding": binding,
@@ -84,6 +86,12 @@ def test_it_is_called_as_the_manifests_call_it(file: str) -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_each_program_tells_its_flags(image: Path, program: str) -> None:
     assert "--leader-elect" in said(image / "bin" / "fairlead", program, "run", "--help")
+
+
+def test_it_has_what_the_front_door_needs(image: Path) -> None:
+    assert "--external-url" in said(image / "bin" / "fairlead", "provider", "serve", "--help")
+    code = "import fairlead.portal.app, fairlead.portal.identity.redisstore"
+    assert said(image / "bin" / "python", "-c", code) == ""
 
 
 def test_it_lists_all_commands_and_says_what_those_of_a_laptop_lack(image: Path) -> None:
