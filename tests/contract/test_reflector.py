@@ -170,8 +170,8 @@ def crd(resource: Resource) -> JSON:
     }
 
 
-def gadgets() -> Resource:
-    return Resource(f"g{uuid.uuid4().hex[:8]}.example.org", "v1", "gadgets", "Gadget")
+def sprockets() -> Resource:
+    return Resource(f"g{uuid.uuid4().hex[:8]}.example.org", "v1", "sprockets", "Sprocket")
 
 
 @asynccontextmanager
@@ -247,7 +247,7 @@ async def test_an_object_of_any_depth_keeps_no_neighbour_from_being_seen(
 ) -> None:
     async with watched(control_plane) as here:
         if not managed:
-            here.resource = gadgets()
+            here.resource = sprockets()
             await install_crds(here.direct, [crd(here.resource)])
         await here.create("deep")
         path = here.resource.path(here.namespace, "deep")
@@ -320,7 +320,7 @@ async def test_a_server_that_is_away_is_waited_for_and_said(control_plane: Contr
 async def test_an_expired_version_is_made_up_for_by_a_list(control_plane: ControlPlane) -> None:
     async with watched(control_plane) as here:
         # The cache of a resource that is new forgets what was before it was made.
-        here.resource = gadgets()
+        here.resource = sprockets()
         await install_crds(here.direct, [crd(here.resource)])
         for name in ("kept", "changed", "deleted"):
             await here.create(name)
@@ -338,7 +338,9 @@ async def test_an_expired_version_is_made_up_for_by_a_list(control_plane: Contro
         here.proxy.refusing = False
         await until(lambda: len(told) == 3)
         assert sorted(told) == [("ADDED", "new"), ("DELETED", "deleted"), ("MODIFIED", "changed")]
-        assert restarts(here.cluster)["expired"] == 1
+        # A busy real server may still remember the version in its cache, and tell the same.
+        expired = restarts(here.cluster).get("expired", 0)
+        assert expired == 1 or (control_plane.is_real and not expired)
         await here.delete("new")
         await until(lambda: ("DELETED", "new") in told)
         await here.direct.delete(CUSTOMRESOURCEDEFINITIONS, here.resource.group_resource)
@@ -470,8 +472,8 @@ async def test_metadata_is_enough_where_it_is_asked_for(control_plane: ControlPl
 async def test_a_crd_that_goes_takes_its_objects_and_may_come_back(
     control_plane: ControlPlane,
 ) -> None:
-    resource = gadgets()
-    body = {"apiVersion": resource.api_version, "kind": "Gadget", "metadata": {"name": "a"}}
+    resource = sprockets()
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "a"}}
     async with watched(control_plane) as here:
         await install_crds(here.direct, [crd(resource)])
         informer = here.cluster.informer(resource)

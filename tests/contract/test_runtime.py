@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from tests.contract.test_reflector import crd, gadgets, until
+from tests.contract.test_reflector import crd, sprockets, until
 from tests.support.planes import ControlPlane
 from tests.support.waiting import SECONDS
 
@@ -51,7 +51,7 @@ async def namespace(client: Client) -> AsyncIterator[str]:
 @pytest.fixture
 async def resource(client: Client) -> AsyncIterator[Resource]:
     """A custom resource with a status subresource."""
-    resource = gadgets()
+    resource = sprockets()
     definition = crd(resource)
     definition["spec"]["versions"][0]["subresources"] = {"status": {}}
     await install_crds(client, [definition])
@@ -88,7 +88,7 @@ async def test_a_changed_crd_is_updated(client: Client, resource: Resource) -> N
 
 
 async def test_a_crd_that_is_wrong_is_refused_with_its_field(client: Client) -> None:
-    definition = crd(gadgets())
+    definition = crd(sprockets())
     definition["spec"]["scope"] = "Somewhere"
     with pytest.raises(Invalid, match=r"spec\.scope"):
         await install_crds(client, [definition])
