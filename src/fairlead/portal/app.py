@@ -120,7 +120,12 @@ async def run_all(manager: Manager, cluster: Cluster, options: ServeOptions) -> 
     )
     reviews = Reviews(cluster.client, prefixes)
     catalog = Catalog(cluster, guard, reviews, image=f"fairlead:{_version()}")
-    ownership = Ownership(cluster, prefixes, original_authors=options.original_authors)
+    ownership = Ownership(
+        cluster,
+        prefixes,
+        namespace_prefix=options.namespace_prefix,
+        original_authors=options.original_authors,
+    )
     bind = Bind(
         cluster, options, guard=guard, reviews=reviews, catalog=catalog, ownership=ownership
     )

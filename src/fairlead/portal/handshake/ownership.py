@@ -33,9 +33,15 @@ class Ownership:
     """
 
     def __init__(
-        self, cluster: Cluster, prefixes: Prefixes, *, original_authors: bool = False
+        self,
+        cluster: Cluster,
+        prefixes: Prefixes,
+        *,
+        namespace_prefix: str = "",
+        original_authors: bool = False,
     ) -> None:
         self._prefixes = prefixes
+        self._prefix = namespace_prefix
         self._original = original_authors
         self._namespaces = cluster.informer(NAMESPACES, metadata_only=True)
         self._namespaces.add_index(_BY_IDENTITY, _identity)
@@ -45,13 +51,24 @@ class Ownership:
         """The identity as this person may bind with it; None where it is another's."""
         found = list(self._namespaces.by_index(_BY_IDENTITY, identity))
         if not found:
-            return Owned(person.author)
+            return None if self._is_anothers(person, identity) else Owned(person.author)
         names = self.authors(person)
         for one in found:
             author = one.meta.annotations.get(ANNOTATION_AUTHOR, "")
             if author and author in names and len(found) == 1:
                 return Owned(author, one.meta.name)
         return None
+
+    def _is_anothers(self, person: Person, identity: str) -> bool:
+        """Whether a new identity would pass for another person's, or for a cluster namespace.
+
+        A person without a cluster of their own binds as themselves, and administrators name
+        consumers by identity or by namespace.
+        """
+        if identity.startswith(_OURS) and identity != person.author:
+            return True
+        prefixed = bool(self._prefix) and identity.startswith(self._prefix)
+        return prefixed or self._namespaces.get("", identity) is not None
 
     def authors(self, person: Person) -> frozenset[str]:
         """The author names whose identities are a person's."""

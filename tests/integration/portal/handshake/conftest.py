@@ -176,7 +176,12 @@ async def house(
         guard = Guard(sessions, options.external_url)
         reviews = Reviews(client, prefixes)
         catalog = Catalog(cluster, guard, reviews, image="fairlead:test")
-        ownership = Ownership(cluster, prefixes, original_authors=options.original_authors)
+        ownership = Ownership(
+            cluster,
+            prefixes,
+            namespace_prefix=options.namespace_prefix,
+            original_authors=options.original_authors,
+        )
         bind = Bind(
             cluster,
             options,

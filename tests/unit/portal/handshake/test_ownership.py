@@ -24,6 +24,9 @@ class Namespaces:
     def informer(self, *_: Any, **__: Any) -> Namespaces:
         return self
 
+    def get(self, _: str, name: str) -> Object | None:
+        return next((one for one in self._found if one.meta.name == name), None)
+
     def add_index(self, *_: Any) -> None:
         pass
 
@@ -42,7 +45,7 @@ def _namespace(number: int, author: str) -> Object:
 
 def ownership(*authors: str, original: bool = False) -> Ownership:
     cluster: Cluster = Namespaces(*authors)  # type: ignore[assignment]
-    return Ownership(cluster, Prefixes(), original_authors=original)
+    return Ownership(cluster, Prefixes(), namespace_prefix="kube-bind-", original_authors=original)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +75,21 @@ def test_who_may_bind_with_an_identity(authors: list[str], original: bool, mine:
 def test_no_subject_passes_for_one_of_our_author_names(subject: str) -> None:
     mallory = Person("https://login.example.org", subject)
     assert ownership(subject, original=True).of(mallory, "shop") is None
+
+
+@pytest.mark.parametrize(
+    ("identity", "free"),
+    [
+        pytest.param("0b3c1d2e", True, id="a-cluster"),
+        pytest.param(ADA.author, True, id="themselves"),
+        pytest.param("https://login.example.org/ben", False, id="another-person"),
+        pytest.param("group:oidc:team-a", False, id="a-group"),
+        pytest.param("kube-bind-0", False, id="a-cluster-namespace"),
+        pytest.param("kube-bind-new", False, id="like-a-cluster-namespace"),
+    ],
+)
+def test_which_identities_are_free(identity: str, free: bool) -> None:
+    assert (ownership("https://login.example.org/ben").of(ADA, identity) is not None) is free
 
 
 def test_identities_of_a_group_are_on_no_ones_account() -> None:
