@@ -56,9 +56,6 @@ _ITS_OWN = frozenset(
 )
 """What a konnector writes in its own cluster for itself."""
 
-LOOK_SECONDS = 10.0
-"""Simulated seconds that a look at a namespace may be old when it is deleted."""
-
 
 class KubeBind(Administered):
     """The scenario; app teams change widgets, a factory reports on their copies."""
@@ -128,8 +125,6 @@ class KubeBind(Administered):
         super().__init__(simulation)
         self._staying: set[str] = set()
         """The uids of widgets that are being deleted and leave their copies behind."""
-        self._born: dict[str, float] = {}
-        """When the provider's objects came, by uid."""
         self._appetite = Appetite(simulation, self.replicas)
         watch_commits(
             simulation,
@@ -162,8 +157,6 @@ class KubeBind(Administered):
         # Why one that goes is not gone is told again when another look has shown something else.
         # That a konnector is heard again is told with its next heartbeat.
         heard = commit.collection == "events" and commit.key.name.startswith("cluster.")
-        if commit.change.type == "ADDED" and commit.plane is self.provider:
-            self._born[commit.new.meta.uid] = self.simulation.loop.time()
         if commit.collection not in REST and not going and not heard:
             self.written.append(f"{commit.by} wrote {commit.collection} {commit.key}")
 
@@ -196,9 +189,7 @@ class KubeBind(Administered):
             if place.plane == self.provider.name:
                 del self.foreign[place]
         for copy in held(self.provider, WIDGETS, name):
-            # One that has come since the look cannot be seen by it.
-            age = self.simulation.loop.time() - self._born.get(copy.meta.uid, 0.0)
-            if ANNOTATION_CONSUMER_UID in copy.meta.annotations and age > LOOK_SECONDS:
+            if ANNOTATION_CONSUMER_UID in copy.meta.annotations:
                 return f"{commit.by} deletes namespace {name} with copy {copy.meta.name} in it"
         return None
 

@@ -34,12 +34,16 @@ class StaleServer:
     ) -> None:
         self.writes: list[tuple[str, str, str, JSON]] = []
         self._cached = cached
-        self._live = {(found.kind, found.key): found for found in live}
+        self.live(live)
         self._absent = absent
 
     @property
     def client(self) -> Client:
         return cast("Client", self)
+
+    def live(self, objects: Sequence[Object]) -> None:
+        """Have these, and nothing else, from now on."""
+        self._live = {(found.kind, found.key): found for found in objects}
 
     def written(self, verb: str, plural: str) -> list[tuple[str, JSON]]:
         """Names and bodies, or preconditions, of writes."""

@@ -11,6 +11,7 @@ from fairlead.api.kubebind import (
     ANNOTATION_IDENTITY,
     ANNOTATION_LEGACY_IDENTITY,
     ANNOTATION_SERVICE_NAMESPACE,
+    APIServiceNamespace,
 )
 from fairlead.api.meta import Key, Object
 from fairlead.provider.options import ProviderOptions
@@ -39,6 +40,17 @@ def owner_of(namespace: Object) -> Key | None:
         ANNOTATION_SERVICE_NAMESPACE, ""
     ).partition("/")
     return Key(cluster, name) if slash and cluster and name else None
+
+
+def kept_by(service_namespace: Object) -> str | None:
+    """The only namespace where the consumer of an APIServiceNamespace that goes keeps its rights.
+
+    "" means that it has none any more, so that a look at what is left holds. None for one that
+    stays, which has rights in all its namespaces.
+    """
+    if not service_namespace.meta.deleting:
+        return None
+    return service_namespace.decode(APIServiceNamespace).status.namespace
 
 
 _SYSTEM = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})

@@ -43,6 +43,7 @@ from fairlead.api.resource import (
 
 
 MANAGED_BY = {"app.kubernetes.io/managed-by": "fairlead-provider"}
+MANAGED_SELECTOR = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
 RESOURCES_PREFIX = f"{BINDER_NAME}-resources-"
 CLAIMS_PREFIX = f"{BINDER_NAME}-claims-"
 

@@ -31,7 +31,7 @@ from fairlead.api.resource import (
 )
 from fairlead.provider.namespaces import owner_of
 from fairlead.provider.offer import record_of
-from fairlead.provider.rights import MANAGED_BY, export_of
+from fairlead.provider.rights import MANAGED_SELECTOR, export_of
 from fairlead.runtime import (
     Cluster,
     Controller,
@@ -57,7 +57,6 @@ class ProviderWatches:
     """The informers that the controllers share; each runs once whoever asks for it."""
 
     def __init__(self, cluster: Cluster) -> None:
-        ours = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
         self.requests = cluster.informer(APISERVICEEXPORTREQUESTS)
         self.exports = cluster.informer(APISERVICEEXPORTS)
         self.schemas = cluster.informer(BOUNDSCHEMAS)
@@ -66,10 +65,10 @@ class ProviderWatches:
         self.templates = cluster.informer(APISERVICEEXPORTTEMPLATES)
         self.namespaces = cluster.informer(NAMESPACES)
         self.crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true")
-        self.roles = cluster.informer(ROLES, labels=ours)
-        self.role_bindings = cluster.informer(ROLEBINDINGS, labels=ours)
-        self.cluster_roles = cluster.informer(CLUSTERROLES, labels=ours)
-        self.cluster_role_bindings = cluster.informer(CLUSTERROLEBINDINGS, labels=ours)
+        self.roles = cluster.informer(ROLES, labels=MANAGED_SELECTOR)
+        self.role_bindings = cluster.informer(ROLEBINDINGS, labels=MANAGED_SELECTOR)
+        self.cluster_roles = cluster.informer(CLUSTERROLES, labels=MANAGED_SELECTOR)
+        self.cluster_role_bindings = cluster.informer(CLUSTERROLEBINDINGS, labels=MANAGED_SELECTOR)
         self._add_indexes()
 
     def _add_indexes(self) -> None:

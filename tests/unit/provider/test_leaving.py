@@ -30,7 +30,9 @@ SHOP = namespace()
     [
         pytest.param([], 0, "", "abc-shop", id="gone, or never there, or not ours"),
         pytest.param([(SHOP, NOTHING)], 1, "NamespaceTerminating", "", id="empty"),
+        pytest.param([(SHOP, NOTHING, True)], 0, "NamespaceTerminating", "", id="empty and open"),
         pytest.param([(SHOP, None)], 0, "NamespaceTerminating", "", id="going"),
+        pytest.param([(SHOP, TWO, True)], 0, "ObjectsRemain", "abc-shop", id="in use"),
         pytest.param([(SHOP, TWO)], 0, "ObjectsRemain", "abc-shop", id="objects remain"),
         pytest.param([(SHOP, UNSEEN)], 0, "ObjectsUnknown", "abc-shop", id="nobody could look"),
         pytest.param([(SHOP, BOTH)], 0, "ObjectsRemain", "abc-shop", id="some could be seen"),
@@ -44,7 +46,7 @@ SHOP = namespace()
     ],
 )
 def test_a_namespace_goes_when_nothing_remains_in_it(
-    found: Sequence[tuple[Object, Remains | None]], deleted: int, reason: str, announced: str
+    found: Sequence[tuple[Object, Remains | None, bool]], deleted: int, reason: str, announced: str
 ) -> None:
     plan = leave([Leaving(*one) for one in found])
     assert len(plan.delete) == deleted

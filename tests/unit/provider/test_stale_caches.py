@@ -117,9 +117,9 @@ def widget(cluster_namespace: str = NS) -> Object:
     return known("Widgets", "blue", f"{NS}-shop", {"annotations": annotations})
 
 
-def going(finalizer: str = FINALIZER_NAMESPACE) -> Object:
+def going(finalizer: str = FINALIZER_NAMESPACE, assigned: str = "") -> Object:
     metadata: JSON = {"deletionTimestamp": OLD, "finalizers": [finalizer]}
-    return kube("APIServiceNamespace", "shop", **metadata)
+    return kube("APIServiceNamespace", "shop", status={"namespace": assigned}, **metadata)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +154,47 @@ async def test_a_namespace_with_synced_objects_stays(
     )
     looks_again = not deleted and widget() in live
     assert result == Result(backoff=LOOK_AGAIN if looks_again else None)
+
+
+@pytest.mark.parametrize(
+    ("assigned", "bindings", "deleted"),
+    [
+        pytest.param(f"{NS}-shop", [], False, id="assigned"),
+        pytest.param("", [role_binding()], False, id="granted"),
+        pytest.param("", [role_binding("elsewhere")], True, id="granted elsewhere"),
+        pytest.param("", [], True, id="neither"),
+    ],
+)
+async def test_an_empty_namespace_goes_after_the_rights_in_it(
+    assigned: str, bindings: list[Object], *, deleted: bool
+) -> None:
+    cached = {
+        NAMESPACES: [provider_namespace()],
+        APISERVICENAMESPACES: [going(assigned=assigned)],
+        ROLEBINDINGS: bindings,
+    }
+    async with watching(cached, [provider_namespace()]) as (server, cluster, watches):
+        result = await NamespaceController(cluster, watches, ProviderOptions()).reconcile(SHOP)
+    assert server.written("delete", "namespaces") == (DELETED if deleted else [])
+    ((_, body),) = server.written("patch", "apiservicenamespaces")
+    assert body["status"].get("namespace") is None
+    assert conditions(body)["NamespaceReady"]["reason"] == "NamespaceTerminating"
+    assert (result.backoff is None) is deleted
+
+
+async def test_a_copy_that_comes_after_a_look_keeps_its_namespace() -> None:
+    cached = {
+        NAMESPACES: [provider_namespace()],
+        APISERVICENAMESPACES: [going(assigned=f"{NS}-shop")],
+        CUSTOMRESOURCEDEFINITIONS: [crd()],
+    }
+    async with watching(cached, [provider_namespace()]) as (server, cluster, watches):
+        controller = NamespaceController(cluster, watches, ProviderOptions())
+        await controller.reconcile(SHOP)
+        server.live([provider_namespace(), widget()])
+        result = await controller.reconcile(SHOP)
+    assert server.written("delete", "namespaces") == []
+    assert result == Result(backoff=LOOK_AGAIN)
 
 
 async def test_a_kind_that_is_exported_no_more_is_looked_at_too() -> None:
@@ -220,18 +261,28 @@ async def test_rights_go_when_the_server_says_so(
     assert server.written("delete", "roles") == expected
 
 
-@pytest.mark.parametrize("asked", [True, False], ids=["asked-for", "no-longer-asked-for"])
-async def test_rights_are_given_in_namespaces_that_are_in_use(asked: bool) -> None:
+@pytest.mark.parametrize(
+    ("asked", "used"),
+    [
+        pytest.param([SERVICE_NAMESPACE], True, id="asked for"),
+        pytest.param([], False, id="no longer asked for"),
+        pytest.param([going(assigned=f"{NS}-shop")], True, id="kept"),
+        pytest.param([going()], False, id="closing"),
+    ],
+)
+async def test_rights_are_given_in_namespaces_that_are_in_use(
+    asked: list[Object], *, used: bool
+) -> None:
     cached = {
         APISERVICEEXPORTS: [export()],
-        APISERVICENAMESPACES: [SERVICE_NAMESPACE] if asked else [],
+        APISERVICENAMESPACES: asked,
         NAMESPACES: [provider_namespace()],
         CLUSTERROLEBINDINGS: [],
     }
     async with watching(cached) as (server, cluster, watches):
         await RbacController(cluster, watches, ProviderOptions()).reconcile(WIDGETS)
     given = {body["metadata"]["namespace"] for _, body in server.written("create", "roles")}
-    assert given == ({f"{NS}-shop"} if asked else set())
+    assert given == ({f"{NS}-shop"} if used else set())
 
 
 async def test_a_schema_follows_its_crd_also_when_the_watch_says_nothing() -> None:

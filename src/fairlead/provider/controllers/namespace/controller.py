@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairlead.api.kubebind import APISERVICENAMESPACES, FINALIZER_NAMESPACE
+from fairlead.api.kubebind import (
+    APISERVICENAMESPACES,
+    FINALIZER_NAMESPACE,
+    APIServiceNamespace,
+)
 from fairlead.api.kubebind.conditions import status_events
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, ROLEBINDINGS
@@ -115,20 +119,21 @@ class NamespaceController:
         # A namespace that was made a moment ago is not in the cache yet; the server is asked for
         # it by the name that it has to have.
         names = {target, *(namespace.meta.name for namespace in owned)}
-        plan = await self._departure.proceed(key, names)
+        assigned = stored.decode(APIServiceNamespace).status.namespace
+        plan = await self._departure.proceed(key, names, assigned)
         if plan.done:
             await remove_finalizer(self._client, APISERVICENAMESPACES, stored, FINALIZER_NAMESPACE)
         else:
             body = leaving_status(stored, plan, now=now())
             await self._statuses.write(stored, body)
-        return Result(backoff=LOOK_AGAIN) if plan.held else Result()
+        return Result(backoff=LOOK_AGAIN) if plan.held or plan.closing else Result()
 
     async def _clear(self, key: Key, owned: list[Object]) -> Result:
         """Let namespaces go whose APIServiceNamespace went without waiting for them."""
         plan = await self._departure.proceed(key, (item.meta.name for item in owned))
         for namespace, condition in self._departure.news(key, plan):
             self._recorder.event(namespace, "Warning", condition.reason, condition.message)
-        return Result(backoff=LOOK_AGAIN) if plan.held else Result()
+        return Result(backoff=LOOK_AGAIN) if plan.held or plan.closing else Result()
 
     async def _exists(self, key: Key) -> bool:
         """Whether the server, whatever the cache says, has the APIServiceNamespace.

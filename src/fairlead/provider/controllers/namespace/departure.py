@@ -20,12 +20,18 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.kubebind.conditions import Condition
 from fairlead.api.meta import Key, Object, ObjectMeta
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
+from fairlead.api.resource import (
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    ROLEBINDINGS,
+    Resource,
+)
 from fairlead.client import Client, Forbidden, NotFound
 from fairlead.client.lookups import find
 from fairlead.provider.controllers.namespace.leaving import Leaving, Plan, Remains, leave
 from fairlead.provider.namespaces import belongs, usable
 from fairlead.provider.options import ProviderOptions
+from fairlead.provider.rights import MANAGED_SELECTOR, export_of
 from fairlead.provider.watches import crd_names
 from fairlead.runtime import BackoffPolicy
 
@@ -159,13 +165,16 @@ class Departure:
         self._options = options
         self._told: dict[Key, tuple[str, str]] = {}
 
-    async def proceed(self, key: Key, names: Iterable[str]) -> Plan:
+    async def proceed(self, key: Key, names: Iterable[str], assigned: str = "") -> Plan:
         """Delete what may be deleted of the namespaces that belong to an APIServiceNamespace.
+
+        ``assigned`` is the one that its status names, in which the consumer has its rights.
 
         Raises:
             ClientError: the server did not say what is there, or refused.
         """
-        found = [one for name in sorted(set(names)) if (one := await self._find(key, name))]
+        every = sorted(set(names))
+        found = [one for name in every if (one := await self._find(key, name, assigned))]
         plan = leave(found)
         for namespace in plan.delete:
             await self._delete(namespace)
@@ -186,7 +195,7 @@ class Departure:
         self._told[key] = state
         return plan.held
 
-    async def _find(self, key: Key, name: str) -> Leaving | None:
+    async def _find(self, key: Key, name: str, assigned: str) -> Leaving | None:
         """A namespace and what is in it, if it is there and ours."""
         namespace = await find(self._client, NAMESPACES, name)
         if namespace is None:
@@ -195,7 +204,15 @@ class Departure:
             return None
         if namespace.meta.deleting:
             return Leaving(namespace, None)
-        return Leaving(namespace, await remains(self._client, name, key.namespace))
+        # Asked before the look: nothing of the consumer's can come after it where nobody has
+        # rights.
+        is_open = name == assigned or await self._granted(name)
+        return Leaving(namespace, await remains(self._client, name, key.namespace), is_open)
+
+    async def _granted(self, name: str) -> bool:
+        """Whether an export still gives its consumer rights in a namespace."""
+        bindings = await self._client.list(ROLEBINDINGS, name, labels=MANAGED_SELECTOR)
+        return any(export_of(binding) is not None for binding in bindings.items)
 
     async def _delete(self, namespace: Object) -> None:
         """Delete a namespace that is as it was when it was found to be ours."""

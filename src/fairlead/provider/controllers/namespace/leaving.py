@@ -42,21 +42,27 @@ class Remains(msgspec.Struct, frozen=True):
 
 
 class Leaving(NamedTuple):
-    """A provider namespace as the server has it now; ``remains`` is None when it is going."""
+    """A provider namespace as the server has it now; ``remains`` is None when it is going.
+
+    As long as it is ``open`` the consumer may make objects there, also after the look.
+    """
 
     namespace: Object
     remains: Remains | None
+    open: bool = False
 
 
 class Plan(msgspec.Struct, kw_only=True, frozen=True):
     """What to do about the namespaces of one that goes.
 
-    ``held`` are the conditions of namespaces that have to stay, with these. ``done`` is whether
-    there is none any more.
+    ``held`` are the conditions of namespaces that have to stay, with these. ``closing`` are empty
+    ones where the consumer loses its rights before another look. ``done`` is whether there is
+    none any more.
     """
 
     delete: list[Object] = []
     held: list[tuple[Object, Condition]] = []
+    closing: list[str] = []
     going: list[str] = []
     done: bool = False
 
@@ -65,15 +71,18 @@ def leave(found: Sequence[Leaving]) -> Plan:
     """What to do, given all namespaces that are ours."""
     delete: list[Object] = []
     held: list[tuple[Object, Condition]] = []
-    for namespace, remains in found:
+    closing: list[str] = []
+    for namespace, remains, is_open in found:
         if remains is None:
             continue
-        if remains.none:
-            delete.append(namespace)
-        else:
+        if not remains.none:
             held.append((namespace, _held(namespace.meta.name, remains)))
+        elif is_open:
+            closing.append(namespace.meta.name)
+        else:
+            delete.append(namespace)
     going = [item.namespace.meta.name for item in found if item.remains is None]
-    return Plan(delete=delete, held=held, going=going, done=not found)
+    return Plan(delete=delete, held=held, closing=closing, going=going, done=not found)
 
 
 def _held(name: str, remains: Remains) -> Condition:

@@ -92,7 +92,8 @@ def leaving_status(stored: Object, plan: leaving.Plan, *, now: str) -> JSON | No
     if plan.held:
         namespace, condition = plan.held[0]
         return _status(stored, namespace.meta.name, condition, now)
-    going = [*plan.going, *(namespace.meta.name for namespace in plan.delete)]
+    # The rights in a namespace that is not assigned any more go before it does.
+    going = [*plan.going, *(namespace.meta.name for namespace in plan.delete), *plan.closing]
     return _status(stored, None, _going(going[0]), now) if going else None
 
 

@@ -31,7 +31,7 @@ from fairlead.client import AlreadyExists, Forbidden, Invalid, NotFound
 from fairlead.client.lookups import find
 from fairlead.provider.changes import with_status
 from fairlead.provider.controllers.rbac.reconcile import Plan, State, reconcile
-from fairlead.provider.namespaces import owner_of, usable
+from fairlead.provider.namespaces import kept_by, owner_of, usable
 from fairlead.provider.offer import record_of
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.rights import (
@@ -127,7 +127,11 @@ class RbacController:
         )
         schemas = by_schema(self._cluster, watches.exports)
         controller.watch(watches.schemas, schemas, predicate=spec_changed)
-        controller.watch(watches.service_namespaces, self._from_neighbour, predicate=came_or_went)
+        controller.watch(
+            watches.service_namespaces,
+            self._from_neighbour,
+            predicate=any_of(came_or_went, changed(_kept)),
+        )
         of_use = metadata_changed("uid", "annotations", "deletion_timestamp")
         controller.watch(watches.namespaces, self._from_namespace, predicate=of_use)
         # A revocation is recorded in the spec; heartbeats change the status alone.
@@ -207,13 +211,14 @@ class RbacController:
     def _in_use(self, namespace: Object) -> bool:
         """Whether the APIServiceNamespace that a namespace belongs to is there.
 
-        One that is going counts as long as its namespace stays: the konnector has to reach what
-        is in it.
+        One that is going counts as long as it assigns its namespace: the konnector has to reach
+        what is in it.
         """
         owner = owner_of(namespace)
         if owner is None or namespace.meta.deleting or not usable(namespace, self._options):
             return False
-        return self._watches.service_namespaces.get(*owner) is not None
+        stored = self._watches.service_namespaces.get(*owner)
+        return stored is not None and kept_by(stored) in {None, namespace.meta.name}
 
     def _existing(self, key: Key, namespaces: list[str]) -> dict[Id, Object]:
         """What this controller made for an export, also where it may no longer be."""
@@ -339,6 +344,10 @@ class RbacController:
 
     def _exports_in(self, namespace: str) -> Iterator[Request]:
         return requests_for(self._cluster, self._watches.exports.list(namespace))
+
+
+def _kept(service_namespace: Object | None) -> str | None:
+    return None if service_namespace is None else kept_by(service_namespace)
 
 
 def _told(export: Object | None) -> Condition | None:
