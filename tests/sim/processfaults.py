@@ -62,6 +62,7 @@ class ProcessFaults(Base):
         assert process is not None
         freezes, when = dice.random() < 0.3, dice.choice(("before", "under way", "answered"))
         torn = asyncio.Event()
+        due: list[asyncio.TimerHandle] = []
 
         def tear() -> None:
             if process.alive and not torn.is_set():
@@ -85,7 +86,7 @@ class ProcessFaults(Base):
                     tear()
                 else:
                     later = most + 0.001 if when == "under way" else 2 * most + 0.004
-                    self.simulation.loop.call_later(later, tear)
+                    due.append(self.simulation.loop.call_later(later, tear))
 
         hooks = self.simulation.network.on_send
         hooks.append(listen)
@@ -98,6 +99,9 @@ class ProcessFaults(Base):
             return False
         finally:
             hooks.remove(listen)
+            # Nobody puts right what tears after this step is over.
+            for timer in due:
+                timer.cancel()
             if torn.is_set():
                 await asyncio.sleep(dice.choice((0.1, 3.0, 25.0)))
                 if process.alive:
