@@ -26,7 +26,12 @@ from tests.support.load import differences
 from tests.support.provider import WIDGETS
 from tests.support.waiting import condition
 
-from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICENAMESPACES, CLUSTERBINDINGS
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    APISERVICEEXPORTS,
+    APISERVICENAMESPACES,
+    CLUSTERBINDINGS,
+)
 from fairlead.api.kubebind.names import (
     ANNOTATION_CONSUMER_UID,
     ANNOTATION_DELETION_POLICY,
@@ -179,12 +184,20 @@ class KubeBind(Administered):
         )
 
     def _goes_empty(self, commit: Commit) -> str | None:
-        """A namespace goes after the copies in it; what else is there goes with it."""
+        """A namespace goes after the copies in it; what else is there goes with it.
+
+        One that a consumer uses stays, with what the provider has in it.
+        """
         if commit.plane is not self.provider or commit.collection != NAMESPACES.group_resource:
             return None
         if not commit.new.meta.deleting or (commit.old and commit.old.meta.deleting):
             return None
         name = commit.new.meta.name
+        for consumer in self.consumers:
+            bound = held(self.provider, APISERVICEEXPORTS, consumer.namespace)
+            used = name in {f"{consumer.namespace}-{shop}" for shop in SHOPS}
+            if used and bound and not consumer.unbound:
+                return f"{commit.by} deletes namespace {name}, which {consumer.name} uses"
         for place in [known for known in self.foreign if known.key.namespace == name]:
             if place.plane == self.provider.name:
                 del self.foreign[place]

@@ -16,7 +16,7 @@ from fairlead.api.kubebind import (
     FINALIZER_NAMESPACE,
 )
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CLUSTERROLES, NAMESPACES
+from fairlead.api.resource import CLUSTERROLES, CONFIGMAPS, NAMESPACES
 from fairlead.client.lookups import wait_for
 from fairlead.provider.controllers.namespace import departure
 from fairlead.provider.manifests import export_roles
@@ -137,14 +137,43 @@ async def test_an_export_made_anew_goes_on_where_the_objects_are(world: World) -
         until=lambda body: body["spec"]["colour"] == "green",
     )
     assert after["metadata"]["uid"] == before.meta.uid
-    await held(world, link)
+    old = await held(world, link)
 
+    # The namespace is in use again, and keeps what the provider has there of its own.
+    made = await world.provider.create(CONFIGMAPS, own(namespace))
     for name in ("blue", "red"):
         await world.consumer.delete(world.widgets, name, SHOP)
         await gone(world.consumer, world.widgets, name, SHOP)
-    await gone(world.provider, NAMESPACES, namespace)
+    await anew(world, link, old)
     await world.consumer.create(world.widgets, widget(world, "again"))
     await when(world.provider, world.widgets, "again", namespace, until=bool)
+    kept = await world.provider.get(CONFIGMAPS, "own", namespace)
+    assert kept.meta.uid == made.meta.uid
+
+
+async def test_a_consumer_namespace_that_is_gone_is_not_handed_on(world: World) -> None:
+    link, namespace = await without_export(world)
+    await world.provider.delete(APISERVICEEXPORTREQUESTS, link.name, link.cluster_namespace)
+    await gone(world.provider, APISERVICEEXPORTREQUESTS, link.name, link.cluster_namespace)
+    await link.bind()
+    await in_sync(world, link, 1)
+    await world.consumer.delete(NAMESPACES, SHOP)
+    await gone(world.provider, NAMESPACES, namespace)
+    await gone(world.provider, APISERVICENAMESPACES, SHOP, link.cluster_namespace)
+
+
+def own(namespace: str) -> JSON:
+    return {"metadata": {"name": "own", "namespace": namespace}}
+
+
+async def anew(world: World, link: Link, old: JSON) -> None:
+    """Wait until another APIServiceNamespace has the namespace."""
+
+    def ready(body: JSON) -> bool:
+        another = bool(body) and body["metadata"]["uid"] != old["metadata"]["uid"]
+        return another and body.get("status", {}).get("namespace") == old["status"]["namespace"]
+
+    await when(world.provider, APISERVICENAMESPACES, SHOP, link.cluster_namespace, until=ready)
 
 
 async def test_what_went_without_waiting_leaves_its_data_too(world: World) -> None:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import msgspec
 import pytest
 from tests.support.kubebind import NOW, conditions, kube
 
 from fairlead.api.meta import Object, ObjectMeta, object_from_dict
 from fairlead.provider.controllers.namespace.departure import synced
 from fairlead.provider.controllers.namespace.leaving import Leaving, Plan, Remains, leave
-from fairlead.provider.controllers.namespace.reconcile import leaving_status
+from fairlead.provider.controllers.namespace.reconcile import heir, leaving_status
 
 
 NOTHING = Remains()
@@ -58,6 +60,46 @@ def test_a_namespace_goes_when_nothing_remains_in_it(
         return
     assert body["status"].get("namespace", "") == announced
     assert conditions(body)["NamespaceReady"]["reason"] == reason
+
+
+def test_a_namespace_that_another_export_goes_on_with_stays() -> None:
+    assert leave([Leaving(SHOP, NOTHING)], keep=True) == Plan(kept=["abc-shop"], done=True)
+    assert not leave([Leaving(SHOP, NOTHING, open=True)], keep=True).done
+    assert not leave([Leaving(SHOP, NOTHING), Leaving(namespace("b"), TWO)], keep=True).done
+
+
+def exported(name: str, uid: str = "", **metadata: Any) -> Object:
+    return kube("APIServiceExport", name, uid=uid or f"uid-{name}", **metadata)
+
+
+def collected(*owners: Object) -> Object:
+    references = [msgspec.to_builtins(owner.owner_reference()) for owner in owners]
+    return kube("APIServiceNamespace", "shop", ownerReferences=references)
+
+
+OLDER = exported("widgets", "uid-older")
+WIDGETS, GADGETS = exported("widgets"), exported("gadgets")
+
+
+@pytest.mark.parametrize(
+    ("gone", "exports", "expected"),
+    [
+        pytest.param(collected(OLDER), [WIDGETS], "widgets", id="exported anew"),
+        pytest.param(collected(WIDGETS), [GADGETS], "gadgets", id="exported by another"),
+        pytest.param(collected(OLDER), [], None, id="exported no more"),
+        pytest.param(
+            collected(OLDER), [exported("widgets", deletionTimestamp=NOW)], None, id="going"
+        ),
+        pytest.param(collected(WIDGETS), [WIDGETS, GADGETS], None, id="deleted for itself"),
+        pytest.param(collected(), [WIDGETS], None, id="nobody's"),
+        pytest.param(None, [WIDGETS, GADGETS], "gadgets", id="gone"),
+    ],
+)
+def test_another_export_goes_on_with_what_one_has_left(
+    gone: Object | None, exports: list[Object], expected: str | None
+) -> None:
+    found = heir(gone, exports)
+    assert (found and found.meta.name) == expected
 
 
 @pytest.mark.parametrize(

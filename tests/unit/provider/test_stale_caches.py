@@ -117,8 +117,8 @@ def widget(cluster_namespace: str = NS) -> Object:
     return known("Widgets", "blue", f"{NS}-shop", {"annotations": annotations})
 
 
-def going(finalizer: str = FINALIZER_NAMESPACE, assigned: str = "") -> Object:
-    metadata: JSON = {"deletionTimestamp": OLD, "finalizers": [finalizer]}
+def going(finalizer: str = FINALIZER_NAMESPACE, assigned: str = "", **metadata: Any) -> Object:
+    metadata |= {"deletionTimestamp": OLD, "finalizers": [finalizer]}
     return kube("APIServiceNamespace", "shop", status={"namespace": assigned}, **metadata)
 
 
@@ -195,6 +195,49 @@ async def test_a_copy_that_comes_after_a_look_keeps_its_namespace() -> None:
         result = await controller.reconcile(SHOP)
     assert server.written("delete", "namespaces") == []
     assert result == Result(backoff=LOOK_AGAIN)
+
+
+@pytest.mark.parametrize("revoked", [False, True], ids=["bound", "revoked"])
+async def test_an_empty_namespace_is_handed_on_to_an_export_made_anew(*, revoked: bool) -> None:
+    owner: JSON = {"apiVersion": "kube-bind.io/v1alpha2", "kind": "APIServiceExport"}
+    owners = [owner | {"name": "widgets", "uid": "uid-older"}]
+    cached = {
+        NAMESPACES: [provider_namespace()],
+        APISERVICENAMESPACES: [going(ownerReferences=owners)],
+        APISERVICEEXPORTS: [export()],
+        CLUSTERBINDINGS: [cluster_binding(revoked=revoked)],
+    }
+    async with watching(cached, [provider_namespace()]) as (server, cluster, watches):
+        await NamespaceController(cluster, watches, ProviderOptions()).reconcile(SHOP)
+    assert server.written("delete", "namespaces") == (DELETED if revoked else [])
+    released = [
+        body
+        for _, body in server.written("patch", "apiservicenamespaces")
+        if body["metadata"].get("finalizers") == []
+    ]
+    assert bool(released) is not revoked
+
+
+@pytest.mark.parametrize("live", [[], [widget()]], ids=["empty", "in use"])
+async def test_a_namespace_that_nobody_asks_for_any_more_is_handed_on(live: list[Object]) -> None:
+    cached = {
+        NAMESPACES: [provider_namespace()],
+        APISERVICEEXPORTS: [export()],
+        CUSTOMRESOURCEDEFINITIONS: [crd()],
+    }
+    async with watching(cached, [provider_namespace(), *live]) as (server, cluster, watches):
+        await NamespaceController(cluster, watches, ProviderOptions()).reconcile(SHOP)
+    assert server.written("delete", "namespaces") == []
+    ((name, body),) = server.written("create", "apiservicenamespaces")
+    assert (name, body["metadata"]["namespace"]) == ("shop", NS)
+    assert [owner["name"] for owner in body["metadata"]["ownerReferences"]] == ["widgets"]
+
+
+async def test_a_namespace_that_a_cache_alone_knows_is_not_handed_on() -> None:
+    cached = {NAMESPACES: [provider_namespace()], APISERVICEEXPORTS: [export()]}
+    async with watching(cached) as (server, cluster, watches):
+        await NamespaceController(cluster, watches, ProviderOptions()).reconcile(SHOP)
+    assert server.written("create", "apiservicenamespaces") == []
 
 
 async def test_a_kind_that_is_exported_no_more_is_looked_at_too() -> None:
@@ -356,11 +399,14 @@ def _requests(cluster: Cluster, watches: ProviderWatches) -> RequestController:
     return RequestController(cluster, watches, ProviderOptions())
 
 
-def cluster_binding(*templates: str) -> Object:
+def cluster_binding(*templates: str, revoked: bool = False) -> Object:
     spec = {
         "kubeconfigSecretRef": {"name": "kubeconfig", "key": "kubeconfig"},
         "providerPrettyName": "Bank",
-        "serviceProviderSpec": {"templates": [{"name": name} for name in templates]},
+        "serviceProviderSpec": {
+            "templates": [{"name": name} for name in templates],
+            "revoked": revoked,
+        },
     }
     return kube("ClusterBinding", "cluster", spec=spec)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from fairlead.api.kubebind import (
+    APISERVICEEXPORTS,
     APISERVICENAMESPACES,
+    CLUSTER_BINDING_NAME,
     FINALIZER_NAMESPACE,
     APIServiceNamespace,
 )
@@ -18,11 +21,14 @@ from fairlead.client.lookups import find
 from fairlead.provider.controllers.namespace.departure import LOOK_AGAIN, Departure
 from fairlead.provider.controllers.namespace.reconcile import (
     State,
+    heir,
     leaving_status,
+    new_service_namespace,
     reconcile,
     target_name,
 )
 from fairlead.provider.namespaces import owner_of
+from fairlead.provider.offer import record_of
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.rights import Grounds, Id, export_of, rights
 from fairlead.provider.watches import (
@@ -120,7 +126,10 @@ class NamespaceController:
         # it by the name that it has to have.
         names = {target, *(namespace.meta.name for namespace in owned)}
         assigned = stored.decode(APIServiceNamespace).status.namespace
-        plan = await self._departure.proceed(key, names, assigned)
+        # A namespace that another export goes on with has to be empty, too: without an
+        # APIServiceNamespace the konnector lets originals go.
+        keep = await self._heir(key, stored) is not None
+        plan = await self._departure.proceed(key, names, assigned, keep=keep)
         if plan.done:
             await remove_finalizer(self._client, APISERVICENAMESPACES, stored, FINALIZER_NAMESPACE)
         else:
@@ -129,11 +138,29 @@ class NamespaceController:
         return Result(backoff=LOOK_AGAIN) if plan.held or plan.closing else Result()
 
     async def _clear(self, key: Key, owned: list[Object]) -> Result:
-        """Let namespaces go whose APIServiceNamespace went without waiting for them."""
-        plan = await self._departure.proceed(key, (item.meta.name for item in owned))
+        """Let namespaces go whose APIServiceNamespace went without waiting for them.
+
+        A consumer that has another export gets them again. Its konnector knows whether there still
+        is a namespace of its own for them, and deletes the APIServiceNamespace if there is none.
+        """
+        export = await self._heir(key, None)
+        names = (item.meta.name for item in owned)
+        plan = await self._departure.proceed(key, names, keep=export is not None)
+        if export is not None and (plan.kept or plan.held or plan.closing):
+            with suppress(AlreadyExists):
+                body = new_service_namespace(key, export)
+                await self._client.create(APISERVICENAMESPACES, body, key.namespace)
+            return Result()
         for namespace, condition in self._departure.news(key, plan):
             self._recorder.event(namespace, "Warning", condition.reason, condition.message)
         return Result(backoff=LOOK_AGAIN) if plan.held or plan.closing else Result()
+
+    async def _heir(self, key: Key, stored: Object | None) -> Object | None:
+        """The export that goes on with what an APIServiceNamespace leaves, as the server says."""
+        binding = self._watches.cluster_bindings.get(key.namespace, CLUSTER_BINDING_NAME)
+        if record_of(binding).revoked:
+            return None
+        return heir(stored, (await self._client.list(APISERVICEEXPORTS, key.namespace)).items)
 
     async def _exists(self, key: Key) -> bool:
         """Whether the server, whatever the cache says, has the APIServiceNamespace.

@@ -165,17 +165,20 @@ class Departure:
         self._options = options
         self._told: dict[Key, tuple[str, str]] = {}
 
-    async def proceed(self, key: Key, names: Iterable[str], assigned: str = "") -> Plan:
+    async def proceed(
+        self, key: Key, names: Iterable[str], assigned: str = "", *, keep: bool = False
+    ) -> Plan:
         """Delete what may be deleted of the namespaces that belong to an APIServiceNamespace.
 
-        ``assigned`` is the one that its status names, in which the consumer has its rights.
+        ``assigned`` is the one that its status names, in which the consumer has its rights. With
+        ``keep`` nothing is deleted.
 
         Raises:
             ClientError: the server did not say what is there, or refused.
         """
         every = sorted(set(names))
         found = [one for name in every if (one := await self._find(key, name, assigned))]
-        plan = leave(found)
+        plan = leave(found, keep=keep)
         for namespace in plan.delete:
             await self._delete(namespace)
         return plan

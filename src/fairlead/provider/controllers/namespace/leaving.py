@@ -56,19 +56,23 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
     """What to do about the namespaces of one that goes.
 
     ``held`` are the conditions of namespaces that have to stay, with these. ``closing`` are empty
-    ones where the consumer loses its rights before another look. ``done`` is whether there is
-    none any more.
+    ones where the consumer loses its rights before another look, and ``kept`` are those that stay
+    for another APIServiceNamespace. ``done`` is whether there is no other any more.
     """
 
     delete: list[Object] = []
     held: list[tuple[Object, Condition]] = []
     closing: list[str] = []
+    kept: list[str] = []
     going: list[str] = []
     done: bool = False
 
 
-def leave(found: Sequence[Leaving]) -> Plan:
-    """What to do, given all namespaces that are ours."""
+def leave(found: Sequence[Leaving], *, keep: bool = False) -> Plan:
+    """What to do, given all namespaces that are ours.
+
+    With ``keep`` none is deleted: the consumer goes on with them.
+    """
     delete: list[Object] = []
     held: list[tuple[Object, Condition]] = []
     closing: list[str] = []
@@ -82,7 +86,15 @@ def leave(found: Sequence[Leaving]) -> Plan:
         else:
             delete.append(namespace)
     going = [item.namespace.meta.name for item in found if item.remains is None]
-    return Plan(delete=delete, held=held, closing=closing, going=going, done=not found)
+    kept = [namespace.meta.name for namespace in delete] if keep else []
+    return Plan(
+        delete=[] if keep else delete,
+        held=held,
+        closing=closing,
+        kept=kept,
+        going=going,
+        done=len(kept) == len(found),
+    )
 
 
 def _held(name: str, remains: Remains) -> Condition:

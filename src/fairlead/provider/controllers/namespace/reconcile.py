@@ -10,6 +10,9 @@ import msgspec
 
 from fairlead.api.kubebind import (
     ANNOTATION_SERVICE_NAMESPACE,
+    API_VERSION,
+    APISERVICEEXPORTS,
+    APISERVICENAMESPACES,
     FINALIZER_NAMESPACE,
     APIServiceNamespace,
     Isolation,
@@ -82,6 +85,35 @@ def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
         )
         return Plan(finalize=finalize, status=_status(stored, None, waiting, now))
     return Plan(finalize=finalize, status=_status(stored, name, true(NAMESPACE_READY), now))
+
+
+def heir(service_namespace: Object | None, exports: Sequence[Object]) -> Object | None:
+    """The export that goes on with the namespaces of an APIServiceNamespace that goes.
+
+    One whose own export is there was deleted for itself, and nobody goes on with it. None stands
+    for one that is gone.
+    """
+    live = {export.meta.uid: export for export in exports if not export.meta.deleting}
+    if service_namespace is not None:
+        references = service_namespace.meta.owner_references
+        owners = {one.uid for one in references if one.kind == APISERVICEEXPORTS.kind}
+        if not owners or owners & live.keys():
+            return None
+    return min(live.values(), key=lambda export: export.meta.name, default=None)
+
+
+def new_service_namespace(key: Key, export: Object) -> JSON:
+    """The body of an APIServiceNamespace that goes with an export."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": APISERVICENAMESPACES.kind,
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "ownerReferences": [msgspec.to_builtins(export.owner_reference())],
+        },
+        "spec": {},
+    }
 
 
 def leaving_status(stored: Object, plan: leaving.Plan, *, now: str) -> JSON | None:
