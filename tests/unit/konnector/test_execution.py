@@ -12,6 +12,7 @@ from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import api_error
 from fairlead.konnector.policies.steps import Create, Delete, Pair, Replace, Settle
 from fairlead.konnector.sync.execution import Executor
+from fairlead.runtime.cache.expectations import LAG, Expectations
 
 
 KEY = Key("shop", "creds")
@@ -74,6 +75,17 @@ async def test_a_write_that_came_out_equal_ends_what_was_remembered() -> None:
     assert converged(settled)
     assert not settled.outcomes
     assert not ends.provider.outcomes
+
+
+async def test_a_write_to_what_no_watch_has_told_of_is_looked_at_again() -> None:
+    """Its end would go unseen where the watch lists anew after it."""
+    ends = both_ends(None, Defaulting({}))
+    now = [0.0]
+    ends.provider.expectations = Expectations(clock=lambda: now[0])
+    await Executor(ends, POLICY.outcome).carry_out(Replace("provider", BODY), pair(None))
+    assert ends.provider.expectations.overdue() == []
+    now[0] += LAG
+    assert ends.provider.expectations.overdue() == [TARGET]
 
 
 class Forgetting:

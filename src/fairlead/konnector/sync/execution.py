@@ -212,7 +212,10 @@ class Executor:
     def _wrote(self, side: Side, pair: Pair, written: Object, *, created: bool = False) -> Pair:
         # The cache is behind this write for a while: until it tells of the version, the answer
         # stands for the object, and the event that brings that version is known for an echo.
-        self._ends.at(side).expectations.wrote(written, created=created)
+        end = self._ends.at(side)
+        # What the watch has not told of yet, after a list that came late, may be gone again before
+        # it does, as what was just created may.
+        end.expectations.wrote(written, created=created or not end.seen(written.key))
         return self._settled(side, pair.having(side, written))
 
     def _settled(self, side: Side, pair: Pair) -> Pair:
