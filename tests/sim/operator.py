@@ -325,16 +325,10 @@ class Operator(Checks, Tenants):
         keys = [key for key in self.foreign if key.name != "nobodys"]
         if not keys:
             return False
-        key = dice.choice(keys)
-        known = self.foreign.pop(key)
         try:
-            await self.admin.delete(SECRETS, *reversed(key))
+            await self.admin.delete(SECRETS, *reversed(dice.choice(keys)))
         except NotFound:
             return False
-        except BaseException:
-            if one(self.plane, SECRETS, *reversed(key)):
-                self.foreign[key] = known
-            raise
         return True
 
     async def delete_namespace(self, dice: Random) -> bool:
@@ -342,8 +336,6 @@ class Operator(Checks, Tenants):
         team = dice.choice(TEAMS)
         if not one(self.plane, NAMESPACES, team):
             return False
-        for key in [key for key in self.foreign if key.namespace == team]:
-            del self.foreign[key]
         await self.admin.delete(NAMESPACES, team)
         end = self.simulation.loop.time() + 60.0
         while one(self.plane, NAMESPACES, team):

@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 
 from tests.sim.databases import ADMINS, DATABASE, FIXED, SCHEMA, TABLES, Cluster, Row
+from tests.sim.planes import Plane
 from tests.sim.stores import Commit, held, one, watch_commits
 from tests.sim.tenants import PRIVILEGES, Tenants
 
@@ -79,18 +80,30 @@ class Checks(Tenants):
             self._learns_passwords,
             self._tells_no_password,
             self._keeps_foreign,
+            self._forgets_foreign,
             self._ready_logs_in,
             self._two_logins_log_in,
         )
         self.simulation.on_log.append(self._logs_no_password)
 
     def remember(self, secret: Object) -> None:
-        """Note a Secret that is none of ours."""
-        self.foreign[secret.key] = secret.raw
+        """Note a Secret that is none of ours, unless it has gone before its maker was answered."""
+        found = one(self.plane, SECRETS, *reversed(secret.key))
+        if found is not None and found.meta.uid == secret.meta.uid:
+            self.foreign[secret.key] = secret.raw
 
     def remember_strangers(self) -> None:
         """Note what roles have that are none of ours."""
         self.strangers = {name: one.strangers() for name, one in self.clusters.items()}
+
+    def saved(self, plane: Plane) -> object:
+        """The Secrets that are none of ours."""
+        return dict(self.foreign)
+
+    def restored(self, plane: Plane, known: object) -> None:
+        """Know them again as they were then."""
+        assert isinstance(known, dict)
+        self.foreign = dict(known)
 
     # --- at each commit
 
@@ -126,6 +139,12 @@ class Checks(Tenants):
         if commit.key not in self.foreign:
             return None
         return f"{commit.by} has changed Secret {commit.key}, which is none of ours"
+
+    def _forgets_foreign(self, commit: Commit) -> None:
+        """What goes with its namespace, or by its owner's hand, is nobody's any more."""
+        deleted = commit.collection == "secrets" and commit.change.type == "DELETED"
+        if deleted and not self._by_replica(commit):
+            self.foreign.pop(commit.key, None)
 
     def _ready_logs_in(self, commit: Commit) -> str | None:
         """A status that newly says that all is well tells of a Secret that opens a session."""
