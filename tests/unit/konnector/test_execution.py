@@ -88,6 +88,29 @@ async def test_a_write_to_what_no_watch_has_told_of_is_looked_at_again() -> None
     assert ends.provider.expectations.overdue() == [TARGET]
 
 
+async def test_a_copy_that_is_found_before_a_watch_has_told_of_it_is_looked_at_again() -> None:
+    """Its end would go unseen, too, where the watch lists anew after it."""
+    ends = both_ends(None, Holding())
+    now = [0.0]
+    ends.provider.expectations = Expectations(clock=lambda: now[0])
+    after = await Executor(ends, POLICY.outcome).carry_out(Create("provider", BODY), pair(None))
+    assert after is not None
+    assert after.provider is not None
+    assert ends.provider.newest(TARGET) is not None
+    now[0] += LAG
+    assert ends.provider.expectations.overdue() == [TARGET]
+
+
+class Holding:
+    """A provider that has an object already."""
+
+    async def create(self, *_: Any) -> Object:
+        raise api_error(Status("Failure", "it is there", "AlreadyExists", 409))
+
+    async def get(self, *_: Any) -> Object:
+        return made(TARGET, data={"a": "1"})
+
+
 class Forgetting:
     """A provider that has an object no more once it was deleted."""
 

@@ -141,6 +141,9 @@ class Executor:
         if side == "provider":
             body = found.to_dict()
             pair = msgspec.structs.replace(pair, owned=owned_fields(body), wrote=wrote(body))
+        if not end.seen(place):
+            # It may be gone again before a watch tells of it, as what was just created may.
+            end.expectations.wrote(found, created=True)
         return pair.having(side, found)
 
     async def _patch(self, step: PatchMetadata, pair: Pair) -> Pair | None:
