@@ -30,6 +30,7 @@ from tests.support.waiting import eventually, failed_with
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import ROTATE_ANNOTATION
+from fairlead.api.resource import SECRETS
 from fairlead.client import Invalid, NotFound
 
 
@@ -127,6 +128,24 @@ async def test_an_operator_killed_at_any_step_of_a_creation_leaves_one_login(
         assert current(body) == [f"{name}_a"]
         assert await world.logs_in(secret["uri"])
         assert not await world.role_exists(f"{name}_b")
+
+
+async def test_a_login_keeps_its_password_where_the_cache_does_not_know_its_secret(
+    world: World,
+) -> None:
+    """The label was taken off while no operator was at work."""
+    query = "SELECT rolname::text, rolpassword FROM pg_authid WHERE rolname LIKE %s ORDER BY 1"
+    async with running(world.admin, OPTIONS):
+        name = await world.create(grants=[grant(world.database, "CONNECT")], **TURNS)
+        first, known = await world.ready(name), await world.secret(name)
+    verifiers = await world.fetch(query, f"{name}%")
+    unlabelled = {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}}
+    await world.admin.merge_patch(SECRETS, f"{name}-login", world.namespace, unlabelled)
+    async with running(world.admin, OPTIONS):
+        assert fingerprint(await looked_at(world, name)) == fingerprint(first)
+    assert await world.fetch(query, f"{name}%") == verifiers
+    assert await world.secret(name) == known
+    assert await world.logs_in(known["uri"])
 
 
 async def test_the_server_ends_a_login_with_the_operator_away(

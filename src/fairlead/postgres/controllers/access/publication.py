@@ -229,9 +229,11 @@ class Publication:
 
     async def _publish(self, current: Pass, rules: PasswordRules, given: str) -> Object | None:
         name, namespace = current.decoded.spec.generated_secret, current.found.meta.namespace
-        # What the cache does not know is most likely not there: then one request does it.
+        # What the cache does not know is most likely not there: then one request does it. Logins
+        # that take turns have their password before the Secret, which must not be there then.
         key = Key(namespace, name)
         look = key in self._made or self._watches.secrets.get(*key) is not None
+        look = look or rules.rotation == "TwoLogins"
         for attempt in range(_ATTEMPTS):
             try:
                 existing = await self._existing(current) if look else None
@@ -289,6 +291,10 @@ class Publication:
         is_open = current.facts.secret == "changing"  # noqa: S105
         if is_open and (login != current.login or kept not in {"", current.password}):
             raise AccessError("Conflict", "the Secret has changed meanwhile; trying again")
+        if staged and kept not in {"", current.password}:
+            # Another replica's last write has come since the look: the login has to have its
+            # password back.
+            current.learn(synced=False)
         if kept or not (staged or is_open):
             current.password = kept or rules.generate()
         current.login = login
