@@ -20,6 +20,7 @@ from tests.sim.kubebindworld import (
     orphaned,
     wanted,
 )
+from tests.sim.planes import Plane
 from tests.sim.simulation import Simulation
 from tests.sim.stores import Commit, held, one, watch_commits
 from tests.support.load import differences
@@ -130,6 +131,8 @@ class KubeBind(Administered):
         super().__init__(simulation)
         self._staying: set[str] = set()
         """The uids of widgets that are being deleted and leave their copies behind."""
+        self._bare: set[str] = set()
+        """The uids of widgets that backups have from before they had our finalizer."""
         self._appetite = Appetite(simulation, self.replicas)
         watch_commits(
             simulation,
@@ -146,6 +149,13 @@ class KubeBind(Administered):
             self._tells_no_password,
         )
         simulation.on_log.append(self._logs_no_password)
+
+    def saved(self, plane: Plane) -> object:
+        """Know which widgets a backup would bring back without what keeps them."""
+        for widget in held(plane, WIDGETS):
+            if FINALIZER_SYNCER not in widget.meta.finalizers:
+                self._bare.add(widget.meta.uid)
+        return super().saved(plane)
 
     async def begin(self) -> None:
         """Have everything at work, and note what it takes."""
@@ -248,6 +258,9 @@ class KubeBind(Administered):
         ):
             return None
         if gone.meta.annotations.get(ANNOTATION_DELETION_POLICY) == "Orphan":
+            return None
+        if gone.meta.uid in self._bare and FINALIZER_SYNCER not in gone.meta.finalizers:
+            # A team was faster than the konnector after its cluster was restored.
             return None
         for copy in held(self.provider, WIDGETS):
             if copy.meta.annotations.get(ANNOTATION_CONSUMER_UID) == gone.meta.uid:
