@@ -10,6 +10,7 @@ from aiohttp import web
 
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
+from fairlead.portal.handshake.leftovers import Leftovers
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reviews import Reviews
 from fairlead.portal.http.introduction import Introduction
@@ -129,7 +130,8 @@ async def run_all(manager: Manager, cluster: Cluster, options: ServeOptions) -> 
     bind = Bind(
         cluster, options, guard=guard, reviews=reviews, catalog=catalog, ownership=ownership
     )
-    parts = [*ended, *keys, signin, *embedded, away, catalog, bind]
+    leftovers = Leftovers(cluster, options.namespace)
+    parts = [*ended, *keys, signin, *embedded, away, catalog, bind, leftovers]
     build(manager, cluster, options, parts)
 
 

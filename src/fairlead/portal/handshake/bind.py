@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
@@ -35,6 +34,7 @@ from fairlead.api.resource import SECRETS
 from fairlead.client import Client, ClientError, NotFound
 from fairlead.client.lookups import find
 from fairlead.portal.handshake.catalog import Catalog, Guard
+from fairlead.portal.handshake.leftovers import new_name
 from fairlead.portal.handshake.ownership import Owned, Ownership
 from fairlead.portal.handshake.reviews import Reviews
 from fairlead.portal.http.audit import audit
@@ -52,7 +52,7 @@ ANSWER_SECONDS = 30.0
 _CALL_SECONDS = 10.0
 _CLEAN_SECONDS = 10.0
 _TTL = "10m"
-"""How long a request stays whose server was killed before it could take it away."""
+"""How long a request stays that was answered, where no replica is left to take it away."""
 _RESPONSE_KEY = "binding-response"
 _UI_IDENTITY = "ui-identity"
 _LONGEST = 512
@@ -247,7 +247,7 @@ class Bind:
         self, asked: Asked, owned: Owned
     ) -> AsyncIterator[tuple[Key, asyncio.Future[BindableResourcesRequestStatus]]]:
         """A request as long as it is needed; it is taken away however its sender ends."""
-        name = f"fairlead-bind-{secrets.token_hex(8)}"
+        name = new_name()
         key = Key(self._options.namespace, name)
         body: JSON = {
             "apiVersion": API_VERSION,

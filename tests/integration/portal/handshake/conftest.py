@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,6 +25,7 @@ from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
+from fairlead.portal.handshake.leftovers import Leftovers
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reviews import Reviews
 from fairlead.portal.identity.guard import Guard
@@ -52,8 +54,11 @@ def _quiet() -> Iterator[None]:
 class House:
     """A server that answers, what is behind it, and people who ask it."""
 
-    def __init__(self, plane: Sandbox, admin: Client, door: Door, sessions: Sessions) -> None:
+    def __init__(
+        self, plane: Sandbox, admin: Client, door: Door, sessions: Sessions, leftovers: Leftovers
+    ) -> None:
         self.plane = plane
+        self.leftovers = leftovers
         self.admin = admin
         self.door = door
         self.sessions = sessions
@@ -163,7 +168,13 @@ async def admin(plane: Sandbox) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def house(
-    plane: Sandbox, admin: Client, *, provider: bool = True, seconds: float = SECONDS, **more: Any
+    plane: Sandbox,
+    admin: Client,
+    *,
+    provider: bool = True,
+    seconds: float = SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+    **more: Any,
 ) -> AsyncIterator[House]:
     """The server with its own rights; ``provider`` says whether binds are answered."""
     config = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
@@ -191,7 +202,8 @@ async def house(
             ownership=ownership,
             seconds=seconds,
         )
-        tasks = [group.create_task(one) for one in (cluster.run(), store.run())]
+        leftovers = Leftovers(cluster, options.namespace, clock=clock)
+        tasks = [group.create_task(one) for one in (cluster.run(), store.run(), leftovers.run())]
         if provider:
             works = controllers(behind)
             tasks += [group.create_task(one.run()) for one in works]
@@ -200,6 +212,6 @@ async def house(
             for informer in list(cluster.informers()):
                 await informer.synced.wait()
         async with opened(options, [*catalog.routes(), *bind.routes()]) as door:
-            yield House(plane, admin, door, sessions)
+            yield House(plane, admin, door, sessions, leftovers)
         for task in tasks:
             task.cancel()

@@ -1,0 +1,105 @@
+"""What binds leave behind whose replica was killed: its requests, and the answers to them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+
+import structlog
+
+from fairlead.api.kubebind import BINDABLERESOURCESREQUESTS
+from fairlead.api.meta import Object
+from fairlead.api.resource import SECRETS, Resource
+from fairlead.client import ClientError, Conflict, NotFound
+from fairlead.runtime import Cluster
+
+
+LEFT_SECONDS = 180.0
+"""Seconds after which no replica waits for a request any more: three times what a bind takes."""
+SWEEP_SECONDS = 60.0
+"""Seconds between two looks."""
+
+_CALL_SECONDS = 10.0
+_PREFIX = "fairlead-bind-"
+_OURS = re.compile(re.escape(_PREFIX) + r"[0-9a-f]{16}")
+_log = structlog.get_logger(logger_name="fairlead.portal.leftovers")
+
+
+def new_name() -> str:
+    """A name for a request and its answer, by which leftovers are known."""
+    return _PREFIX + secrets.token_hex(8)
+
+
+class Leftovers:
+    """Takes them away on whichever replica has seen them for long enough.
+
+    Needed rights: list and delete Secrets and requests of the namespace. Run it as a task, beside
+    the cluster.
+    """
+
+    name = "leftovers"
+
+    def __init__(
+        self, cluster: Cluster, namespace: str, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client = cluster.client
+        self._namespace = namespace
+        self._clock = clock
+        self._requests = cluster.informer(BINDABLERESOURCESREQUESTS, namespace=namespace)
+        # Its own clock: a server whose clock is wrong makes no request look old.
+        self._seen: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Take away what is left, until cancelled."""
+        await self._requests.synced()
+        while True:
+            try:
+                await self.sweep()
+            except (ClientError, TimeoutError) as error:
+                _log.warning("what binds have left stays for now", error=str(error))
+            await asyncio.sleep(SWEEP_SECONDS)
+
+    async def sweep(self) -> None:
+        """Look once.
+
+        Raises:
+            ClientError: the API server cannot be asked.
+            TimeoutError: it gives no answer.
+        """
+        now = self._clock()
+        found = set()
+        async for resource, one in self._found():
+            found.add(one.meta.uid)
+            first = self._seen.setdefault(one.meta.uid, now)
+            if now - first < LEFT_SECONDS or one.meta.deleting:
+                continue
+            with contextlib.suppress(NotFound, Conflict):
+                async with asyncio.timeout(_CALL_SECONDS):
+                    await self._client.delete(
+                        resource, one.meta.name, self._namespace, uid=one.meta.uid
+                    )
+                _log.info("what a bind has left is gone", kind=resource.kind, name=one.meta.name)
+        self._seen = {uid: first for uid, first in self._seen.items() if uid in found}
+
+    async def _found(self) -> AsyncIterator[tuple[Resource, Object]]:
+        """Requests and Secrets of ours, in this order: a request has its Secret written anew."""
+        for one in self._requests.list(self._namespace):
+            if _OURS.fullmatch(one.meta.name):
+                yield BINDABLERESOURCESREQUESTS, one
+        async with asyncio.timeout(_CALL_SECONDS):
+            # Sessions have a type of their own, so that this list is short.
+            answers = await self._client.list(
+                SECRETS, self._namespace, fields="type=Opaque", metadata_only=True
+            )
+        for one in answers.items:
+            if _OURS.fullmatch(one.meta.name) and _is_answer(one):
+                yield SECRETS, one
+
+
+def _is_answer(secret: Object) -> bool:
+    kinds = {owner.kind for owner in secret.meta.owner_references}
+    return BINDABLERESOURCESREQUESTS.kind in kinds
