@@ -15,8 +15,16 @@ from fairlead.provider.namespaces import identity_of
 from fairlead.runtime import commit
 
 
+GROUP_AUTHOR = "group:"
+"""Before the name of a group, as reviews have it, that owns an identity together."""
+
+
 class InviteError(Exception):
     """An invitation that cannot be given; says why and what to do."""
+
+
+class OtherAuthorError(InviteError):
+    """The identity is another author's, or this author can begin none."""
 
 
 async def ensure_cluster_namespace(
@@ -25,16 +33,23 @@ async def ensure_cluster_namespace(
     """The namespace whose annotation has the identity, or a new one named by its hash.
 
     Raises:
-        InviteError: the identity is another author's, or its namespace cannot be used.
+        OtherAuthorError: the identity is another author's, or the author is a group and it is new.
+        InviteError: its namespace cannot be used.
         ApiError: the server refused.
     """
     namespace = await _find(client, identity)
     if namespace is None:
+        if author.startswith(GROUP_AUTHOR):
+            # A quota counts what persons have: none may pass it in the name of a group.
+            raise OtherAuthorError(
+                f"identity {identity} has no consumer, and {author} can begin none: a person "
+                "binds it first, and `fairlead provider hand-over` gives it to the group"
+            )
         namespace = await _create(client, identity, author, prefix)
     # This also holds for a namespace that another invitation has just made.
     owner = namespace.meta.annotations.get(ANNOTATION_AUTHOR, "")
     if owner != author:
-        raise InviteError(
+        raise OtherAuthorError(
             f"identity {identity} belongs to {_named(owner)}, not to {_named(author)}: choose "
             "another identity, or invite it as that author"
         )

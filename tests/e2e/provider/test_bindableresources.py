@@ -23,6 +23,8 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLEBINDINGS, EVENTS, NAMESPACES, SECRETS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import create_all
+from fairlead.provider.commands.consumers import UnknownConsumerError, find_consumer
+from fairlead.provider.commands.handover import hand_over
 from fairlead.provider.invitation import invite
 from fairlead.provider.manifests import manifests
 
@@ -170,11 +172,28 @@ async def test_an_identity_stays_with_its_author(admin: Client, namespace: str) 
     await invite(admin, name="t", template="widgets", identity=identity, author="bob")
     async with running(admin):
         await admin.create(BINDABLERESOURCESREQUESTS, request(namespace, identity))
-        status = await ended(admin, namespace, "HandleResourcesFailed")
+        status = await ended(admin, namespace, "IdentityTaken")
     assert status["phase"] == "Failed"
     assert "belongs to author bob, not to author ann" in ready(status)["message"]
     found = await admin.list(SECRETS, namespace, fields="metadata.name=shop-binding-response")
     assert found.items == []
+
+
+async def test_a_group_begins_no_consumer(admin: Client, namespace: str) -> None:
+    identity, group = str(uuid.uuid4()), "group:oidc:team-a"
+    async with running(admin):
+        body = request(namespace, identity, author=group)
+        await admin.create(BINDABLERESOURCESREQUESTS, body)
+        status = await ended(admin, namespace, "IdentityTaken")
+        assert "`fairlead provider hand-over` gives it to the group" in ready(status)["message"]
+        with pytest.raises(UnknownConsumerError):
+            await find_consumer(admin, identity)
+        await invite(admin, name="t", template="widgets", identity=identity, author="ann")
+        await hand_over(admin, await find_consumer(admin, identity), group)
+        # What it was given it may bind: a refusal is looked at again when its template changes.
+        patch = {"metadata": {"labels": {"changed": uuid.uuid4().hex}}}
+        await admin.merge_patch(APISERVICEEXPORTTEMPLATES, "widgets", "", patch)
+        assert (await ended(admin, namespace, "SecretReady"))["phase"] == "Succeeded"
 
 
 async def test_nobodys_secret_is_overwritten(admin: Client, namespace: str) -> None:

@@ -44,6 +44,11 @@ from fairlead.portal.http.limits import count
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import Session
 from fairlead.portal.options import ServeOptions
+from fairlead.provider.controllers.bindableresources.reconcile import (
+    IDENTITY_TAKEN,
+    RESPONSE_KEY,
+    TEMPLATE_NOT_FOUND,
+)
 from fairlead.runtime import Cluster, Delta
 
 
@@ -53,7 +58,6 @@ _CALL_SECONDS = 10.0
 _CLEAN_SECONDS = 10.0
 _TTL = "10m"
 """How long a request stays that was answered, where no replica is left to take it away."""
-_RESPONSE_KEY = "binding-response"
 _UI_IDENTITY = "ui-identity"
 _LONGEST = 512
 """Characters of an identity or of a name for people."""
@@ -260,7 +264,7 @@ class Bind:
                     "prettyName": asked.pretty_name,
                 },
                 "author": owned.author,
-                "kubeconfigSecretRef": {"name": name, "key": _RESPONSE_KEY},
+                "kubeconfigSecretRef": {"name": name, "key": RESPONSE_KEY},
                 "ttlAfterFinished": _TTL,
             },
         }
@@ -336,10 +340,13 @@ def _failure(status: BindableResourcesRequestStatus, template: str) -> Refusal:
     ready = next((one for one in conditions if one.type == "Ready"), None)
     reason = ready.reason if ready is not None else ""
     said = ready.message if ready is not None else "no condition says why"
-    if reason == "TemplateNotFound":
+    if reason == TEMPLATE_NOT_FOUND:
         return _no_template(template)
-    # Another person was faster with the identity, it is being taken away, or the cluster makes no
-    # tokens: the provider's words name what is no outsider's business.
+    if reason == IDENTITY_TAKEN:
+        # Another person was faster, or this server's cache is behind.
+        return forbidden(_REFUSED, reason=said)
+    # The identity is being taken away, or the cluster makes no tokens: the provider's words name
+    # what is no outsider's business.
     return Refusal(
         409,
         ErrorCode.INTERNAL_ERROR,

@@ -6,11 +6,10 @@ from fairlead.api.kubebind import ANNOTATION_AUTHOR
 from fairlead.api.meta import Object
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client
+from fairlead.provider.identity import GROUP_AUTHOR
 from fairlead.runtime import commit
 
 
-GROUP_AUTHOR = "group:"
-"""Before the name of a group, as reviews have it, that owns an identity together."""
 _ISSUERS = ("https://", "http://")
 
 

@@ -24,6 +24,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, SECRETS
 from fairlead.client import Client, Forbidden, parse_kubeconfig
+from fairlead.portal.handshake.ownership import Owned, Ownership
 from fairlead.portal.options import DEFAULT_NAMESPACE
 from fairlead.provider.commands.consumers import find_consumer
 from fairlead.provider.commands.handover import hand_over
@@ -132,6 +133,23 @@ async def test_s1_an_identity_belongs_to_whom_it_bound_first(
         assert status.json == {"connected": False}
         mine = await it.ask(ADA, "/api/consumer-status?consumer_id=cluster-1")
         assert mine.json["namespace"] == first.json["providerNamespace"]
+
+
+async def test_s1_who_was_slower_than_another_is_refused_in_the_same_words(
+    plane: Sandbox, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house(plane, admin) as it:
+        await it.template()
+        await it.allow("User:oidc:ada", "User:oidc:ben")
+        first = await it.bind(ADA)
+        assert first.status == 200, first.text
+        # A cache that has not heard of it yet.
+        monkeypatch.setattr(Ownership, "of", lambda _self, person, _identity: Owned(person.author))
+        refused = await it.bind(BEN)
+        assert refused.status == 403, refused.text
+        assert refused.json["message"] == (await it.bind(CEM)).json["message"]
+        assert ADA.author not in refused.text
+        assert first.json["providerNamespace"] not in refused.text
 
 
 async def test_an_identity_of_a_group_is_each_members(plane: Sandbox, admin: Client) -> None:

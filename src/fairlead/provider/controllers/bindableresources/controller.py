@@ -20,6 +20,7 @@ from fairlead.api.timestamps import moment
 from fairlead.client import AlreadyExists, Client, Forbidden, Invalid, NotFound
 from fairlead.provider.controllers.bindableresources.reconcile import (
     HANDLE_RESOURCES_FAILED,
+    IDENTITY_TAKEN,
     SECRET_CREATION_FAILED,
     SECRET_READY,
     TEMPLATE_NOT_FOUND,
@@ -30,7 +31,7 @@ from fairlead.provider.controllers.bindableresources.reconcile import (
     secret_ref,
     with_outcome,
 )
-from fairlead.provider.identity import InviteError
+from fairlead.provider.identity import InviteError, OtherAuthorError
 from fairlead.provider.invitation import TemplateMissingError, invite
 from fairlead.provider.options import InviteOptions
 from fairlead.provider.watches import in_turns, requests_for
@@ -99,6 +100,8 @@ class BindableResourcesController:
             )
         except TemplateMissingError as error:
             return _failed(TEMPLATE_NOT_FOUND, str(error))
+        except OtherAuthorError as error:
+            return _failed(IDENTITY_TAKEN, str(error))
         except InviteError as error:
             return _failed(HANDLE_RESOURCES_FAILED, str(error))
         except (Forbidden, Invalid) as error:

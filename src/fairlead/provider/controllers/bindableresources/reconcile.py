@@ -25,6 +25,7 @@ from fairlead.api.timestamps import format_time, parse_time
 READY = "Ready"
 TEMPLATE_NOT_FOUND = "TemplateNotFound"
 HANDLE_RESOURCES_FAILED = "HandleResourcesFailed"
+IDENTITY_TAKEN = "IdentityTaken"
 SECRET_CREATION_FAILED = "SecretCreationFailed"  # noqa: S105  # a reason
 SECRET_READY = "SecretReady"  # noqa: S105  # a reason
 
