@@ -13,6 +13,7 @@ from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.leftovers import Leftovers
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reviews import Reviews
+from fairlead.portal.handshake.witness import Witness
 from fairlead.portal.http.introduction import Introduction
 from fairlead.portal.http.server import application
 from fairlead.portal.http.serving import PortalServer
@@ -130,8 +131,8 @@ async def run_all(manager: Manager, cluster: Cluster, options: ServeOptions) -> 
     bind = Bind(
         cluster, options, guard=guard, reviews=reviews, catalog=catalog, ownership=ownership
     )
-    leftovers = Leftovers(cluster, options.namespace)
-    parts = [*ended, *keys, signin, *embedded, away, catalog, bind, leftovers]
+    leftovers, witness = Leftovers(cluster, options.namespace), Witness(cluster)
+    parts = [*ended, *keys, signin, *embedded, away, catalog, bind, leftovers, witness]
     build(manager, cluster, options, parts)
 
 

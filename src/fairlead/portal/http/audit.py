@@ -35,3 +35,16 @@ def audit(
         request=request.get(REQUEST_ID, ""),
         **more,
     )
+
+
+def seen(event: str, *, what: str, **more: Any) -> None:
+    """Write the line of an event that came by no request of ours.
+
+    Who caused it the API server's own audit log knows.
+
+    Args:
+        event: such as ``hand-over`` or ``revoke``.
+        what: such as a consumer.
+        more: fields that this event alone has.
+    """
+    _log.info(event, who="", what=what, result="done", address="", request="", **more)

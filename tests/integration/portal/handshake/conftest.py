@@ -28,6 +28,7 @@ from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.leftovers import Leftovers
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reviews import Reviews
+from fairlead.portal.handshake.witness import Witness
 from fairlead.portal.identity.guard import Guard
 from fairlead.portal.identity.people import Person, Prefixes
 from fairlead.portal.identity.secretstore import SecretStore
@@ -203,6 +204,7 @@ async def house(
             seconds=seconds,
         )
         leftovers = Leftovers(cluster, options.namespace, clock=clock)
+        Witness(cluster)
         tasks = [group.create_task(one) for one in (cluster.run(), store.run(), leftovers.run())]
         if provider:
             works = controllers(behind)

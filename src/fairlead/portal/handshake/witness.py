@@ -1,0 +1,51 @@
+"""Audit lines of what administrators do to consumers, by commands or by hand.
+
+Every replica writes its own; lines of one event have the same namespace and version.
+"""
+
+from __future__ import annotations
+
+from fairlead.api.kubebind import ANNOTATION_AUTHOR
+from fairlead.api.meta import Object
+from fairlead.api.resource import NAMESPACES
+from fairlead.portal.http.audit import seen
+from fairlead.provider.namespaces import identity_of
+from fairlead.runtime import Cluster, Delta
+
+
+class Witness:
+    """Tells of consumers that are handed over or revoked, as their namespaces show it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._namespaces = cluster.informer(NAMESPACES, metadata_only=True)
+        self._namespaces.subscribe(_changed)
+
+
+def _changed(delta: Delta) -> None:
+    old, new = delta.old, delta.new
+    if old is None or not _is_consumer(old):
+        return
+    if new is None or not _is_consumer(new):
+        _tell("revoke", old, new or old)
+    elif _author(old) != _author(new):
+        _tell("hand-over", old, new, to=_author(new))
+
+
+def _is_consumer(namespace: Object) -> bool:
+    """Whether it is one's that is not being revoked, which a bind would find."""
+    return bool(identity_of(namespace)) and not namespace.meta.deleting
+
+
+def _tell(event: str, old: Object, new: Object, **more: str) -> None:
+    seen(
+        event,
+        what=identity_of(old),
+        author=_author(old),
+        namespace=new.meta.name,
+        version=new.meta.resource_version,
+        **more,
+    )
+
+
+def _author(namespace: Object) -> str:
+    return namespace.meta.annotations.get(ANNOTATION_AUTHOR, "")
