@@ -34,6 +34,7 @@ from fairlead.api.resource import SECRETS
 from fairlead.client import Client, ClientError, NotFound
 from fairlead.client.lookups import find
 from fairlead.portal.handshake.catalog import Catalog, Guard
+from fairlead.portal.handshake.exporting import request_export
 from fairlead.portal.handshake.leftovers import new_name
 from fairlead.portal.handshake.ownership import Owned, Ownership
 from fairlead.portal.handshake.reviews import Reviews
@@ -196,7 +197,11 @@ class Bind:
             ],
             "providerNamespace": answer["providerNamespace"],
         }
-        return response | ({"bindingName": asked.name} if asked.page else {})
+        if asked.page:
+            request = response["requests"][0]
+            name = await request_export(self._client.config, response, request)
+            response["bindingName"] = name
+        return response
 
     def _owned(self, person: Person, identity: str) -> Owned:
         """The identity, if it is the person's or nobody's yet.

@@ -9,25 +9,37 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 import structlog
-from tests.integration.portal.handshake.conftest import ADA, BEN, CEM, collection, house
+from tests.integration.portal.handshake.conftest import (
+    ADA,
+    BEN,
+    CEM,
+    collection,
+    house,
+    template,
+)
 from tests.support.portal import Answer
-from tests.support.waiting import SECONDS
+from tests.support.provider import example
+from tests.support.waiting import SECONDS, gone, when
 
 from fairlead.api.kubebind import (
     ANNOTATION_AUTHOR,
     ANNOTATION_IDENTITY,
+    APISERVICEEXPORTREQUESTS,
+    APISERVICEEXPORTS,
     APISERVICEEXPORTTEMPLATES,
     BINDABLERESOURCESREQUESTS,
     COLLECTIONS,
     cluster_namespace,
     decode_binding_response,
 )
+from fairlead.api.meta import Key
 from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, SECRETS
 from fairlead.client import Client, Forbidden, parse_kubeconfig
 from fairlead.portal.handshake.ownership import Owned, Ownership
 from fairlead.portal.options import DEFAULT_NAMESPACE
 from fairlead.provider.commands.consumers import find_consumer
 from fairlead.provider.commands.handover import hand_over
+from fairlead.runtime import install_crds
 from fairlead.sandbox import Sandbox
 
 
@@ -150,6 +162,73 @@ async def test_s1_who_was_slower_than_another_is_refused_in_the_same_words(
         assert refused.json["message"] == (await it.bind(CEM)).json["message"]
         assert ADA.author not in refused.text
         assert first.json["providerNamespace"] not in refused.text
+
+
+async def test_for_a_page_the_export_is_asked_for(plane: Sandbox, admin: Client) -> None:
+    async with house(plane, admin) as it:
+        await it.template()
+        await it.allow("User:oidc:ada")
+        terminal = await it.bind(ADA, identity="cluster-1")
+        assert "bindingName" not in terminal.json
+        assert not (await admin.list(APISERVICEEXPORTREQUESTS)).items
+        # A server that has not heard of the consumer's rights yet.
+        plane.faults.fail("create", "apiserviceexportrequests", code=403, times=2)
+        answer = await it.bind(ADA, identity="ui-identity", name="shop")
+        assert answer.status == 200, answer.text
+        assert answer.json["bindingName"] == "shop"
+        namespace = answer.json["providerNamespace"]
+        (made,) = (await admin.list(APISERVICEEXPORTREQUESTS)).items
+        assert made.meta.key == Key(namespace, "shop")
+        assert made.to_dict()["spec"]["resources"] == template("widgets")["spec"]["resources"]
+        assert (await it.ask(ADA, "/api/consumer-status")).json["namespace"] == namespace
+        # The same again is the same; another of this name gets one of its own.
+        again = await it.bind(ADA, identity="ui-identity", name="shop")
+        assert again.json["bindingName"] == "shop"
+        other = template("other")
+        other["spec"] = {**other["spec"], "schemaUpdatePolicy": "Always"}
+        await admin.create(APISERVICEEXPORTTEMPLATES, other)
+        answer = await it.bind(ADA, "other", identity="ui-identity", name="shop")
+        assert answer.status == 200, answer.text
+        assert answer.json["bindingName"].startswith("shop-")
+        again = await it.bind(ADA, "other", identity="ui-identity", name="shop")
+        assert again.json["bindingName"] == answer.json["bindingName"]
+
+
+async def test_a_request_whose_export_is_gone_is_not_taken_for_one(
+    plane: Sandbox, admin: Client
+) -> None:
+    await install_crds(admin, [example("crd")])
+    async with house(plane, admin) as it:
+        await it.template()
+        await it.allow("User:oidc:ada")
+        namespace = (await it.bind(ADA, identity="ui-identity", name="shop")).json[
+            "providerNamespace"
+        ]
+
+        async def exports() -> list[str]:
+            status = await it.ask(ADA, "/api/consumer-status")
+            return list(status.json.get("exports", []))
+
+        async def exported() -> bool:
+            return await exports() == ["shop"]
+
+        await until(exported)
+        await when(
+            admin,
+            APISERVICEEXPORTREQUESTS,
+            "shop",
+            namespace,
+            until=lambda body: body.get("status", {}).get("phase") == "Succeeded",
+        )
+        await admin.delete(APISERVICEEXPORTS, "shop", namespace)
+        await gone(admin, APISERVICEEXPORTS, "shop", namespace)
+        answer = await it.bind(ADA, identity="ui-identity", name="shop")
+        assert answer.json["bindingName"].startswith("shop-"), answer.text
+
+        async def anew() -> bool:
+            return await exports() == [answer.json["bindingName"]]
+
+        await until(anew)
 
 
 async def test_an_identity_of_a_group_is_each_members(plane: Sandbox, admin: Client) -> None:

@@ -1,0 +1,81 @@
+"""The export of a consumer that comes by a page, asked for in the consumer's own name.
+
+Its konnector has a bundle, which binds what is exported: nothing on its side makes the request.
+The server has no right to make it either, but holds the credential for as long as it answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APISERVICEEXPORTREQUESTS,
+    APIServiceExportRequest,
+    ExportRequestSpec,
+)
+from fairlead.api.meta import JSON, Object
+from fairlead.client import AlreadyExists, Client, ClusterConfig, Forbidden, parse_kubeconfig
+from fairlead.konnector.commands.request import in_vain
+
+
+SECONDS = 10.0
+"""Seconds that it may take, those included in which an API server hears of new rights."""
+_LOOK_AGAIN_SECONDS = 0.2
+
+
+async def request_export(server: ClusterConfig, answer: JSON, request: JSON) -> str:
+    """Have a request in the consumer's namespace, and tell its name.
+
+    One that is there, asks for the same and leads to an export is as good. Where the name is
+    taken, that of the new one begins with it.
+
+    Args:
+        server: how the provider's API server is reached; its credentials are not used.
+        answer: the consumer's BindingResponse.
+        request: an APIServiceExportRequest with its name.
+
+    Raises:
+        ClientError: the API server refuses, or is away.
+        TimeoutError: it gives no answer, or the consumer has no rights.
+    """
+    config = ClusterConfig(
+        server=server.server,
+        certificate_authority=server.certificate_authority,
+        tls_server_name=server.tls_server_name,
+        insecure_skip_tls_verify=server.insecure_skip_tls_verify,
+        proxy_url=server.proxy_url,
+        token=parse_kubeconfig(base64.b64decode(answer["kubeconfig"])).token,
+    )
+    namespace: str = answer["providerNamespace"]
+    async with Client(config) as consumer, asyncio.timeout(SECONDS):
+        while True:
+            try:
+                return await _requested(consumer, namespace, request)
+            except Forbidden:
+                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+
+async def _requested(consumer: Client, namespace: str, request: JSON) -> str:
+    name: str = request["metadata"]["name"]
+    try:
+        made = await consumer.create(APISERVICEEXPORTREQUESTS, request, namespace)
+    except AlreadyExists:
+        wanted = msgspec.convert(request["spec"], ExportRequestSpec)
+        for one in (await consumer.list(APISERVICEEXPORTREQUESTS, namespace)).items:
+            known = one.meta.name == name or one.meta.name.startswith(f"{name}-")
+            if known and _asks_for(one, wanted) and not await in_vain(consumer, one):
+                return one.meta.name
+        another = request | {"metadata": {"generateName": f"{name}-"}}
+        made = await consumer.create(APISERVICEEXPORTREQUESTS, another, namespace)
+    return made.meta.name
+
+
+def _asks_for(request: Object, wanted: ExportRequestSpec) -> bool:
+    try:
+        spec = request.decode(APIServiceExportRequest).spec
+    except msgspec.ValidationError:
+        return False
+    return spec == wanted and not request.meta.deleting
