@@ -723,6 +723,47 @@ async def test_subject_access_review(client: Client, robot: Robot) -> None:
 
 
 @pytest.mark.parametrize(
+    ("resources", "names", "allowed"),
+    [
+        pytest.param("*", [], ["group", "all", "one", "other"], id="everything"),
+        pytest.param("widgets", [], ["all", "one", "other"], id="a-resource"),
+        pytest.param("widgets", ["one"], ["one"], id="an-object"),
+        pytest.param("gadgets", [], [], id="another-resource"),
+    ],
+)
+async def test_review_of_a_group_of_apis(
+    client: Client, resources: str, names: list[str], allowed: list[str]
+) -> None:
+    group = f"g{uuid.uuid4().hex[:8]}.example.org"
+    rule = allow("bind", resources, group, **({"resourceNames": names} if names else {}))
+    # By this, it is known that the server has heard of the role.
+    heard = allow("bind", "heard", f"heard.{group}")
+    await client.create(CLUSTERROLES, role(group, rule, heard))
+    people = {"kind": "Group", "apiGroup": RBAC, "name": f"oidc:{group}"}
+    await client.create(CLUSTERROLEBINDINGS, binding(group, "ClusterRole", group, people))
+
+    async def may(**attributes: str) -> bool:
+        asked = {"verb": "bind", "group": group, **attributes}
+        spec = {"user": "oidc:ann", "groups": [f"oidc:{group}"], "resourceAttributes": asked}
+        answer = await client.create(SUBJECTACCESSREVIEWS, {"spec": spec})
+        return bool(answer.to_dict()["status"]["allowed"])
+
+    try:
+        await eventually(lambda: may(group=f"heard.{group}", resource="heard"))
+        # The first is what kube-bind's backend asks: no resource, no name.
+        asked: dict[str, dict[str, str]] = {
+            "group": {},
+            "all": {"resource": "widgets"},
+            "one": {"resource": "widgets", "name": "one"},
+            "other": {"resource": "widgets", "name": "other"},
+        }
+        assert [name for name, attributes in asked.items() if await may(**attributes)] == allowed
+    finally:
+        await client.delete(CLUSTERROLEBINDINGS, group)
+        await client.delete(CLUSTERROLES, group)
+
+
+@pytest.mark.parametrize(
     ("spec", "text"),
     [
         pytest.param(
