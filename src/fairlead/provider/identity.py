@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fairlead.api.kubebind import (
     ANNOTATION_AUTHOR,
     ANNOTATION_IDENTITY,
@@ -27,23 +29,37 @@ class OtherAuthorError(InviteError):
     """The identity is another author's, or this author can begin none."""
 
 
+class TooManyConsumersError(InviteError):
+    """The author has as many consumers as they may have."""
+
+
 async def ensure_cluster_namespace(
-    client: Client, *, identity: str, author: str, prefix: str
+    client: Client, *, identity: str, author: str, prefix: str, most: int | None = None
 ) -> Object:
     """The namespace whose annotation has the identity, or a new one named by its hash.
 
+    A new one is refused to an author who has ``most`` already. It is counted by the API server's
+    list; two that are made at the same moment do not count each other.
+
     Raises:
+        TooManyConsumersError: it would be a new one, and one too many.
         OtherAuthorError: the identity is another author's, or the author is a group and it is new.
         InviteError: its namespace cannot be used.
         ApiError: the server refused.
     """
-    namespace = await _find(client, identity)
+    known = (await client.list(NAMESPACES)).items
+    namespace = _of(known, identity)
     if namespace is None:
         if author.startswith(GROUP_AUTHOR):
             # A quota counts what persons have: none may pass it in the name of a group.
             raise OtherAuthorError(
                 f"identity {identity} has no consumer, and {author} can begin none: a person "
                 "binds it first, and `fairlead provider hand-over` gives it to the group"
+            )
+        if most is not None and _number(known, author) >= most:
+            raise TooManyConsumersError(
+                f"{_named(author)} may have {most} consumers and has them: revoke one that is not "
+                "used, by `fairlead provider revoke`"
             )
         namespace = await _create(client, identity, author, prefix)
     # This also holds for a namespace that another invitation has just made.
@@ -61,16 +77,22 @@ async def ensure_cluster_namespace(
     return await _migrated(client, namespace, identity)
 
 
-async def _find(client: Client, identity: str) -> Object | None:
-    listed = await client.list(NAMESPACES)
+def _of(namespaces: Iterable[Object], identity: str) -> Object | None:
     # The name does not tell: the namespace may have been made with another prefix.
-    found = [namespace for namespace in listed.items if identity_of(namespace) == identity]
+    found = [namespace for namespace in namespaces if identity_of(namespace) == identity]
     if len(found) > 1:
         names = ", ".join(sorted(namespace.meta.name for namespace in found))
         raise InviteError(
             f"identity {identity} has several namespaces ({names}): delete all but one"
         )
     return found[0] if found else None
+
+
+def _number(namespaces: Iterable[Object], author: str) -> int:
+    return sum(
+        bool(identity_of(one)) and one.meta.annotations.get(ANNOTATION_AUTHOR, "") == author
+        for one in namespaces
+    )
 
 
 async def _create(client: Client, identity: str, author: str, prefix: str) -> Object:

@@ -50,6 +50,7 @@ async def invite(
     author: str = "",
     binding_name: str = "",
     options: InviteOptions | None = None,
+    most: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> JSON:
     """A BindingResponse for one consumer, in its wire form; it contains a credential.
@@ -66,10 +67,13 @@ async def invite(
         author: who invites; an identity stays with the author who invited it first.
         binding_name: of the request, and so of export and binding; default is the template's.
         options: how the provider is reached; what they do not say stays as it was before.
+        most: consumers of this author; a new one beyond them is refused.
         progress: is told what the one who invites may want to know.
 
     Raises:
         TemplateMissingError: there is no such template.
+        OtherAuthorError: the identity is another author's.
+        TooManyConsumersError: the author has ``most`` already.
         InviteError: the invitation cannot be given; the message says what to do.
         ApiError: the server refused.
     """
@@ -81,7 +85,7 @@ async def invite(
         raise InviteError(f"binding name {request!r} cannot be used: {errors[0]}")
     identity = identity or name
     namespace = await ensure_cluster_namespace(
-        client, identity=identity, author=author, prefix=chosen.namespace_prefix
+        client, identity=identity, author=author, prefix=chosen.namespace_prefix, most=most
     )
     # The record comes first: it refuses a consumer that is being revoked, which must not get
     # credentials again.

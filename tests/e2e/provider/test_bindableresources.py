@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from tests.support.planes import ControlPlane
 from tests.support.provider import example, invited, prepare, request_export, running
-from tests.support.waiting import condition, when
+from tests.support.waiting import condition, gone, when
 
 from fairlead.api.kubebind import (
     APISERVICEEXPORTREQUESTS,
@@ -25,6 +25,7 @@ from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import create_all
 from fairlead.provider.commands.consumers import UnknownConsumerError, find_consumer
 from fairlead.provider.commands.handover import hand_over
+from fairlead.provider.controllers.bindableresources.reconcile import ANNOTATION_MOST_CONSUMERS
 from fairlead.provider.invitation import invite
 from fairlead.provider.manifests import manifests
 
@@ -194,6 +195,36 @@ async def test_a_group_begins_no_consumer(admin: Client, namespace: str) -> None
         patch = {"metadata": {"labels": {"changed": uuid.uuid4().hex}}}
         await admin.merge_patch(APISERVICEEXPORTTEMPLATES, "widgets", "", patch)
         assert (await ended(admin, namespace, "SecretReady"))["phase"] == "Succeeded"
+
+
+async def test_a_request_bounds_its_authors_consumers(admin: Client, namespace: str) -> None:
+    author, identity = f"ann-{uuid.uuid4().hex[:8]}", str(uuid.uuid4())
+    async with running(admin):
+
+        async def ends(identity: str, most: str, reason: str) -> JSON:
+            body = request(namespace, identity, author=author)
+            body["metadata"]["annotations"] = {ANNOTATION_MOST_CONSUMERS: most}
+            await admin.create(BINDABLERESOURCESREQUESTS, body)
+            status = await ended(admin, namespace, reason)
+            await admin.delete(BINDABLERESOURCESREQUESTS, "shop", namespace)
+            await gone(admin, SECRETS, "shop-binding-response", namespace)
+            return ready(status)
+
+        assert (
+            "has to be a whole number"
+            in (await ends(identity, "-1", "HandleResourcesFailed"))["message"]
+        )
+        await ends(identity, "1", "SecretReady")
+        other = str(uuid.uuid4())
+        assert (
+            "may have 1 consumers and has them"
+            in (await ends(other, "1", "TooManyConsumers"))["message"]
+        )
+        with pytest.raises(UnknownConsumerError):
+            await find_consumer(admin, other)
+        # One that is there is no new one.
+        await ends(identity, "0", "SecretReady")
+        await ends(other, "2", "SecretReady")
 
 
 async def test_nobodys_secret_is_overwritten(admin: Client, namespace: str) -> None:

@@ -46,9 +46,11 @@ from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import Session
 from fairlead.portal.options import ServeOptions
 from fairlead.provider.controllers.bindableresources.reconcile import (
+    ANNOTATION_MOST_CONSUMERS,
     IDENTITY_TAKEN,
     RESPONSE_KEY,
     TEMPLATE_NOT_FOUND,
+    TOO_MANY_CONSUMERS,
 )
 from fairlead.runtime import Cluster, Delta
 
@@ -115,6 +117,7 @@ class Bind:
     ) -> None:
         self._client: Client = cluster.client
         self._options = options
+        self._limit = options.consumers_per_person
         self._guard = guard
         self._reviews = reviews
         self._catalog = catalog
@@ -181,10 +184,11 @@ class Bind:
             template = await find(self._client, APISERVICEEXPORTTEMPLATES, asked.template)
         if template is None:
             raise _no_template(asked.template)
-        # One at a time, so that a person cannot pass their quota by asking at once.
+        # One at a time: the provider's controllers take a person's requests in turn, and those of
+        # others must not wait behind them.
         async with self._slots.setdefault(person.author, asyncio.Lock()):
             owned = self._owned(person, asked.identity)
-            answer = await self._answered(asked, owned)
+            answer = await self._answered(asked, owned, self._most(person))
         response: JSON = {
             "kind": "BindingResponse",
             "apiVersion": API_VERSION,
@@ -212,22 +216,25 @@ class Bind:
         owned = self._ownership.of(person, identity)
         if owned is None:
             raise forbidden(_REFUSED, reason=f"identity {identity!r} is another's")
-        most = self._options.consumers_per_person
-        if not owned.namespace and self._ownership.count(person) >= most:
-            raise forbidden(
-                f"you have {most} consumer clusters already, and may have no more: ask the "
-                "provider to take one away that is not used"
-            )
+        if not owned.namespace and self._ownership.count(person) >= self._limit:
+            raise _too_many(self._limit)
         return owned
 
-    async def _answered(self, asked: Asked, owned: Owned) -> JSON:
+    def _most(self, person: Person) -> int:
+        """How many consumers by the person's own name are within their quota.
+
+        The controllers count by that name, and exactly; this server's cache may be behind.
+        """
+        return max(0, self._limit - self._ownership.count_original(person))
+
+    async def _answered(self, asked: Asked, owned: Owned, most: int) -> JSON:
         """The provider's BindingResponse, which has credentials.
 
         Raises:
             Refusal: the provider does not answer, or refuses.
             ClientError: the API server refused or is away.
         """
-        async with self._declared(asked, owned) as (key, coming):
+        async with self._declared(asked, owned, most) as (key, coming):
             try:
                 async with asyncio.timeout(self._seconds):
                     status = await coming
@@ -241,7 +248,7 @@ class Bind:
                     retry_after=5.0,
                 ) from None
             if status.phase == "Failed":
-                raise _failure(status, asked.template)
+                raise _failure(status, asked.template, self._limit)
             ref = status.kubeconfig_secret_ref
             if ref is None:
                 raise RuntimeError(f"{key} has succeeded and names no Secret")
@@ -253,7 +260,7 @@ class Bind:
 
     @asynccontextmanager
     async def _declared(
-        self, asked: Asked, owned: Owned
+        self, asked: Asked, owned: Owned, most: int
     ) -> AsyncIterator[tuple[Key, asyncio.Future[BindableResourcesRequestStatus]]]:
         """A request as long as it is needed; it is taken away however its sender ends."""
         name = new_name()
@@ -261,7 +268,11 @@ class Bind:
         body: JSON = {
             "apiVersion": API_VERSION,
             "kind": BINDABLERESOURCESREQUESTS.kind,
-            "metadata": {"name": name, "namespace": key.namespace},
+            "metadata": {
+                "name": name,
+                "namespace": key.namespace,
+                "annotations": {ANNOTATION_MOST_CONSUMERS: str(most)},
+            },
             "spec": {
                 "templateRef": {"name": asked.template},
                 "clusterIdentity": {
@@ -339,7 +350,7 @@ def _status(request: Object) -> BindableResourcesRequestStatus | None:
         return None
 
 
-def _failure(status: BindableResourcesRequestStatus, template: str) -> Refusal:
+def _failure(status: BindableResourcesRequestStatus, template: str, limit: int) -> Refusal:
     """The refusal for a request that the provider's controllers have refused."""
     conditions = msgspec.convert(status.conditions, list[Condition])
     ready = next((one for one in conditions if one.type == "Ready"), None)
@@ -350,6 +361,8 @@ def _failure(status: BindableResourcesRequestStatus, template: str) -> Refusal:
     if reason == IDENTITY_TAKEN:
         # Another person was faster, or this server's cache is behind.
         return forbidden(_REFUSED, reason=said)
+    if reason == TOO_MANY_CONSUMERS:
+        return _too_many(limit, said)
     # The identity is being taken away, or the cluster makes no tokens: the provider's words name
     # what is no outsider's business.
     return Refusal(
@@ -357,6 +370,14 @@ def _failure(status: BindableResourcesRequestStatus, template: str) -> Refusal:
         ErrorCode.INTERNAL_ERROR,
         "the provider could not do this; its log says why",
         reason=f"{reason}: {said}",
+    )
+
+
+def _too_many(limit: int, reason: str = "") -> Refusal:
+    return forbidden(
+        f"you have {limit} consumer clusters already, and may have no more: ask the provider to "
+        "take one away that is not used",
+        reason=reason or f"quota of {limit} consumers",
     )
 
 

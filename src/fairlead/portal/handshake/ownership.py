@@ -81,12 +81,18 @@ class Ownership:
 
     def count(self, person: Person) -> int:
         """How many identities are a person's own, those of their groups left out."""
-        own = self.authors(person)
+        return self._number(person.author) + self.count_original(person)
+
+    def count_original(self, person: Person) -> int:
+        """How many of these kube-bind's own backend has made."""
         return sum(
-            len(self._namespaces.by_index(_BY_AUTHOR, name))
-            for name in own
+            self._number(name)
+            for name in self.authors(person) - {person.author}
             if not name.startswith(GROUP_AUTHOR)
         )
+
+    def _number(self, author: str) -> int:
+        return len(self._namespaces.by_index(_BY_AUTHOR, author))
 
 
 def _identity(namespace: Object) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,7 +20,7 @@ from tests.integration.portal.handshake.conftest import (
 )
 from tests.support.portal import Answer
 from tests.support.provider import example
-from tests.support.waiting import SECONDS, gone, when
+from tests.support.waiting import SECONDS, gone, idle, when
 
 from fairlead.api.kubebind import (
     ANNOTATION_AUTHOR,
@@ -32,11 +33,12 @@ from fairlead.api.kubebind import (
     cluster_namespace,
     decode_binding_response,
 )
-from fairlead.api.meta import Key
+from fairlead.api.meta import Key, Object
 from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, SECRETS
 from fairlead.client import Client, Forbidden, parse_kubeconfig
 from fairlead.portal.handshake.ownership import Owned, Ownership
 from fairlead.portal.options import DEFAULT_NAMESPACE
+from fairlead.provider import identity
 from fairlead.provider.commands.consumers import find_consumer
 from fairlead.provider.commands.handover import hand_over
 from fairlead.runtime import install_crds
@@ -303,6 +305,60 @@ async def test_s17_a_person_has_so_many_consumers_and_no_more(
         await until(full)
         assert (await it.bind(ADA, identity="two")).status == 200
         assert (await it.bind(BEN, identity="three")).status == 200
+
+
+async def test_s17_binds_at_once_on_two_replicas_do_not_pass_the_quota(
+    plane: Sandbox, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No cache is fast enough, and who has counted takes time until it has made one.
+    monkeypatch.setattr(Ownership, "count", lambda _self, _person: 0)
+    create, inside = identity._create, 0
+
+    async def slowly(*arguments: Any) -> Object:
+        nonlocal inside
+        inside += 1
+        await idle(0.2, unless=lambda: inside > 1)
+        made = await create(*arguments)
+        inside -= 1
+        return made
+
+    monkeypatch.setattr(identity, "_create", slowly)
+    async with (
+        house(plane, admin, consumers_per_person=3) as one,
+        house(plane, admin, consumers_per_person=3, provider=False) as other,
+    ):
+        await one.template()
+        await one.allow("User:oidc:ada", "User:oidc:ben")
+        binds = [
+            door.bind(ADA, identity=f"cluster-{number}{place}")
+            for number in range(4)
+            for place, door in (("a", one), ("b", other))
+        ]
+        answers = await asyncio.gather(*binds)
+        made = {a.json["providerNamespace"] for a in answers if a.status == 200}
+        found = [one for one in (await admin.list(NAMESPACES)).items if _identity(one)]
+        assert made == {one.meta.name for one in found}
+        assert len(found) == 3
+        said = {a.json["message"] for a in answers if a.status == 403}
+        assert sum(a.status in {200, 403} for a in answers) == len(answers)
+        (message,) = said
+        assert message.startswith("you have 3 consumer clusters already")
+        # What is there may be bound again, and another person's do not count.
+        assert (await other.bind(ADA, identity=_identity(found[0]))).status == 200
+        assert (await other.bind(BEN, identity="cluster-9")).status == 200
+
+
+async def test_s17_consumers_of_the_original_count(plane: Sandbox, admin: Client) -> None:
+    annotations = {ANNOTATION_IDENTITY: "cluster-o", ANNOTATION_AUTHOR: "ada"}
+    metadata = {"name": "kube-bind-o", "annotations": annotations}
+    await admin.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    async with house(plane, admin, consumers_per_person=2, original_authors=True) as it:
+        await it.template()
+        await it.allow("User:oidc:ada")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Ownership, "count", lambda _self, _person: 0)
+            assert (await it.bind(ADA, identity="one")).status == 200
+            assert (await it.bind(ADA, identity="two")).status == 403
 
 
 async def test_s21_everything_is_checked_before_anything_is_made(

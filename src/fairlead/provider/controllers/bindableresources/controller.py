@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -24,14 +26,16 @@ from fairlead.provider.controllers.bindableresources.reconcile import (
     SECRET_CREATION_FAILED,
     SECRET_READY,
     TEMPLATE_NOT_FOUND,
+    TOO_MANY_CONSUMERS,
     Outcome,
     fault,
+    most_consumers,
     ready_events,
     reconcile,
     secret_ref,
     with_outcome,
 )
-from fairlead.provider.identity import InviteError, OtherAuthorError
+from fairlead.provider.identity import InviteError, OtherAuthorError, TooManyConsumersError
 from fairlead.provider.invitation import TemplateMissingError, invite
 from fairlead.provider.options import InviteOptions
 from fairlead.provider.watches import in_turns, requests_for
@@ -55,6 +59,7 @@ class BindableResourcesController:
             cluster.client, BINDABLERESOURCESREQUESTS, cluster.events(NAME), ready_events
         )
         self._options = options
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._requests = cluster.informer(BINDABLERESOURCESREQUESTS)
         self._requests.add_index(_BY_TEMPLATE, _template)
         self.controller = in_turns(NAME, self.reconcile)
@@ -90,24 +95,38 @@ class BindableResourcesController:
         if why := fault(spec):
             return _failed(HANDLE_RESOURCES_FAILED, why)
         try:
-            response = await invite(
-                self._client,
-                name=spec.cluster_identity.pretty_name or spec.cluster_identity.identity,
-                template=spec.template_ref.name,
-                identity=spec.cluster_identity.identity,
-                author=spec.author,
-                options=self._options,
-            )
+            most = most_consumers(request)
+        except ValueError as error:
+            return _failed(HANDLE_RESOURCES_FAILED, str(error))
+        try:
+            async with self._turn(spec.author, most):
+                response = await invite(
+                    self._client,
+                    name=spec.cluster_identity.pretty_name or spec.cluster_identity.identity,
+                    template=spec.template_ref.name,
+                    identity=spec.cluster_identity.identity,
+                    author=spec.author,
+                    options=self._options,
+                    most=most,
+                )
         except TemplateMissingError as error:
             return _failed(TEMPLATE_NOT_FOUND, str(error))
         except OtherAuthorError as error:
             return _failed(IDENTITY_TAKEN, str(error))
+        except TooManyConsumersError as error:
+            return _failed(TOO_MANY_CONSUMERS, str(error))
         except InviteError as error:
             return _failed(HANDLE_RESOURCES_FAILED, str(error))
         except (Forbidden, Invalid) as error:
             await self._store(request, _waiting(HANDLE_RESOURCES_FAILED, error))
             raise
         return await self._answered(request, response)
+
+    def _turn(self, author: str, most: int | None) -> AbstractAsyncContextManager[None]:
+        """Hold off the author's other requests, where consumers are counted before one is made."""
+        if most is None:
+            return nullcontext()
+        return self._turns.setdefault(author, asyncio.Lock())
 
     async def _answered(self, request: Object, response: JSON) -> Outcome:
         ref = secret_ref(request, request.decode(BindableResourcesRequest).spec)

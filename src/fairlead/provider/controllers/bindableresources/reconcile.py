@@ -26,10 +26,16 @@ READY = "Ready"
 TEMPLATE_NOT_FOUND = "TemplateNotFound"
 HANDLE_RESOURCES_FAILED = "HandleResourcesFailed"
 IDENTITY_TAKEN = "IdentityTaken"
+TOO_MANY_CONSUMERS = "TooManyConsumers"
 SECRET_CREATION_FAILED = "SecretCreationFailed"  # noqa: S105  # a reason
 SECRET_READY = "SecretReady"  # noqa: S105  # a reason
 
 RESPONSE_KEY = "binding-response"
+ANNOTATION_MOST_CONSUMERS = "fairlead.dev/most-consumers"
+"""The annotation by which a request bounds how many consumers its author has."""
+
+
+_DIGITS = 9
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +89,22 @@ def secret_ref(request: Object, spec: BindableResourcesRequestSpec) -> LocalSecr
     if spec.kubeconfig_secret_ref is not None:
         return spec.kubeconfig_secret_ref
     return LocalSecretKeyRef(name=f"{request.meta.name}-{RESPONSE_KEY}", key=RESPONSE_KEY)
+
+
+def most_consumers(request: Object) -> int | None:
+    """How many consumers the request's author may have; None where it bounds none.
+
+    Raises:
+        ValueError: the annotation is no number; the text says so.
+    """
+    text = request.meta.annotations.get(ANNOTATION_MOST_CONSUMERS)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
+        raise ValueError(
+            f"annotation {ANNOTATION_MOST_CONSUMERS} has to be a whole number, 0 or more"
+        )
+    return int(text)
 
 
 def with_outcome(request: Object, outcome: Outcome, *, now: datetime) -> JSON:
