@@ -137,6 +137,15 @@ async def test_from_an_invitation_to_the_end(operator: Operator) -> None:
     assert out == f"{name} has a new token\n"
     assert "token kube-binder is taken away" in err.splitlines()
 
+    shop, ann = "group:oidc:shop", "https://login.example.org/ann"
+    for author, former in ((shop, "no author"), (ann, shop)):
+        out, err = await operator.does("provider", "hand-over", name, "--to", author)
+        assert out == f"namespace/{namespace} is {author}'s; it was of {former}\n"
+        assert f"fairlead provider rotate {namespace}" in err
+    code, out, err = await operator.run("provider", "hand-over", name, "--to", "ann")
+    assert (code, out) == (2, "")
+    assert "'ann' is neither a person nor a group: say ISSUER/SUB" in err
+
     for sure in ((), ("--yes",)):
         code, out, err = await operator.run("provider", "revoke", f"{name}0", *sure)
         assert (code, out, len(err.splitlines())) == (1, "", 1)
