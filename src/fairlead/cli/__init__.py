@@ -60,6 +60,10 @@ _COMMANDS = {
         "frontdoor.deploy",
         "Bind what a BindingResponse says, from a Secret of this cluster or from a file.",
     ),
+    "explain": _Lazy(
+        "explain",
+        "Explain whether KIND/NAME works, and if not, where it breaks first and what helps.",
+    ),
     "konnector": _Lazy(
         "kubebind.konnector",
         "Keep bound APIs of a consumer cluster in step with their providers.",

@@ -236,6 +236,15 @@ async def test_a_service_that_kube_bind_brings(world: World, tmp_path: Path) -> 
     assert (provider["name"], provider["state"]) == ("provider", "ok")
     assert "by APIServiceBinding widgets" in provider["object"]
 
+    for target in ("widget/blue", "widgets.example.org/blue", "apiservicebinding/widgets"):
+        code, out, err = await fairlead(
+            world.consumer_plane, tmp_path, "explain", target, "-n", "default", "--json"
+        )
+        assert code == 0, err
+        (told,) = json.loads(out)["chains"]
+        assert told["links"][-1]["name"] == "provider"
+        assert {one["state"] for one in told["links"]} == {"ok"}
+
     await konnector.stop()
     await consumer.create(WIDGETS, widget("green"))
     green = await consumer.get(WIDGETS, "green", "default")
@@ -251,3 +260,8 @@ async def test_a_service_that_kube_bind_brings(world: World, tmp_path: Path) -> 
     code, out, _ = await fairlead(world.consumer_plane, tmp_path, *run)
     (chain,) = json.loads(out)["chains"]
     assert (code, chain["broken"], chain["reason"]) == (1, "provider", "NotReached")
+    code, out, _ = await fairlead(
+        world.consumer_plane, tmp_path, "explain", "widget/blue", "-n", "default"
+    )
+    assert code == 1
+    assert "next: fairlead bindings widgets" in out

@@ -10,12 +10,12 @@ from tests.unit.binding.cluster import FakeCluster
 from tests.unit.binding.objects import SECRET_SERVICE, deployment, pod, secret, spec_binding
 
 from fairlead.api.conditions import Condition, ConditionStatus
+from fairlead.api.links import Link
 from fairlead.api.meta import JSON, Key
+from fairlead.api.reasons.servicebinding import SERVICE_BINDING
 from fairlead.binding.commands.chain import (
-    NEXT,
     BoundWorkload,
     Chain,
-    Link,
     Seen,
     Told,
     binding_link,
@@ -246,10 +246,10 @@ def test_many_workloads_are_counted_and_those_amiss_come_first() -> None:
     assert (rest.state, rest.object) == ("ok", "500 workloads")
 
 
-@pytest.mark.parametrize("reason", sorted(NEXT))
+@pytest.mark.parametrize("reason", sorted(one.name for one in SERVICE_BINDING if one.helps))
 def test_each_reason_has_a_remedy(reason: str) -> None:
     says = told(("CollectionReady", "False", reason), ("Ready", "False", reason))
-    assert binding_link(says).remedy == NEXT[reason]
+    assert binding_link(says).remedy == SERVICE_BINDING.helps(reason)
 
 
 @pytest.mark.parametrize(

@@ -1,105 +1,41 @@
 """The chain from a workload to where its service comes from, and where it is broken.
 
-Workload < binding < Secret < service < the provider's object: each link needs the next one. Pure:
-what was seen of the objects is judged here, and what helps is said for each reason.
+Pure: what was seen of the objects is judged here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
 from fairlead.api.conditions import Condition, get_condition, unready
+from fairlead.api.links import ORDER, Link, LinkName
 from fairlead.api.meta import JSON, Key, Object
+from fairlead.api.reasons.model import State
+from fairlead.api.reasons.servicebinding import CONTROLLER, SERVICE_BINDING
 from fairlead.api.servicebinding.common import (
     APPLICATION_NOT_FOUND,
-    APPLICATION_UPDATE_ERROR,
     COLLECTION_READY,
-    EMPTY_APPLICATION,
-    ERROR,
-    ERROR_PERSISTING_SECRET,
-    ERROR_READING_BINDING,
-    ERROR_READING_CRD,
     ERROR_READING_SECRET,
-    ERROR_READING_SERVICES,
     INJECTION_READY,
-    INVALID_ANNOTATION,
-    NAMING_STRATEGY_ERROR,
     NO_BINDING_DATA,
-    PROCESSING_ERROR,
     READY,
-    REQUIRED_BINDING_NOT_FOUND,
     SERVICE_AVAILABLE,
-    SERVICE_FORBIDDEN,
     SERVICE_MISSING_BINDING,
     SERVICE_NOT_FOUND,
-    VALUE_NOT_FOUND,
 )
-from fairlead.binding.options import DEFAULT_NAMESPACE
 from fairlead.binding.workloads.holdings import Holding
 from fairlead.binding.workloads.records import Record
 
 
-LinkName = Literal["workload", "binding", "Secret", "service", "provider"]
-State = Literal["ok", "failed", "waiting", "unknown"]
 Sight = Literal["there", "NotFound", "NotServed", "Forbidden", "Error"]
 
 FEW = 3
 """Workloads that are all right and listed one by one; more are counted."""
 
-_CONTROLLER = (
-    f"see whether the controller runs: kubectl -n {DEFAULT_NAMESPACE} get pods, or"
-    " fairlead binding run"
-)
 _UNDONE = "find out with metadata.managedFields who has removed it"
-_DEFINITIONS = "correct the annotation service.binding of the service or of its CRD"
-_CREATE_SERVICE = "create the service, or correct the reference to it"
-
-NEXT: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "Unseen": _CONTROLLER,
-        SERVICE_NOT_FOUND: _CREATE_SERVICE,
-        ERROR_READING_SERVICES: _CREATE_SERVICE,
-        SERVICE_FORBIDDEN: "grant the controller the right that the message names",
-        SERVICE_MISSING_BINDING: "have the service name its Secret in status.binding.name",
-        ERROR_READING_SECRET: "have the Secret that the message names written",
-        ERROR_READING_BINDING: _DEFINITIONS,
-        ERROR_READING_CRD: "let the controller read CustomResourceDefinitions",
-        INVALID_ANNOTATION: _DEFINITIONS,
-        VALUE_NOT_FOUND: _DEFINITIONS,
-        NAMING_STRATEGY_ERROR: "correct spec.namingStrategy",
-        ERROR_PERSISTING_SECRET: "make room for the binding's Secret as the message says",
-        APPLICATION_NOT_FOUND: "create the workload, or correct the reference to it",
-        EMPTY_APPLICATION: "name a workload, or a selector of workloads",
-        NO_BINDING_DATA: "have the service offer entries: a Secret, or annotations",
-        REQUIRED_BINDING_NOT_FOUND: "add the key to the service's Secret, or correct spec.env",
-        APPLICATION_UPDATE_ERROR: "have the server take the change that the message is about",
-        ERROR: "do as the message says",
-        PROCESSING_ERROR: "correct what the message names",
-    }
-)
-"""What helps, by reason; the messages themselves name the object."""
-
-_ORDER: Final[tuple[LinkName, ...]] = ("workload", "binding", "Secret", "service", "provider")
-
-
-class Link(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One link, and how it stands; ``waiting`` is one that goes on when another has."""
-
-    name: LinkName
-    object: str
-    state: State
-    about: str = ""
-    reason: str = ""
-    remedy: str = ""
-
-    @property
-    def message(self) -> str:
-        """What it is, and what there is to say about it."""
-        return f"{self.object}: {self.about}" if self.about else self.object
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -186,17 +122,17 @@ def binding_link(told: Told) -> Link:
         remedy = "correct the field that the message names"
         return link("failed", told.problem, "InvalidSpec", remedy)
     if told.condition(READY) is None:
-        return link("failed", "no controller has looked at it yet", "Unseen", _CONTROLLER)
+        return link("failed", "no controller has looked at it yet", "Unseen", CONTROLLER)
     if not told.fresh:
         text = "no controller has looked at it since it was changed"
-        return link("failed", text, "Unseen", _CONTROLLER)
+        return link("failed", text, "Unseen", CONTROLLER)
     if told.deleting:
         text = "is being deleted, once nothing of it is on workloads any more"
-        return link("waiting", text, remedy=_CONTROLLER)
+        return link("waiting", text, remedy=CONTROLLER)
     for type_ in (SERVICE_AVAILABLE, COLLECTION_READY, INJECTION_READY, READY):
         found = told.condition(type_)
         if found is not None and found.status != "True":
-            remedy = NEXT.get(found.reason, "correct what the message names")
+            remedy = SERVICE_BINDING.helps(found.reason)
             return link("failed", found.message, found.reason, remedy)
     return link("ok", "is Ready")
 
@@ -218,7 +154,7 @@ def workload_links(bound: Iterable[BoundWorkload], told: Told, reference: str) -
                 state="failed",
                 about="selects nothing",
                 reason=APPLICATION_NOT_FOUND,
-                remedy=NEXT[APPLICATION_NOT_FOUND],
+                remedy=SERVICE_BINDING.helps(APPLICATION_NOT_FOUND),
             )
         ]
     well = [one for one in links if one.state == "ok"]
@@ -251,17 +187,17 @@ def _workload_link(bound: BoundWorkload, told: Told) -> Link:
     if found.sight == "NotServed":
         return link("failed", found.problem, found.sight, "install its CRD, or correct its kind")
     if found.sight == "NotFound":
-        remedy = NEXT[APPLICATION_NOT_FOUND]
+        remedy = SERVICE_BINDING.helps(APPLICATION_NOT_FOUND)
         return link("failed", "is not there", APPLICATION_NOT_FOUND, remedy)
     if found.sight != "there":
         return link("unknown", found.problem)
     if record is None and told.ready:
         return link("unknown", "has no record of the binding, which says that it is bound")
     if record is None:
-        return link("failed", "has nothing of the binding", "NotProjected", _CONTROLLER)
+        return link("failed", "has nothing of the binding", "NotProjected", CONTROLLER)
     if told.secret and record.secret != told.secret:
         about = f"still has Secret {record.secret}, in the place of {told.secret}"
-        return link("failed", about, "NotProjected", _CONTROLLER)
+        return link("failed", about, "NotProjected", CONTROLLER)
     lost = Holding(found.body, record).lost()
     if lost:
         about = f"was bound, and has lost {', '.join(lost)}"
@@ -288,7 +224,9 @@ def service_link(found: Seen, told: Told) -> Link:
         remedy = "install its CRD, bind it with fairlead bind, or correct the reference"
         return link("failed", found.problem, SERVICE_NOT_FOUND, remedy)
     if found.sight == "NotFound":
-        return link("failed", "is not there", SERVICE_NOT_FOUND, _CREATE_SERVICE)
+        return link(
+            "failed", "is not there", SERVICE_NOT_FOUND, SERVICE_BINDING.helps(SERVICE_NOT_FOUND)
+        )
     if found.sight != "there":
         return link("unknown", found.problem)
     if found.deleting:
@@ -346,7 +284,7 @@ def secret_link(wanted: Sequence[Seen], own: Seen | None) -> Link | None:
 
 def _missing_secret(found: Seen, *, own: bool) -> Link:
     if own:
-        about, remedy = "which the binding has made, is gone", _CONTROLLER
+        about, remedy = "which the binding has made, is gone", CONTROLLER
     else:
         about = "which the service names, has not arrived"
         remedy = (
@@ -369,7 +307,7 @@ def chain(told: Told, links: Iterable[Link]) -> Chain:
     What does not go on because something before it does not is waiting, not broken: a binding
     whose service is not there, and a workload whose binding is not Ready.
     """
-    ordered = sorted(links, key=lambda one: _ORDER.index(one.name))
+    ordered = sorted(links, key=lambda one: ORDER.index(one.name))
     judged: list[Link] = []
     for link in reversed(ordered):
         open_ = {one.name for one in judged if one.state in {"failed", "waiting"}}

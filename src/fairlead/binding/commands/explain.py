@@ -6,12 +6,13 @@ What the runner has no right to read is told in notes, and by the status of the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from fairlead.api.conditions import stored_conditions
+from fairlead.api.links import Link
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import SECRETS, Resource, split_api_version
 from fairlead.api.selectors import SelectorError
@@ -20,7 +21,6 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS, ServiceBinding
 from fairlead.binding.commands.chain import (
     BoundWorkload,
     Chain,
-    Link,
     Seen,
     Told,
     binding_link,
@@ -40,8 +40,8 @@ from fairlead.client.lookups import find
 AT_ONCE = 8
 """So many bindings are looked at at a time."""
 
-Beyond: TypeAlias = Callable[[Resource, Object], Awaitable[Link | None]]
-"""Where a service comes from: the provider's object, None where it is of this cluster alone."""
+Beyond: TypeAlias = Callable[[Resource, Object], Awaitable[Sequence[Link]]]
+"""Where a service comes from: links of what this cluster's own objects do not tell."""
 
 
 class UnknownTargetError(ClientError):
@@ -242,11 +242,9 @@ class _Explaining:
                 named.append(await self._secret(reference.namespace, name))
             if self._beyond is not None and resource is not None and obj is not None:
                 try:
-                    origin = await self._beyond(resource, obj)
+                    links += await self._beyond(resource, obj)
                 except ClientError as error:
                     self.notes.append(f"where {found.text} comes from is not known: {error}")
-                    origin = None
-                links += [origin] if origin is not None else []
         own = None
         known = {one.key for one in named}
         if wish.told.secret and Key(self._namespace, wish.told.secret) not in known:

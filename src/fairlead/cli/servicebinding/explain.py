@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+import msgspec
 from rich.console import Console
 
 from fairlead import process
-from fairlead.api.meta import Object
-from fairlead.api.resource import Resource
-from fairlead.binding.commands.chain import Link
 from fairlead.binding.commands.explain import Explanation, explain, parse_target
 from fairlead.cli.options import (
     check_name,
@@ -22,6 +22,10 @@ from fairlead.cli.texts import to_json
 from fairlead.client import Client, ClusterConfig
 
 
+if TYPE_CHECKING:
+    from fairlead.explain.beyond import Beyond
+
+
 @click.command("explain")
 @cluster_options
 @click.argument("target", required=False, default="", metavar="[KIND/NAME]")
@@ -32,8 +36,8 @@ def command(
 ) -> None:
     """Explain whether workloads have what they are bound to, and where it breaks first.
 
-    Follows workload < binding < Secret < service < the provider's object, where kube-bind brings
-    the service, and says of each how it stands. The one that breaks first, from the source, is
+    Follows workload < binding < Secret < service < the provider's object < role, as far as there
+    are such, and says of each how it stands. The one that breaks first, from the source, is
     told with its reason and what helps. KIND/NAME is a workload or a binding, such as
     deployment/web or servicebinding/web-db; without it all bindings of the namespace are
     explained. Nothing is changed, and no value of a Secret is shown. The exit code is 0 when all
@@ -55,11 +59,10 @@ def command(
 
     async def work() -> Explanation:
         async with _client(config) as client:
-
-            async def beyond(resource: Resource, service: Object) -> Link | None:
-                return await _origin(client, resource, service)
-
-            return await explain(client, wanted, there, beyond)
+            beyond = _beyond(client)
+            found = await explain(client, wanted, there, beyond)
+            notes = tuple(dict.fromkeys([*found.notes, *beyond.notes]))
+            return msgspec.structs.replace(found, notes=notes)
 
     found = process.run(lambda stop: process.cancel_on(stop, work()))
     if as_json:
@@ -76,21 +79,12 @@ def _client(config: ClusterConfig) -> Client:
     return Client(config, user_agent="fairlead-binding", timeouts=TIMEOUTS)
 
 
-async def _origin(client: Client, resource: Resource, service: Object) -> Link | None:
-    """The link to the provider's object."""
-    from fairlead.konnector.commands.overview.origin import origin_of
+def _beyond(client: Client) -> Beyond:
+    # Here, too: it knows of all four systems.
+    from fairlead.explain.beyond import Beyond
+    from fairlead.postgres.options import DEFAULT_NAMESPACE
 
-    found = await origin_of(client, resource, service)
-    if found is None:
-        return None
-    return Link(
-        name="provider",
-        object=found.object,
-        state=found.state,
-        about=found.about,
-        reason=found.reason,
-        remedy=found.remedy,
-    )
+    return Beyond(client, DEFAULT_NAMESPACE)
 
 
 def show(out: Console, found: Explanation) -> None:

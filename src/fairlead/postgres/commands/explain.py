@@ -19,19 +19,17 @@ from fairlead.api.postgresaccess import (
     PostgresAccess,
 )
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
+from fairlead.api.reasons.postgres import POSTGRES, StepName, step_of
 from fairlead.api.resource import SECRETS
 from fairlead.client import ApiError, ClientError, Forbidden
 from fairlead.client.lookups import find
 from fairlead.postgres.commands.accesses import given_of
 from fairlead.postgres.commands.plan import DatabasePlan, by_database, idle, with_claims
 from fairlead.postgres.commands.steps import (
-    NEXT,
     NO_HEIR,
     STEPS,
     ExplainedStep,
-    StepName,
     from_status,
-    step_of,
     told,
 )
 from fairlead.postgres.commands.surroundings import (
@@ -445,15 +443,15 @@ class _Explaining:
                 f" {APPROVE_ANNOTATION}={access.status.plan.digest}"
             )
         if access.spec.suspend:
-            return NEXT["Suspended"]
+            return POSTGRES.helps("Suspended")
         if worst is not None and worst.reason == "InsufficientPrivilege" and not self._rights:
             return "give the administrator the right that the message names"
         orphans = access.spec.cleanup_policy == "Orphan"
         if worst is not None and worst.reason == "OwnsObjects" and orphans:
             return NO_HEIR
         if worst is not None:
-            return NEXT.get(worst.reason, "correct what the message names")
-        return NEXT.get(reason, "wait: the operator goes on by itself")
+            return POSTGRES.helps(worst.reason)
+        return POSTGRES.helps(reason, "wait: the operator goes on by itself")
 
 
 async def _owned(sessions: Sessions, role: RoleFacts) -> list[Blocking]:

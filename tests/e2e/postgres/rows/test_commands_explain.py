@@ -10,9 +10,9 @@ from tests.support.waiting import eventually
 
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
+from fairlead.api.reasons.postgres import StepName
 from fairlead.api.resource import SECRETS
 from fairlead.postgres.commands.explain import Explanation, explain
-from fairlead.postgres.commands.steps import StepName
 
 
 async def explained(team: Team, name: str) -> Explanation:

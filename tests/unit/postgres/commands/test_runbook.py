@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fairlead.postgres
-from fairlead.postgres.commands.steps import step_of
+from fairlead.api.reasons.postgres import step_of
 from fairlead.postgres.database.connections import failures
 
 

@@ -11,14 +11,12 @@ from fairlead.api.postgresaccess import (
     ServerInfo,
 )
 from fairlead.api.postgresaccess.connection import Connection, ServerRef
+from fairlead.api.reasons.postgres import POSTGRES, StepName, step_of
 from fairlead.postgres.commands.explain import same_server
 from fairlead.postgres.commands.steps import (
-    NEXT,
     STEPS,
-    StepName,
     finer,
     from_status,
-    step_of,
     told,
 )
 
@@ -99,7 +97,7 @@ def test_finer_reasons() -> None:
 
 
 def test_every_reason_of_a_next_step_has_a_step() -> None:
-    assert {step_of(reason) for reason in NEXT} == set(STEPS)
+    assert {step_of(reason.name) for reason in POSTGRES} == set(STEPS)
 
 
 @pytest.mark.parametrize(

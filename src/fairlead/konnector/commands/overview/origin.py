@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import msgspec
-
 from fairlead.api.conditions import unready
+from fairlead.api.links import Link
 from fairlead.api.meta import Object
+from fairlead.api.reasons.kubebind import KUBE_BIND
+from fairlead.api.reasons.model import State
 from fairlead.api.resource import Resource
 from fairlead.client import Client
 from fairlead.konnector.commands.overview.fetch import Overview
@@ -15,17 +14,7 @@ from fairlead.konnector.commands.overview.objects import waits_for
 from fairlead.konnector.commands.overview.rows import FetchedBinding, unsynced
 
 
-class Origin(msgspec.Struct, frozen=True):
-    """The provider's object behind one of ours; ``object`` names it as far as it is known."""
-
-    object: str
-    state: Literal["ok", "failed", "waiting"]
-    about: str
-    reason: str = ""
-    remedy: str = ""
-
-
-async def origin_of(consumer: Client, resource: Resource, obj: Object) -> Origin | None:
+async def origin_of(consumer: Client, resource: Resource, obj: Object) -> Link | None:
     """Look for the copy of an object; None where no APIServiceBinding binds its kind.
 
     Raises:
@@ -36,31 +25,36 @@ async def origin_of(consumer: Client, resource: Resource, obj: Object) -> Origin
     return None if bound is None else judge(bound, obj)
 
 
-def judge(bound: FetchedBinding, obj: Object) -> Origin:
+def judge(bound: FetchedBinding, obj: Object) -> Link:
     """What is to be said of an object's copy, of what was fetched of its binding."""
     name = bound.binding.meta.name
     text = f"the {obj.kind} that APIServiceBinding {name} brings"
+
+    def link(state: State, about: str, reason: str = "", remedy: str = "") -> Link:
+        return Link(
+            name="provider", object=text, state=state, about=about, reason=reason, remedy=remedy
+        )
+
     copies = bound.kinds[0].copies if bound.kinds else None
     if bound.problem or copies is None:
         problem = bound.problem or "the provider was not seen"
-        remedy = f"fairlead bindings {name}"
-        return Origin(text, "failed", problem, reason="NotReached", remedy=remedy)
+        return link("failed", problem, "NotReached", f"fairlead bindings {name}")
     target = copies.strategy.to_provider(obj.key)
     copy = copies.objects.get(target) if target is not None else None
     waits = _waits(bound)
     remedy = f"fairlead bindings {name} --objects"
     if copy is None:
         about = f"waits for {waits or 'its copy to be created'}"
-        return Origin(text, "waiting", about, reason="NotCopied", remedy=remedy)
+        return link("waiting", about, "NotCopied", remedy)
     text = f"{copy.kind} {copy.key} of the provider, by APIServiceBinding {name}"
     wrong = unready(copy.to_dict())
     if wrong is not None:
         about = wrong.message or "says that it is not Ready"
-        reason, remedy = wrong.reason or "NotReady", "ask the provider's team what it waits for"
-        return Origin(text, "failed", about, reason=reason, remedy=remedy)
+        helps = KUBE_BIND.helps("NotReady")
+        return link("failed", about, wrong.reason or "NotReady", helps)
     if waits:
-        return Origin(text, "waiting", f"waits for {waits}", reason="NotInSync", remedy=remedy)
-    return Origin(text, "ok", "is in sync")
+        return link("waiting", f"waits for {waits}", "NotInSync", remedy)
+    return link("ok", "is in sync")
 
 
 def _waits(bound: FetchedBinding) -> str:

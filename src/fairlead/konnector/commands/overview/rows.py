@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -115,10 +116,24 @@ def unsynced(kind: Kind) -> Iterable[tuple[Pair, AwaitedStep]]:
             yield pair, found
 
 
-def _problem(bound: FetchedBinding, conditions: Sequence[Condition]) -> str:
+class Fault(NamedTuple):
+    """What is wrong with a binding: a reason, "" where it has none, and what is said of it."""
+
+    reason: str
+    message: str
+    since: str = ""
+
+    @property
+    def text(self) -> str:
+        """Both, in one line."""
+        return ": ".join(part for part in (self.reason, self.message) if part)
+
+
+def fault(bound: FetchedBinding, conditions: Sequence[Condition]) -> Fault | None:
+    """What is wrong with a binding by its conditions and the provider's; None when nothing is."""
     ready = get_condition(conditions, READY)
     if ready is None or ready.reason == PENDING:
-        return f"no konnector has picked it up: {bound.absence}"
+        return Fault("", f"no konnector has picked it up: {bound.absence}")
     wrong = (get_condition(conditions, type_) for type_ in WRONG_WHILE_TRUE)
     found = next((one for one in wrong if one is not None and one.status == "True"), None)
     if ready.status == "True" and found is not None:
@@ -127,25 +142,33 @@ def _problem(bound: FetchedBinding, conditions: Sequence[Condition]) -> str:
     if unwell is not None:
         return _told(unwell)
     if bound.binding.meta.deleting:
-        return "it is being deleted"
-    return _providers_problem(bound.cluster_binding)
+        return Fault("", "it is being deleted")
+    return _providers_fault(bound.cluster_binding)
+
+
+def _problem(bound: FetchedBinding, conditions: Sequence[Condition]) -> str:
+    found = fault(bound, conditions)
+    return found.text if found is not None else ""
 
 
 def _unwell(condition: Condition) -> bool:
     return condition.status != "True" and condition.type not in WRONG_WHILE_TRUE
 
 
-def _providers_problem(found: ClusterBinding | None) -> str:
+def _providers_fault(found: ClusterBinding | None) -> Fault | None:
     """What the provider says of the connection, of which the binding knows nothing."""
     ready = get_condition(found.status.conditions, READY) if found is not None else None
     if ready is None or ready.status == "True":
-        return ""
-    return f"on the provider: {_told(ready)}"
+        return None
+    told = _told(ready)
+    return Fault("", f"on the provider: {told.text}", told.since)
 
 
-def _told(condition: Condition) -> str:
-    told = ": ".join(text for text in (condition.reason, condition.message) if text)
-    return told or f"{condition.type} is {condition.status}"
+def _told(condition: Condition) -> Fault:
+    message = condition.message
+    if not condition.reason and not message:
+        message = f"{condition.type} is {condition.status}"
+    return Fault(condition.reason, message, condition.last_transition_time)
 
 
 def _seconds(now: datetime, then: datetime) -> float:

@@ -1,0 +1,42 @@
+"""Links of the chain from a workload to a role: how each stands, and what helps.
+
+Workload < binding < Secret < service < the provider's object < role: each needs the next one. The
+systems tell of their links in this one way, and are joined by those who know several of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from fairlead.api.reasons.model import State
+
+
+LinkName = Literal["workload", "binding", "Secret", "service", "provider", "role"]
+
+ORDER: Final[tuple[LinkName, ...]] = (
+    *("workload", "binding", "Secret", "service", "provider", "role"),
+)
+"""From what is used to where it comes from."""
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One link, and how it stands; ``waiting`` is one that goes on when another has.
+
+    ``object`` names it, ``about`` is what there is to say of it. ``since`` is when it came to
+    stand so, as RFC 3339, "" where that is not known.
+    """
+
+    name: LinkName
+    object: str
+    state: State
+    about: str = ""
+    reason: str = ""
+    remedy: str = ""
+    since: str = ""
+
+    @property
+    def message(self) -> str:
+        """What it is, and what there is to say about it."""
+        return f"{self.object}: {self.about}" if self.about else self.object

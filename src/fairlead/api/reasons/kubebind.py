@@ -1,0 +1,262 @@
+"""The reasons of kube-bind's objects: those of the original, and some of ours."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead.api.reasons.model import Reason, Reasons
+
+
+KONNECTOR: Final = (
+    "see whether the konnector runs: kubectl -n kube-bind get pods, or fairlead konnector run"
+)
+_PROVIDER = "ask the provider's team"
+_AGAIN = "wait: it is tried again by itself"
+_INVITE = "ask the provider's team for a new invitation, and bind with it: fairlead bind -f"
+_KUBECONFIG = "restore the Secret, or bind again with the invitation: fairlead bind -f"
+_REQUEST = "correct the request, or have its invitation made anew"
+
+_CONFLICTS: Final = (
+    Reason(
+        "ForeignObjectExists",
+        "an object that is no copy of this one has the copy's place",
+        "rename one of them; the provider can hand over an object of its own by an annotation",
+    ),
+    Reason(
+        "OwnerUnknown",
+        "a claimed object exists on both sides, and neither is the other's copy",
+        "delete or rename one of them",
+    ),
+    Reason("NameTooLong", "the copy's name would have over 253 characters", "use a shorter name"),
+    Reason(
+        "ReservedNamespace",
+        "the namespace is the cluster's own",
+        "name the object with its namespace in the claim, or use another namespace",
+    ),
+    Reason(
+        "ClusterToken",
+        "the Secret is a token of its cluster, which is never copied",
+        "claim another Secret",
+    ),
+    Reason(
+        "CopyHeld",
+        "the copy was made for another cluster, and is not deleted",
+        "restore the objects, or say what becomes of the copies: fairlead bind -f with"
+        " --keep-copies or --discard-copies",
+    ),
+)
+
+_BINDINGS: Final = (
+    Reason("Pending", "no konnector has picked the binding up", KONNECTOR, "waiting"),
+    Reason(
+        "Unbinding",
+        "the binding is being taken away",
+        "wait until its objects are gone",
+        "waiting",
+    ),
+    Reason("APIServiceExportFailed", "the provider refuses what was requested", _REQUEST),
+    Reason("APIServiceExportNotFound", "the provider has no such APIServiceExport", _INVITE),
+    Reason(
+        "APIServiceExportChanged",
+        "the provider exports more than was agreed to",
+        "to agree, delete the binding and bind again",
+    ),
+    Reason("BoundSchemaFetchFailed", "a BoundSchema is not there, or is another's", _PROVIDER),
+    Reason(
+        "CustomResourceDefinitionCreateFailed",
+        "the CRD cannot be created here",
+        "have the konnector get the right that the message names",
+    ),
+    Reason(
+        "CustomResourceDefinitionUpdateFailed",
+        "the CRD cannot be updated here",
+        "have the server take the change that the message is about",
+    ),
+    Reason(
+        "CustomResourceDefinitionNotEstablished",
+        "the CRD is not established yet",
+        "wait, or see the conditions of the CRD",
+        "waiting",
+    ),
+    Reason(
+        "ForeignCustomResourceDefinition",
+        "the CRD is there, and not of this binding",
+        "delete the CRD, or the binding that owns it, where its objects are not needed",
+    ),
+    Reason("NoVersionServed", "the provider serves no version of the kind", _PROVIDER),
+    Reason(
+        "StoredVersions",
+        "the provider lacks a version in which objects may be stored here",
+        "write every object once, and take the version off the CRD as the message says",
+    ),
+    Reason("KubeconfigSecretNotFound", "the Secret with the kubeconfig is not there", _KUBECONFIG),
+    Reason("KubeconfigSecretInvalid", "the kubeconfig cannot be used", _KUBECONFIG),
+    Reason("ClaimRefused", "a claimed kind is not served, or may not be read", _PROVIDER),
+    Reason(
+        "InformerSyncTimeout",
+        "the provider does not answer, or not for all kinds",
+        "see the message; it goes on by itself when the provider answers",
+    ),
+    Reason(
+        "WritesRefused",
+        "no object of a kind can be written",
+        "grant the right, or mend the webhook or schema, that the message names",
+    ),
+    Reason("SeveralKonnectors", "several konnectors use one ClusterBinding", "stop all but one"),
+    Reason("VersionsAlternate", "konnectors of two versions take turns", "stop all but one"),
+    Reason(
+        "WriteUndone",
+        "others undo what the konnector writes",
+        "find out with metadata.managedFields who does",
+    ),
+    Reason(
+        "ClusterIdentityChanged",
+        "the copies were made for another cluster",
+        "restore the objects, then fairlead bind -f with --keep-copies or --discard-copies",
+    ),
+    Reason(
+        "SyncErrors",
+        "some APIServiceBindings of a bundle cannot be made",
+        "do as the message says",
+    ),
+    Reason("ProviderClientError", "a bundle's kubeconfig cannot be used", _KUBECONFIG),
+    Reason("ListExportsFailed", "the provider's exports cannot be listed", _PROVIDER),
+    Reason(
+        "ListBindingsFailed",
+        "the APIServiceBindings of this cluster cannot be listed",
+        "grant the konnector the right that the message names",
+    ),
+)
+
+_CONNECTIONS: Final = (
+    Reason("FirstHeartbeatPending", "no konnector has reported yet", KONNECTOR, "waiting"),
+    Reason(
+        "HeartbeatIntervalMissing",
+        "the konnector tells no interval",
+        "update the konnector",
+        "waiting",
+    ),
+    Reason(
+        "HeartbeatTimeout",
+        "the konnector is silent",
+        "have the consumer's team see whether the konnector runs, and reaches this cluster",
+    ),
+    Reason(
+        "HeartbeatTimeDrift",
+        "the konnector's heartbeat lies in the future",
+        "set the clocks of both clusters",
+    ),
+    Reason(
+        "ClusterBindingUpdateFailed",
+        "the konnector cannot report to the provider",
+        "see the message; it goes on by itself when the provider answers",
+    ),
+    Reason("ProviderSecretNotFound", "the provider's Secret for this consumer is gone", _PROVIDER),
+    Reason("ProviderSecretInvalid", "the provider's kubeconfig is not taken over", _PROVIDER),
+    Reason(
+        "ParseError",
+        "the konnector's version is no semantic version",
+        "build it from a release",
+    ),
+)
+
+_EXPORTS: Final = (
+    Reason("NotInvited", "the consumer has no invitation for what it requests", _INVITE),
+    Reason(
+        "NotExportable", "the kind is one of Kubernetes or of kube-bind", "request another kind"
+    ),
+    Reason("SchemaNotFound", "the kind is not served, or serves no version", "install its CRD"),
+    Reason(
+        "UnsupportedConversion",
+        "the CRD converts by a webhook of its own cluster",
+        "give the webhook a URL, or convert by the strategy None",
+    ),
+    Reason("DifferentScopes", "the kinds of a request differ in their scope", "make two requests"),
+    Reason(
+        "UnsupportedIsolation",
+        "the isolation does not fit the scope",
+        "run the provider with another isolation",
+    ),
+    Reason(
+        "ImmutableFieldChanged",
+        "the request was changed after it was answered",
+        "restore the field, or make a new request",
+    ),
+    Reason("ExportFailed", "the provider's API server refuses", "do as the message says"),
+    Reason("InvalidPermissionClaim", "a claim cannot be granted", _REQUEST),
+    Reason("DuplicatePermissionClaim", "a kind is claimed twice", _REQUEST),
+    Reason("LargePermissionClaim", "a claim has too many parts", _REQUEST),
+    Reason("TooManyNamespaces", "a request names too many namespaces", _REQUEST),
+    Reason("TooManyResources", "a request names too many resources", _REQUEST),
+    Reason("DuplicateResource", "a resource is named twice", _REQUEST),
+    Reason(
+        "BoundSchemaMissing", "the BoundSchema is gone", "restore it, or have the export made anew"
+    ),
+    Reason("BoundSchemaConflict", "another's BoundSchema has the name", "rename or delete it"),
+    Reason(
+        "APIServiceBindingNotFound", "the consumer does not bind the export", KONNECTOR, "waiting"
+    ),
+    Reason("BoundSchemasNotValid", "a BoundSchema of the export is not valid", _PROVIDER),
+    Reason("Revoked", "the consumer's access is being taken away", "invite the consumer again"),
+    Reason(
+        "Forbidden", "the provider may not grant the rights", "grant it what the message names"
+    ),
+    Reason("Invalid", "the rights, or the object, are refused", "correct what the message names"),
+    Reason("NamespacePending", "the provider namespace is not there yet", _AGAIN, "waiting"),
+    Reason("NamespaceTerminating", "the provider namespace is going", _AGAIN, "waiting"),
+    Reason("PermissionsPending", "the rights are not written yet", _AGAIN, "waiting"),
+    Reason(
+        "ForeignNamespace",
+        "a namespace that is another's has the name",
+        "rename or delete the namespace",
+    ),
+    Reason(
+        "InvalidNamespaceName",
+        "the provider namespace's name would be too long",
+        "use a shorter namespace",
+    ),
+    Reason(
+        "ObjectsRemain",
+        "a provider namespace that should go still has copies",
+        "wait until they are gone, or delete them",
+        "waiting",
+    ),
+    Reason(
+        "ObjectsUnknown",
+        "what is left in a provider namespace cannot be seen",
+        "let the provider list the kinds that the message names",
+    ),
+    Reason("TemplateNotFound", "the template is not there", "name another template"),
+    Reason("HandleResourcesFailed", "the consumer cannot be set up", "do as the message says"),
+    Reason("SecretCreationFailed", "the answer cannot be written", "do as the message says"),
+    Reason("SecretReady", "the answer is in its Secret", state="ok"),
+)
+
+_OBJECTS: Final = (
+    Reason("NotReached", "the provider was not seen", "see fairlead bindings"),
+    Reason("NotCopied", "the copy is not there yet", "see fairlead bindings --objects", "waiting"),
+    Reason(
+        "NotInSync", "a change has not crossed yet", "see fairlead bindings --objects", "waiting"
+    ),
+    Reason(
+        "NotReady",
+        "the provider's object is not Ready",
+        "ask the provider's team what it waits for",
+    ),
+    Reason("SyncFailed", "an Event: a server refuses the object", _AGAIN),
+    Reason("ClaimFailed", "an Event: a server refuses a claimed object", _AGAIN),
+    Reason(
+        "DeletionPending",
+        "an Event: the copy has finalizers of the provider's own",
+        "ask the provider's team what it waits for",
+        "waiting",
+    ),
+    Reason("ProviderGone", "an Event: a binding was given up, and copies stay", _PROVIDER),
+    Reason(
+        "RightsMissing", "an Event: a binding was given up for want of rights", "see the message"
+    ),
+)
+
+KUBE_BIND: Final = Reasons(
+    "kube-bind", (*_CONFLICTS, *_BINDINGS, *_CONNECTIONS, *_EXPORTS, *_OBJECTS)
+)

@@ -1,0 +1,297 @@
+"""The reasons of PostgresAccess, PostgresServer and Controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+from fairlead.api.reasons.model import Reason, Reasons
+
+
+StepName = Literal["object", "server", "policy", "role", "Secret", "grants"]
+"""A step of an access, from its object to a login that works."""
+
+_AGAIN = "wait: the operator tries again by itself"
+_FIELD = "correct the field that the message names"
+_OTHER_NAME = "choose another spec.username in another PostgresAccess"
+
+_OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
+    {
+        "object": (
+            Reason(
+                "ApprovalPending",
+                "a plan waits for approval, as spec.approval wants",
+                "look at status.plan, and approve it",
+                "waiting",
+            ),
+            Reason("AttributeInvalid", "the server knows no such parameter or value", _FIELD),
+            Reason(
+                "Expired",
+                "spec.expiresAfter is over",
+                "raise spec.expiresAfter, or create another PostgresAccess",
+            ),
+            Reason("GrantInvalid", "fields of a grant contradict each other", _FIELD),
+            Reason("InvalidSpec", "a field cannot be used", _FIELD),
+            Reason("MemberOfInvalid", "spec.memberOf cannot be had", _FIELD),
+            Reason("NameInvalid", "PostgreSQL would cut the name, or refuse it", _FIELD),
+            Reason(
+                "Observed",
+                "spec.mode is Observe: nothing is done",
+                "set spec.mode to Enforce to have it done",
+                "waiting",
+            ),
+            Reason("SchemaReserved", "the schema is PostgreSQL's own", _FIELD),
+            Reason(
+                "Suspended",
+                "spec.suspend is set: nothing is done",
+                "set spec.suspend to false",
+                "waiting",
+            ),
+            Reason(
+                "Unseen",
+                "the operator has not looked at the object as it is now",
+                "see whether the operator runs: kubectl -n fairlead-postgres get pods, or"
+                " fairlead postgres run",
+                "waiting",
+            ),
+            Reason(
+                "UsernameChanged",
+                "spec.username cannot change",
+                "set it back, and create another PostgresAccess",
+            ),
+        ),
+        "server": (
+            Reason(
+                "AnswerTooLarge",
+                "what answers sends more than a server has to say",
+                "see that host and port lead to PostgreSQL",
+            ),
+            Reason(
+                "AuthenticationFailed",
+                "the server refuses the administrator's login",
+                "write the administrator's password anew into the Secret of the PostgresServer or"
+                " of spec.connection",
+            ),
+            Reason(
+                "ConnectionFailed",
+                "nothing answers, or no PostgreSQL that may be written to",
+                "have the server run and answer where its PostgresServer or connection says; the"
+                " operator tries again by itself",
+            ),
+            Reason(
+                "ConnectionInvalid",
+                "the connection contradicts itself, or its Secret lacks a key",
+                _FIELD,
+            ),
+            Reason(
+                "ConnectionSecretForbidden",
+                "accesses may not use Secrets of that namespace",
+                "have the namespace added to the Controller's allowedSecretNamespaces, or move the"
+                " Secret",
+            ),
+            Reason(
+                "ConnectionSecretMissing",
+                "the Secret with the credentials is not there",
+                "create the Secret that the message names",
+            ),
+            Reason(
+                "DiskFull",
+                "the server's disk is full",
+                "make room on the server's disk; the operator tries again by itself",
+            ),
+            Reason(
+                "OutOfMemory",
+                "the server has no memory left",
+                "give the server more memory; the operator tries again by itself",
+            ),
+            Reason(
+                "RoleIsFull",
+                "the administrator's role has no connection left",
+                "raise the connection limit of the administrator's role",
+            ),
+            Reason(
+                "ServerNotFound",
+                "there is no PostgresServer of that name",
+                "kubectl get postgresservers, and correct spec.connection.serverRef",
+            ),
+            Reason(
+                "TLSFailed",
+                "there is no TLS that can be trusted",
+                "set caSecretRef to the CA of the server's certificate, or sslMode to what the"
+                " server has",
+            ),
+        ),
+        "policy": (
+            Reason(
+                "ControllerInvalid",
+                "the Controller cannot be used",
+                "mend the Controller in the operator's namespace",
+            ),
+            Reason(
+                "PolicyDenied",
+                "the PostgresServer or the Controller does not allow a field",
+                "ask who runs the server or the operator to allow it, or ask for less",
+            ),
+            Reason("UserExcluded", "the operator excludes the username", _OTHER_NAME),
+        ),
+        "role": (
+            Reason(
+                "AdoptionRefused",
+                "the role is there, is claimed by no access, and may not be taken over",
+                "choose another spec.username, or drop the role, or set spec.adoptionPolicy:"
+                " IfUnclaimed where the Controller has allowAdoption: true",
+            ),
+            Reason(
+                "OwnsObjects",
+                "a role that is to go owns something; it cannot log in any more",
+                "give what the role owns to another role (REASSIGN OWNED), or drop it, or set"
+                " spec.cleanupPolicy to Orphan or Cascade",
+            ),
+            Reason("UserReserved", "PostgreSQL or its administrator has the name", _OTHER_NAME),
+            Reason(
+                "UsernameConflict",
+                "another access, installation or cluster holds the role",
+                f"{_OTHER_NAME}, or have the one deleted that holds it",
+            ),
+        ),
+        "Secret": (
+            Reason(
+                "KeyInvalid",
+                "Secret fairlead-postgres-key was changed by hand",
+                "restore the Secret, or delete it",
+            ),
+            Reason(
+                "PasswordInvalid",
+                "no client could log in with the password",
+                "write the password again, or empty its key to have one made",
+            ),
+            Reason("PasswordPolicyInvalid", "the password policy cannot be used", _FIELD),
+            Reason(
+                "PasswordSecretMissing",
+                "the Secret of spec.passwordSecretRef is not there",
+                "create the Secret that spec.passwordSecretRef names",
+            ),
+            Reason(
+                "SecretConflict",
+                "a Secret of that name is another object's, or cannot be written",
+                "set spec.generatedSecret to a name that is free, or delete the Secret",
+            ),
+            Reason(
+                "SecretForbidden",
+                "the Secret may not be read by the caller",
+                "have the right to read the Secret granted",
+                "unknown",
+            ),
+            Reason("SecretTemplateInvalid", "spec.secretTemplate cannot be used", _FIELD),
+        ),
+        "grants": (
+            Reason(
+                "Conflict", "another session has written at the same moment", _AGAIN, "waiting"
+            ),
+            Reason(
+                "DatabaseNotFound",
+                "the database is not there",
+                "create the database, or correct spec.grants",
+            ),
+            Reason(
+                "Drifted",
+                "explain alone: something was changed by hand since the last pass",
+                "wait: the operator heals it, or see fairlead postgres plan",
+                "waiting",
+            ),
+            Reason(
+                "GroupConflict",
+                "a role that is no group of this installation has the group's name",
+                "rename or drop the role of the message, or set spec.groups: None",
+            ),
+            Reason("InProgress", "a pass is not over", "wait: the operator is at it", "waiting"),
+            Reason(
+                "InsufficientPrivilege",
+                "the administrator may not do it",
+                "have the statements that give the rights run by who may",
+            ),
+            Reason(
+                "Locked",
+                "another session holds a lock on what the access needs",
+                _AGAIN,
+                "waiting",
+            ),
+            Reason(
+                "ObjectNotFound",
+                "objects of a grant are not there",
+                "create the objects, or correct spec.grants",
+            ),
+            Reason("Reconciling", "a pass is not over", "wait: the operator is at it", "waiting"),
+            Reason(
+                "RoleNotFound",
+                "a role that is named is not there",
+                "create the role, or correct its name",
+            ),
+            Reason(
+                "SchemaNotFound",
+                "the schema is not there",
+                "create the schema, or correct spec.grants",
+            ),
+            Reason(
+                "StatementFailed",
+                "PostgreSQL refuses for a reason that Fairlead does not know",
+                "look for the SQLSTATE of the message in the server's log; the operator tries"
+                " again by itself",
+            ),
+            Reason("TimedOut", "the server is slow", _AGAIN, "waiting"),
+            Reason(
+                "TooManyGrantees",
+                "the list of grantees of an object is full",
+                "set spec.groups: Shared, or share a group role by spec.memberOf",
+            ),
+            Reason(
+                "Unfinished",
+                "more privileges differ in a database than are settled at once",
+                "wait: the next pass goes on",
+                "waiting",
+            ),
+            Reason(
+                "UnsupportedPrivilege",
+                "the level or the server's version does not know the privilege",
+                "leave the privilege out",
+            ),
+        ),
+    }
+)
+
+_OTHERS: Final = (
+    Reason("Reachable", "a PostgresServer answers", state="ok"),
+    Reason("Ready", "all is as asked for", state="ok"),
+    Reason("ReconcileSuccess", "all is as asked for", state="ok"),
+    Reason("Success", "all is as asked for", state="ok"),
+    Reason("DatabaseSyncFailed", "a step failed in the database", "see the reason in its message"),
+    Reason("FinalizeFailed", "the removal has failed", "see the reason in its message"),
+    Reason("SecretSyncFailed", "the Secret was not written", "see the reason in its message"),
+    Reason(
+        "InvalidControllerNamespace",
+        "a Controller is in another namespace than the operator's, and counts for nothing",
+        "create the Controller in the operator's namespace",
+    ),
+    Reason(
+        "MultipleControllersFound",
+        "there are several Controllers, and the eldest counts",
+        "delete all but one",
+    ),
+    Reason("RoleRenamed", "an Event: a role was renamed by hand", "rename it back, or leave it"),
+    Reason(
+        "ServerChanged", "an Event: the access is at another server now", "see docs/postgres.md"
+    ),
+)
+
+POSTGRES: Final = Reasons(
+    "PostgresAccess", (*_OTHERS, *(one for some in _OF_STEP.values() for one in some))
+)
+
+
+def step_of(reason: str) -> StepName:
+    """In which step of an access something fails for this reason; grants for an unknown one."""
+    for name, some in _OF_STEP.items():
+        if any(one.name == reason for one in some):
+            return name
+    return "grants"

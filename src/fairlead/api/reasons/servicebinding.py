@@ -1,0 +1,117 @@
+"""The reasons of both Service Binding APIs: those of the originals, and some of ours."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead.api.reasons.model import Reason, Reasons
+from fairlead.api.servicebinding import common
+
+
+CONTROLLER: Final = (
+    "see whether the controller runs: kubectl -n fairlead-binding get pods, or"
+    " fairlead binding run"
+)
+_DEFINITIONS = "correct the annotation service.binding of the service or of its CRD"
+_SERVICE = "create the service, or correct the reference to it"
+_WORKLOAD = "create the workload, or correct the reference to it"
+
+SERVICE_BINDING: Final = Reasons(
+    "Service Binding",
+    (
+        Reason(common.APPLICATIONS_BOUND, "the workloads have what they are bound to", state="ok"),
+        Reason(common.APPLICATION_UPDATED, "the workloads have been written", state="ok"),
+        Reason(common.DATA_COLLECTED, "the services have offered their entries", state="ok"),
+        Reason(common.RESOLVED_BINDING_SECRET, "the service names its Secret", state="ok"),
+        Reason("Unseen", "no controller has looked at the binding as it is now", CONTROLLER),
+        Reason(common.SERVICE_NOT_FOUND, "the service, or its kind, is not there", _SERVICE),
+        Reason(common.ERROR_READING_SERVICES, "a service cannot be read", _SERVICE),
+        Reason(
+            common.SERVICE_FORBIDDEN,
+            "the controller, or the binding's author, has no right to read the service",
+            "grant the controller the right that the message names",
+        ),
+        Reason(
+            common.SERVICE_MISSING_BINDING,
+            "the service names no Secret",
+            "have the service name its Secret in status.binding.name",
+            "waiting",
+        ),
+        Reason(
+            common.ERROR_READING_SECRET,
+            "the Secret of a service is not there, or cannot be read",
+            "have the Secret that the message names written",
+        ),
+        Reason(common.ERROR_READING_BINDING, "a definition cannot be evaluated", _DEFINITIONS),
+        Reason(
+            common.ERROR_READING_CRD,
+            "the CRD of a service cannot be read",
+            "let the controller read CustomResourceDefinitions",
+        ),
+        Reason(common.INVALID_ANNOTATION, "a definition cannot be understood", _DEFINITIONS),
+        Reason(common.VALUE_NOT_FOUND, "a definition leads to no value", _DEFINITIONS),
+        Reason(
+            common.NAMING_STRATEGY_ERROR,
+            "the template of names fails",
+            "correct spec.namingStrategy",
+        ),
+        Reason(
+            common.ERROR_PERSISTING_SECRET,
+            "the binding's Secret cannot be written",
+            "make room for the binding's Secret as the message says",
+        ),
+        Reason(common.APPLICATION_NOT_FOUND, "the workload is not there", _WORKLOAD),
+        Reason(
+            common.EMPTY_APPLICATION,
+            "the binding names no workload",
+            "name a workload, or a selector of workloads",
+        ),
+        Reason(
+            common.NO_BINDING_DATA,
+            "the services offer nothing",
+            "have the service offer entries: a Secret, or annotations",
+        ),
+        Reason(
+            common.REQUIRED_BINDING_NOT_FOUND,
+            "a required key is not among the entries",
+            "add the key to the service's Secret, or correct spec.env",
+        ),
+        Reason(
+            common.APPLICATION_UPDATE_ERROR,
+            "a workload cannot be written",
+            "have the server take the change that the message is about",
+        ),
+        Reason(
+            common.WORKLOAD_NOT_ALLOWED,
+            "bindings may not write to workloads of this kind",
+            "bind a workload of a kind that the controller allows, or have it allowed",
+        ),
+        Reason(
+            common.WRITES_PACED,
+            "a workload was changed so often that it is left alone for a while",
+            "find out with metadata.managedFields who changes it back",
+            "waiting",
+        ),
+        Reason(common.ERROR, "the pass has failed", "do as the message says"),
+        Reason(common.PROCESSING_ERROR, "the binding is wrong", "correct what the message names"),
+        Reason(
+            "EntriesHidden",
+            "an Event: entries of one service have the names of another's",
+            "give them other names with spec.namingStrategy or spec.mappings",
+        ),
+        Reason(
+            "InvalidSpec", "a field cannot be used", "correct the field that the message names"
+        ),
+        Reason("NotProjected", "a workload has not what it is bound to", CONTROLLER),
+        Reason(
+            "Deleting",
+            "the service is being deleted",
+            "bind another service, or delete the binding",
+        ),
+        Reason(
+            "NotServed",
+            "the cluster does not know the kind",
+            "install its CRD, or correct its kind",
+        ),
+    ),
+)

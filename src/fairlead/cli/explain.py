@@ -1,0 +1,95 @@
+"""``fairlead explain``: why something does not work, along the whole chain."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+from rich.console import Console
+
+from fairlead import process
+from fairlead.api.links import Link
+from fairlead.binding.commands.explain import parse_target
+from fairlead.cli.options import (
+    check_name,
+    cluster_config,
+    cluster_options,
+    json_option,
+    namespace_option,
+)
+from fairlead.cli.postgresaccess.shared import operator_namespace_option
+from fairlead.cli.printing import console, next_step, note, steps, verdict
+from fairlead.cli.texts import to_json
+from fairlead.client import Client
+from fairlead.explain.chains import Explanation
+from fairlead.explain.explaining import explain
+from fairlead.konnector.commands.overview.fetch import TIMEOUTS
+
+
+@click.command("explain")
+@cluster_options
+@click.argument("target", required=False, default="", metavar="[KIND/NAME]")
+@namespace_option("Of the target; default: the context's.")
+@operator_namespace_option
+@json_option
+def command(
+    target: str,
+    namespace: str,
+    operator_namespace: str,
+    as_json: bool,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Explain whether KIND/NAME works, and if not, where it breaks first and what helps.
+
+    Follows workload < binding < Secret < service < the provider's object < role, as far as the
+    target depends on them, and says of each how it stands. KIND/NAME is a workload, a
+    ServiceBinding, a PostgresAccess, an APIServiceBinding, a Secret, or an object of a kind that a
+    provider brings; without it all ServiceBindings of the namespace are explained. Nothing is
+    changed, and no value of a Secret is shown. The exit code is 0 when all is well, 1 when not.
+
+    \b
+    Example:
+        fairlead explain deployment/web -n shop
+        fairlead explain postgresaccess/shop-database -n shop
+        fairlead explain -n shop --json | jq -r '.chains[] | select(.ready | not).nextStep'
+    """  # noqa: D301
+    check_name("--namespace", namespace)
+    check_name("--operator-namespace", operator_namespace)
+    try:
+        wanted = parse_target(target)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    config = cluster_config(kubeconfig, context)
+    there = namespace or config.namespace or "default"
+
+    async def work() -> Explanation:
+        async with Client(config, user_agent="fairlead-explain", timeouts=TIMEOUTS) as client:
+            return await explain(client, wanted, there, operator_namespace)
+
+    found = process.run(lambda stop: process.cancel_on(stop, work()))
+    if as_json:
+        click.echo(to_json(found))
+    else:
+        show(console(), found)
+    raise click.exceptions.Exit(0 if found.ready else 1)
+
+
+def show(out: Console, found: Explanation) -> None:
+    """The chains as people read them."""
+    if not found.chains:
+        out.print(f"no ServiceBinding in {found.target}")
+    for position, chain in enumerate(found.chains):
+        if position:
+            out.print()
+        verdict(out, chain.subject, ready=chain.ready, reason=chain.reason, message=chain.message)
+        out.print()
+        steps(out, map(_dated, chain.links))
+        next_step(out, chain.next_step)
+    note(found.notes)
+
+
+def _dated(link: Link) -> Link:
+    """A link that says since when it stands as it does, where it does not work."""
+    if not link.since or link.state == "ok":
+        return link
+    return msgspec.structs.replace(link, about=f"{link.about} (since {link.since})")

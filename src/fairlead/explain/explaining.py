@@ -1,0 +1,210 @@
+"""``fairlead explain``: what a target depends on, link by link; nothing is written.
+
+A target is a workload, a binding, a PostgresAccess, an APIServiceBinding, a Secret, or an object
+of a kind that a provider brings. What the caller has no right to read is told in notes.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead.api.conditions import get_condition, stored_conditions, unready
+from fairlead.api.kubebind import APISERVICEBINDINGS, LABEL_OWNER, APIServiceBinding
+from fairlead.api.links import Link
+from fairlead.api.meta import Key, Object
+from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
+from fairlead.api.reasons.kubebind import KUBE_BIND
+from fairlead.api.resource import SECRETS, Resource
+from fairlead.binding.commands.chain import Seen, secret_link, seen
+from fairlead.binding.commands.explain import Target, UnknownTargetError
+from fairlead.binding.commands.explain import explain as explain_bindings
+from fairlead.client import ApiError, Client, ClientError, Forbidden, NotServed
+from fairlead.client.lookups import find, list_all
+from fairlead.explain.beyond import Beyond
+from fairlead.explain.chains import Chain, Explanation, join, of_binding
+from fairlead.konnector.commands.overview.fetch import Overview
+from fairlead.konnector.commands.overview.links import binding_link
+
+
+async def explain(
+    client: Client, target: Target, namespace: str, operator_namespace: str
+) -> Explanation:
+    """Look at a target, and at all that it depends on.
+
+    Args:
+        client: of the cluster, with the rights of the person who asks.
+        target: what to explain; a kind of "" stands for all bindings of the namespace.
+        namespace: where it is.
+        operator_namespace: where the PostgresAccess operator's settings are.
+
+    Raises:
+        UnknownTargetError: it is not there, or is nothing that depends on anything.
+        ClientError: the cluster cannot be reached, or does not let the target be read.
+    """
+    return await _Explaining(client, target, namespace, operator_namespace).run()
+
+
+class _Explaining:
+    def __init__(
+        self, client: Client, target: Target, namespace: str, operator_namespace: str
+    ) -> None:
+        self._client = client
+        self._target = target
+        self._namespace = namespace
+        self._beyond = Beyond(client, operator_namespace)
+        self._notes: list[str] = []
+
+    async def run(self) -> Explanation:
+        """All chains, and notes."""
+        target = self._target
+        chains = await self._chains()
+        text = f"{target.kind}/{target.name}" if target.kind else f"namespace {self._namespace}"
+        return Explanation(
+            target=text,
+            ready=all(one.ready for one in chains),
+            chains=tuple(chains),
+            notes=tuple(dict.fromkeys([*self._notes, *self._beyond.notes])),
+        )
+
+    async def _chains(self) -> list[Chain]:
+        target = self._target
+        if target.of_binding:
+            return await self._bindings()
+        if target.is_kind(POSTGRESACCESSES):
+            return [await self._object(POSTGRESACCESSES)]
+        if target.is_kind(SECRETS):
+            return [await self._secret()]
+        if target.is_kind(APISERVICEBINDINGS):
+            async with Overview(self._client) as overview:
+                (bound,) = await overview.look(target.name)
+            link = binding_link(bound)
+            return [join(link.object, [link])]
+        resource = await self._bound_kind()
+        return [await self._object(resource)] if resource else await self._bindings()
+
+    async def _bindings(self) -> list[Chain]:
+        found = await explain_bindings(self._client, self._target, self._namespace, self._beyond)
+        self._notes += found.notes
+        return [of_binding(one) for one in found.chains]
+
+    async def _bound_kind(self) -> Resource | None:
+        """The kind of the target, if a provider brings it."""
+        try:
+            bindings = await list_all(self._client, APISERVICEBINDINGS)
+        except Forbidden:
+            self._notes.append(
+                "you may not list APIServiceBindings: what providers bring is not seen"
+            )
+            return None
+        for binding in bindings:
+            try:
+                schemas = binding.decode(APIServiceBinding).status.bound_schemas
+            except msgspec.ValidationError:
+                continue
+            for item in schemas:
+                try:
+                    resource = await self._client.discovery.resource_by_plural(
+                        item.group, item.resource
+                    )
+                except NotServed:
+                    continue
+                if self._target.is_kind(resource):
+                    return resource
+        return None
+
+    async def _object(self, resource: Resource) -> Chain:
+        """The chain of one object that may serve a binding."""
+        found = await self._get(resource)
+        text = f"{found.kind} {found.key}"
+        secret = await self._secret_of(found)
+        return join(text, [_object_link(found), *secret, *await self._beyond(resource, found)])
+
+    async def _get(self, resource: Resource) -> Object:
+        namespace = self._namespace if resource.namespaced else ""
+        key = Key(namespace, self._target.name)
+        found = await find(self._client, resource, key.name, namespace)
+        if found is None:
+            raise UnknownTargetError(f"{resource.kind} {key} does not exist")
+        return found
+
+    async def _secret_of(self, found: Object) -> list[Link]:
+        """The Secret that an object generates or names."""
+        name = _secret_named(found)
+        if not name:
+            return []
+        link = secret_link([await self._look(Key(found.meta.namespace, name))], None)
+        return [link] if link is not None else []
+
+    async def _look(self, key: Key) -> Seen:
+        text = f"Secret {key}"
+        try:
+            found = await find(self._client, SECRETS, key.name, key.namespace)
+        except Forbidden:
+            return Seen(text=text, sight="Forbidden", key=key, problem="you may not read it")
+        except ApiError as error:
+            return Seen(text=text, sight="Error", key=key, problem=str(error))
+        return Seen(text=text, sight="NotFound", key=key) if found is None else seen(text, found)
+
+    async def _secret(self) -> Chain:
+        """The chain of a Secret: its entries, and the access that generates it."""
+        found = await self._get(SECRETS)
+        link = secret_link([seen(f"Secret {found.key}", found)], None)
+        links = [link] if link is not None else []
+        owner = found.meta.controller()
+        if owner is not None and owner.kind == POSTGRESACCESSES.kind:
+            try:
+                access = await find(
+                    self._client, POSTGRESACCESSES, owner.name, found.meta.namespace
+                )
+            except ClientError as error:
+                self._notes.append(f"{owner.kind} {owner.name}, which generates it: {error}")
+                access = None
+            if access is not None:
+                links += [_object_link(access), *await self._beyond(POSTGRESACCESSES, access)]
+        elif found.meta.labels.get(LABEL_OWNER) == "provider":
+            self._notes.append(
+                "a provider brings it: fairlead bindings tells how its APIServiceBinding stands"
+            )
+        return join(f"Secret {found.key}", links)
+
+
+def _object_link(found: Object) -> Link:
+    """How an object stands by itself."""
+    text, body = f"{found.kind} {found.key}", found.to_dict()
+    if found.meta.deleting:
+        return Link(
+            name="service",
+            object=text,
+            state="waiting",
+            about="is being deleted",
+            reason="Deleting",
+            remedy="wait, or see its finalizers",
+            since=found.meta.deletion_timestamp or "",
+        )
+    wrong = unready(body)
+    if wrong is not None:
+        return Link(
+            name="service",
+            object=text,
+            state="failed",
+            about=wrong.message or "says that it is not Ready",
+            reason=wrong.reason or "NotReady",
+            remedy=KUBE_BIND.helps("NotReady"),
+            since=wrong.last_transition_time,
+        )
+    known = get_condition(stored_conditions(body), "Ready")
+    about = "is Ready" if known is not None and known.status == "True" else "is there"
+    return Link(name="service", object=text, state="ok", about=about)
+
+
+def _secret_named(found: Object) -> str:
+    """The Secret that an object generates, or names as the service of a binding does."""
+    if found.kind == POSTGRESACCESSES.kind:
+        try:
+            return found.decode(PostgresAccess).spec.generated_secret
+        except msgspec.ValidationError:
+            return ""
+    status = found.to_dict().get("status")
+    binding = status.get("binding") if isinstance(status, dict) else None
+    name = binding.get("name") if isinstance(binding, dict) else None
+    return name if isinstance(name, str) else ""

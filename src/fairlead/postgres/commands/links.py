@@ -1,0 +1,87 @@
+"""The last link of a chain: the role behind an access, and how it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fairlead.api.conditions import get_condition
+from fairlead.api.links import Link
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import READY, PostgresAccess
+from fairlead.api.reasons.model import State
+from fairlead.api.reasons.postgres import POSTGRES
+from fairlead.client import Client, ClientError
+from fairlead.postgres.commands.explain import Explanation, explain
+from fairlead.postgres.commands.steps import told
+from fairlead.postgres.commands.surroundings import Surroundings
+from fairlead.postgres.errors import AccessError
+
+
+async def role_link(
+    client: Client, found: Object, operator_namespace: str
+) -> tuple[Link, Sequence[str]]:
+    """How the role of an access stands, with notes on what could not be read.
+
+    Where the access cannot be looked at more closely, its status has the word.
+    """
+    try:
+        around = await Surroundings.of(client, operator_namespace)
+        explained = await explain(around, found.meta.name, found.meta.namespace)
+    except (AccessError, ClientError) as error:
+        note = f"what is told of {found.kind} {found.key} is by its status alone: {error}"
+        return role_by_status(found), [note]
+    by_status = role_by_status(found)
+    if explained.ready:
+        link = msgspec.structs.replace(
+            by_status, state="ok", about="logs in, with all its grants", reason="", remedy=""
+        )
+        return link, explained.notes
+    return _refused(by_status, explained), explained.notes
+
+
+def _refused(by_status: Link, explained: Explanation) -> Link:
+    failed = any(one.state == "failed" for one in explained.steps)
+    return msgspec.structs.replace(
+        by_status,
+        state="failed" if failed else "waiting",
+        about=explained.message,
+        reason=explained.reason,
+        remedy=explained.next_step,
+    )
+
+
+def role_by_status(found: Object) -> Link:
+    """How the role of an access stands by the access's status alone."""
+    try:
+        access = found.decode(PostgresAccess)
+    except msgspec.ValidationError as error:
+        return Link(
+            name="role",
+            object=f"the role of {found.kind} {found.key}",
+            state="failed",
+            about=str(error),
+            reason="InvalidSpec",
+            remedy=POSTGRES.helps("InvalidSpec"),
+        )
+    text = f"role {access.status.username or access.spec.username}"
+    ready, reason, message = told(access)
+    condition = get_condition(access.status.conditions, READY)
+    since = condition.last_transition_time if condition is not None else ""
+    if ready:
+        about = "logs in, with all its grants"
+        return Link(name="role", object=text, state="ok", about=about, since=since)
+    state: State = POSTGRES.state(reason)
+    if state == "ok":
+        # All was well when its deletion began.
+        state, reason, message = "waiting", "Deleting", "is being removed"
+    return Link(
+        name="role",
+        object=text,
+        state=state,
+        about=message,
+        reason=reason,
+        remedy=POSTGRES.helps(reason),
+        since=since,
+    )
