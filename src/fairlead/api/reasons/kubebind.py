@@ -228,6 +228,16 @@ _EXPORTS: Final = (
     ),
     Reason("TemplateNotFound", "the template is not there", "name another template"),
     Reason("HandleResourcesFailed", "the consumer cannot be set up", "do as the message says"),
+    Reason(
+        "IdentityTaken",
+        "another person, or group, has the identity",
+        "use another identity, or have the consumer handed over: fairlead provider hand-over",
+    ),
+    Reason(
+        "TooManyConsumers",
+        "the author has as many consumers as one may have",
+        "have one that is not used revoked: fairlead provider revoke",
+    ),
     Reason("SecretCreationFailed", "the answer cannot be written", "do as the message says"),
     Reason("SecretReady", "the answer is in its Secret", state="ok"),
 )
