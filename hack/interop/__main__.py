@@ -17,7 +17,8 @@ import msgspec
 import structlog
 from hack.interop.checks import Outcome
 from hack.interop.programs import PARTS, ProgramError, missing
-from hack.interop.runs import RUNS, Setting, World
+from hack.interop.runs import RUNS
+from hack.interop.world import Setting, World
 from tests.support.realplane import missing_assets
 
 from fairlead.client import ClientError

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
+import re
+import secrets
 import shlex
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.support.realplane import free_ports
 
 
-PARTS = {"konnector": "KONNECTOR", "backend": "BACKEND", "cli": "KUBECTL_BIND"}
-"""The variable that each part needs."""
+PARTS = {
+    "konnector": ("KONNECTOR",),
+    "backend": ("BACKEND",),
+    "cli": ("KUBECTL_BIND",),
+    "door": ("BACKEND", "KUBECTL_BIND"),
+}
+"""The variables that each part needs."""
 OURS = (sys.executable, "-m", "fairlead")
 _TAIL = 5
+_ADDRESS = re.compile(r"https?://\S+redirect_url=\S+")
+"""The address that a command line wants to have opened."""
 
 
 class ProgramError(Exception):
@@ -24,10 +34,10 @@ class ProgramError(Exception):
 
 
 def missing(parts: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """What keeps parts from being run, a line for each."""
+    """What keeps parts from being run, a line for each variable."""
     found = []
-    for part in parts:
-        variable = PARTS[part]
+    needed = {variable: part for part in reversed(parts) for variable in PARTS[part]}
+    for variable, part in sorted(needed.items(), key=lambda item: list(PARTS).index(item[1])):
         path = environ.get(variable, "")
         if not path:
             found.append(f"{variable} is not set: it names the original's program for {part}")
@@ -36,16 +46,15 @@ def missing(parts: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     return found
 
 
-def original(part: str, *arguments: str) -> list[str]:
-    """The command line of the original's program of a part."""
-    variable = PARTS[part]
+def original(variable: str, *arguments: str) -> list[str]:
+    """The command line of the original's program that a variable names."""
     return [os.environ[variable], *arguments, *shlex.split(os.environ.get(f"{variable}_ARGS", ""))]
 
 
 def konnector(kubeconfig: Path) -> list[str]:
     """The original's konnector."""
     return original(
-        "konnector",
+        "KONNECTOR",
         *("--kubeconfig", str(kubeconfig)),
         *("--lease-namespace", "default"),
         *("--server-address", f"127.0.0.1:{free_ports(1)[0]}"),
@@ -55,8 +64,21 @@ def konnector(kubeconfig: Path) -> list[str]:
 def backend(scope: str, isolation: str, address: str) -> list[str]:
     """The original's backend, which finds its cluster by KUBECONFIG."""
     return original(
-        "backend",
+        "BACKEND",
         "--frontend-disabled",
+        *("--consumer-scope", scope, "--isolation", isolation),
+        *("--namespace-prefix", "kube-bind-", "--external-address", address),
+    )
+
+
+def backend_door(scope: str, isolation: str, address: str, url: str, port: int) -> list[str]:
+    """The original's backend with its front door, and the issuer that signs everybody in."""
+    key = base64.b64encode(secrets.token_bytes(32)).decode()
+    return original(
+        "BACKEND",
+        *("--oidc-type", "embedded", "--oidc-issuer-url", f"{url}/oidc"),
+        *("--oidc-callback-url", f"{url}/api/callback", "--listen-address", f"127.0.0.1:{port}"),
+        *("--cookie-signing-key", key, "--cookie-encryption-key", key),
         *("--consumer-scope", scope, "--isolation", isolation),
         *("--namespace-prefix", "kube-bind-", "--external-address", address),
     )
@@ -99,11 +121,25 @@ def _ended(name: str, code: int, log: Path) -> ProgramError:
     return ProgramError(f"{name} has ended with {code}: {tail(log.read_text())}")
 
 
-async def call(command: Sequence[str], kubeconfig: Path, folder: Path, *, timeout: float) -> str:  # noqa: ASYNC109
+async def call(
+    command: Sequence[str],
+    kubeconfig: Path,
+    folder: Path,
+    *,
+    timeout: float,  # noqa: ASYNC109
+    visit: Callable[[str], Awaitable[None]] | None = None,
+) -> str:
     """Run a program to its end; all that it has said.
 
+    Args:
+        command: the program and its arguments.
+        kubeconfig: what KUBECONFIG names.
+        folder: what HOME names.
+        timeout: seconds that it may take.
+        visit: opens an address in a browser, for a program that names one.
+
     Raises:
-        ProgramError: it has failed, or takes longer than so many seconds.
+        ProgramError: it has failed, or takes longer.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -112,16 +148,25 @@ async def call(command: Sequence[str], kubeconfig: Path, folder: Path, *, timeou
         stderr=asyncio.subprocess.STDOUT,
         env=_environ(kubeconfig, folder),
     )
+    said = bytearray()
     try:
         async with asyncio.timeout(timeout):
-            out, _ = await process.communicate()
+            assert process.stdout is not None  # noqa: S101
+            async for line in process.stdout:
+                said += line
+                if visit and (named := _ADDRESS.search(line.decode())):
+                    await visit(named[0])
+            await process.wait()
     except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise ProgramError(f"{command[0]} takes longer than {timeout:g} s") from None
+        told = f": {tail(said.decode())}" if said else ""
+        raise ProgramError(f"{command[0]} takes longer than {timeout:g} s{told}") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     if process.returncode:
-        raise ProgramError(f"{command[0]} failed: {tail(out.decode())}")
-    return out.decode()
+        raise ProgramError(f"{command[0]} failed: {tail(said.decode())}")
+    return said.decode()
 
 
 def tail(text: str) -> str:
