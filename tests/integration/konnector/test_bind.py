@@ -672,6 +672,25 @@ async def test_newer_credentials_in_the_secret_are_kept_if_they_work(
     assert found["other"] == kept.to_dict()["data"]["other"]
 
 
+@pytest.mark.parametrize("leads", ["here", "elsewhere"])
+async def test_what_the_originals_kubectl_bind_has_bound_is_found_again(
+    client: Client, provider: Client, there: Sandbox, leads: str
+) -> None:
+    await export(provider, RESOURCES, CLAIMS)
+    marked = {"kube-bind.io/provider-kubeconfig": "true"}
+    content = anonymous(there)
+    if leads == "elsewhere":
+        content = content.replace("cluster-abc", "cluster-xyz")
+    secret = {"metadata": {"name": "kubeconfig-x7k2p", "labels": marked}}
+    await client.create(SECRETS, secret | {"stringData": {"kubeconfig": content}}, "kube-bind")
+    await bound(client, answer(there))
+    names = {found.meta.name for found in (await client.list(SECRETS, "kube-bind")).items}
+    assert (names == {"kubeconfig-x7k2p"}) == (leads == "here")
+    binding = (await client.get(APISERVICEBINDINGS, "db")).to_dict()
+    used = binding["spec"]["kubeconfigSecretRef"]["name"]
+    assert (used == "kubeconfig-x7k2p") == (leads == "here")
+
+
 async def test_a_bind_that_no_konnector_picks_up_leaves_nothing(
     client: Client, provider: Client, there: Sandbox
 ) -> None:

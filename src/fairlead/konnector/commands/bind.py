@@ -31,6 +31,7 @@ from fairlead.konnector.commands.consumer_objects import (
     ensure_namespace,
     ensure_roles,
     ensure_secret,
+    find_secret_ref,
     secret_ref,
 )
 from fairlead.konnector.commands.copies import Copies, settle_copies
@@ -178,6 +179,9 @@ class _Bind:
 
     async def _bound(self, response: BindingResponse) -> list[str]:
         await check_apart(self._client, self._provider)
+        self._ref = self._written.secret = await find_secret_ref(
+            self._client, self._provider.config, self._ref.namespace
+        )
         known = await bindings_by_name(self._client)
         for asked in response.requests:
             await check_crds(self._client, asked, known, self._ref)

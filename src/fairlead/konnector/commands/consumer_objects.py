@@ -10,6 +10,8 @@ from __future__ import annotations
 import base64
 from hashlib import sha256
 
+import msgspec
+
 from fairlead.api.kubebind import (
     APISERVICEBINDINGBUNDLES,
     APISERVICEBINDINGS,
@@ -77,6 +79,25 @@ def secret_ref(config: ClusterConfig, namespace: str) -> ClusterSecretKeyRef:
     return ClusterSecretKeyRef(name=_secret_name(config), namespace=namespace, key=KUBECONFIG_NAME)
 
 
+async def find_secret_ref(
+    client: Client, config: ClusterConfig, namespace: str
+) -> ClusterSecretKeyRef:
+    """Where the kubeconfig of a provider is kept, be it by ``kubectl bind`` of the original.
+
+    That names its Secrets at random, marks them by a label, and keeps one per server and cluster
+    namespace as well.
+    """
+    mine = secret_ref(config, namespace)
+    try:
+        if await find(client, SECRETS, mine.name, namespace) is not None:
+            return mine
+        marked = await client.list(SECRETS, namespace, labels=f"{LABEL_PROVIDER_KUBECONFIG}=true")
+    except Forbidden:
+        return mine
+    names = [secret.meta.name for secret in marked.items if _place(secret) == mine.name]
+    return msgspec.structs.replace(mine, name=min(names, default=mine.name))
+
+
 async def ensure_secret(
     client: Client, ref: ClusterSecretKeyRef, kubeconfig: bytes, progress: Progress
 ) -> None:
@@ -136,10 +157,15 @@ def _written_by_bind(secret: Object) -> bool:
     """Whether ``fairlead bind`` has made a Secret, and not a person."""
     if secret.meta.labels.get(MANAGED_BY) == MANAGER:
         return True
+    return _place(secret) == secret.meta.name
+
+
+def _place(secret: Object) -> str:
+    """The name that bind gives a Secret with such a kubeconfig, "" where it holds none."""
     try:
-        return secret.meta.name == _secret_name(provider_config(content(secret, KUBECONFIG_NAME)))
+        return _secret_name(provider_config(content(secret, KUBECONFIG_NAME)))
     except ConfigError:
-        return False
+        return ""
 
 
 def _secret_name(config: ClusterConfig) -> str:

@@ -27,7 +27,12 @@ from fairlead.api.resource import (
 )
 from fairlead.client import AlreadyExists, Client
 from fairlead.client.lookups import find
-from fairlead.konnector.commands.consumer_objects import MANAGED_BY, MANAGER, secret_ref
+from fairlead.konnector.commands.consumer_objects import (
+    MANAGED_BY,
+    MANAGER,
+    find_secret_ref,
+    secret_ref,
+)
 from fairlead.konnector.commands.names import (
     bindings_by_name,
     check_unbound,
@@ -129,7 +134,7 @@ async def rehearse(
     requests = list(response.requests)
     if response.kubeconfig:
         config = check_response(response)
-        ref = secret_ref(config, namespace)
+        ref = await find_secret_ref(client, config, namespace)
         async with Client(config, user_agent="fairlead-bind") as provider:
             await check_apart(client, provider)
             for index, asked in enumerate(requests):
