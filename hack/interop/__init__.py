@@ -8,9 +8,15 @@ program meets its counterpart of ours on two control planes of its own: sandboxe
 
 * ``konnector``: KONNECTOR with our provider, which is bound by hand, as ``apiservice -f`` does.
 * ``backend``: BACKEND with our konnector; the invitation is asked for by an object, a
-  BindableResourcesRequest, which the original answers with ``--frontend-disabled``.
+  BindableResourcesRequest, which the original answers with ``--frontend-disabled``. Then with its
+  front door and embedded issuer, where our command line signs in, looks, binds and signs out.
 * ``cli``: KUBECTL_BIND between our konnector and our provider, with ``deploy -f`` an invitation
-  and with ``apiservice -f`` a request.
+  and with ``apiservice -f`` a request. Then at our front door, ``provider serve``, where it signs
+  in, looks and binds by template; our command line goes on with its config file, and back.
+* ``door``: KUBECTL_BIND at the front door of BACKEND, and our command line after it, as above.
+
+A person binds the same template twice, and has to get the namespace of the first time; they are
+let in by the role that the original's backend makes. Sign-ins go through a scripted browser.
 
 KONNECTOR_ARGS, BACKEND_ARGS and KUBECTL_BIND_ARGS are added to the arguments of each program. The
 programs run with an administrator's rights, on loopback. Exit codes: 0 all holds, 1 something does

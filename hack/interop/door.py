@@ -177,9 +177,15 @@ class Walk:
             raise CheckError("the config file has no token of the server")
 
     async def _shows(self, line: Line, what: str, name: str) -> None:
-        said = await line(what)
-        if name not in said:
-            raise CheckError(f"{what} does not show {name}: {programs.tail(said)}")
+        """What is offered may reach a server's caches a moment after it has begun to listen."""
+        said = ""
+        try:
+            async with asyncio.timeout(self.terminal.world.setting.timeout):
+                while name not in said:
+                    said = await line(what)
+        except TimeoutError:
+            told = programs.tail(said)
+            raise CheckError(f"{what} does not show {name}: {told}") from None
 
     async def _bind(self, line: Line, template: str) -> None:
         if line == self.terminal.ours:

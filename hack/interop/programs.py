@@ -176,5 +176,6 @@ def tail(text: str) -> str:
 
 def _environ(kubeconfig: Path, folder: Path) -> dict[str, str]:
     # The original's CLI keeps its servers below HOME.
-    kept = {key: value for key, value in os.environ.items() if key in {"PATH", "LANG", "TMPDIR"}}
+    known = {"PATH", "LANG", "TMPDIR", "PYTHONPATH"}
+    kept = {key: value for key, value in os.environ.items() if key in known}
     return {**kept, "HOME": str(folder), "KUBECONFIG": str(kubeconfig)}

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hack.interop.browser import NAME, PASSWORD
 
 
 ROOT = Path(__file__).parents[3]
@@ -16,27 +17,48 @@ pytestmark = pytest.mark.extended
 FAIRLEAD = f"{sys.executable} -m fairlead"
 
 KONNECTOR = f'exec {FAIRLEAD} konnector run "$@"'
-# Ours has no front end that could be turned off.
-BACKEND = f'[ "$1" = --frontend-disabled ] && shift && exec {FAIRLEAD} provider run "$@"'
+# Ours has no front end that could be turned off, and its front door is a program of its own, which
+# is told by files and roles who may come.
+BACKEND = f"""
+import asyncio, json, os, pathlib, signal, subprocess, sys
+from fairlead.api.resource import CLUSTERROLEBINDINGS, CLUSTERROLES
+from fairlead.client import Client, load_config
+from fairlead.portal.identity.embedded.passwords import hash_line
+
+OURS = [sys.executable, "-m", "fairlead", "provider"]
+words = [word for word in sys.argv[1:] if word != "--frontend-disabled"]
+flags = dict(zip(words[::2], words[1::2]))
+both = {{"--consumer-scope", "--isolation", "--namespace-prefix", "--external-address"}}
+run = [*OURS, "run", *(word for name in both & flags.keys() for word in (name, flags[name]))]
+if len(words) < len(sys.argv[1:]):
+    os.execv(run[0], run)
+
+people = pathlib.Path(os.environ["HOME"], "people.json")
+person = {{"name": {NAME!r}, "password": hash_line({PASSWORD!r})}}
+people.write_text(json.dumps({{"people": [person]}}))
+group = "rbac.authorization.k8s.io"
+named = {{"metadata": {{"name": "bind"}}}}
+rule = {{"apiGroups": ["kube-bind.io"], "resources": ["*"], "verbs": ["bind"]}}
+subject = {{"apiGroup": group, "kind": "User", "name": "oidc:" + {NAME!r}}}
+role = {{"apiGroup": group, "kind": "ClusterRole", "name": "bind"}}
+
+async def let_in():
+    async with Client(load_config()) as client:
+        await client.create(CLUSTERROLES, named | {{"rules": [rule]}})
+        await client.create(
+            CLUSTERROLEBINDINGS, named | {{"roleRef": role, "subjects": [subject]}}
+        )
+
+asyncio.run(let_in())
+serve = [*OURS, "serve", "--namespace", "default", "--oidc-people-file", str(people)]
+serve += (word for name in flags.keys() - both for word in (name, flags[name]))
+children = [subprocess.Popen(run), subprocess.Popen(serve)]
+signal.signal(signal.SIGTERM, lambda *_: [child.terminate() for child in children])
+sys.exit(max(child.wait() for child in children))
+"""
 KUBECTL_BIND = """
-import base64, json, pathlib, subprocess, sys
-command, flags = sys.argv[1], dict(zip(sys.argv[2:], sys.argv[3:]))
-file, kubeconfig = flags["-f"], flags["--kubeconfig"]
-if command == "apiservice":
-    response = {
-        "apiVersion": "kube-bind.io/v1alpha2",
-        "kind": "BindingResponse",
-        "kubeconfig": base64.b64encode(
-            pathlib.Path(flags["--remote-kubeconfig"]).read_bytes()
-        ).decode(),
-        "requests": [json.loads(pathlib.Path(file).read_text())],
-        "providerNamespace": flags["--remote-namespace"],
-    }
-    file = file + ".response"
-    pathlib.Path(file).write_text(json.dumps(response))
-assert json.loads(pathlib.Path(flags["--config-file"]).read_text())["current"]
-bind = [sys.executable, "-m", "fairlead", "bind", "-f", file, "--kubeconfig", kubeconfig]
-print(subprocess.run(bind, capture_output=True, text=True).stderr)
+from fairlead.cli.frontdoor.kubectl_bind import main
+main(prog_name="kubectl bind")
 """
 
 
@@ -47,7 +69,11 @@ def script(path: Path, body: str, *, shell: str = "/bin/sh") -> str:
 
 
 def interop(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    kept = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
+    kept = {
+        key: os.environ[key]
+        for key in ("PATH", "HOME", "TMPDIR", "PYTHONPATH")
+        if key in os.environ
+    }
     return subprocess.run(
         [sys.executable, "-m", "hack.interop", *arguments],
         cwd=ROOT,
@@ -83,16 +109,20 @@ def test_a_program_that_ends_is_told_with_its_last_words(tmp_path: Path) -> None
     ("part", "variable", "body", "runs"),
     [
         pytest.param("konnector", "KONNECTOR", KONNECTOR, ["konnector"], id="konnector"),
-        pytest.param("backend", "BACKEND", BACKEND, ["backend"], id="backend"),
+        pytest.param("backend", "BACKEND", BACKEND, ["backend", "backend door"], id="backend"),
         pytest.param(
-            "cli", "KUBECTL_BIND", KUBECTL_BIND, ["cli deploy", "cli apiservice"], id="cli"
+            "cli",
+            "KUBECTL_BIND",
+            KUBECTL_BIND,
+            ["cli deploy", "cli apiservice", "cli door"],
+            id="cli",
         ),
     ],
 )
 def test_our_own_programs_pass_in_place_of_the_originals(
     tmp_path: Path, part: str, variable: str, body: str, runs: list[str]
 ) -> None:
-    shell = sys.executable if part == "cli" else "/bin/sh"
+    shell = "/bin/sh" if part == "konnector" else sys.executable
     program = script(tmp_path / variable, body, shell=shell)
     done = interop(
         *("--part", part, "--scope", "namespaced", "--isolation", "prefixed"),
