@@ -76,7 +76,7 @@ async def _all(chosen: argparse.Namespace) -> list[Line]:
     lines = []
     for setting in _settings(chosen):
         for name, run in RUNS[setting.part].items():
-            line = await _one(name, run, setting, chosen.keep)
+            line = await _one(name, run, setting, chosen)
             print(line.text(), file=sys.stderr, flush=True)
             if chosen.verbose:
                 for outcome in line.outcomes:
@@ -86,12 +86,15 @@ async def _all(chosen: argparse.Namespace) -> list[Line]:
     return lines
 
 
-async def _one(name: str, run: hack.interop.runs.Run, setting: Setting, keep: str) -> Line:
-    folder = Path(tempfile.mkdtemp(prefix="interop-", dir=keep or None))
+async def _one(
+    name: str, run: hack.interop.runs.Run, setting: Setting, chosen: argparse.Namespace
+) -> Line:
+    folder = Path(tempfile.mkdtemp(prefix="interop-", dir=chosen.keep or None))
+    record = Path(chosen.record, f"{name.replace(' ', '-')}.jsonl") if chosen.record else None
     outcomes: list[Outcome] = []
     try:
         async with AsyncExitStack() as stack:
-            world = World(setting, stack, folder)
+            world = World(setting, stack, folder, record)
             await world.start()
             outcomes = await run(world)
     except (ProgramError, ClientError, TimeoutError) as error:
@@ -134,6 +137,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds for one check")
     parser.add_argument("--keep", default="", metavar="DIR", help="where logs are left")
+    parser.add_argument(
+        "--record", default="", metavar="DIR", help="where what is said at front doors is kept"
+    )
     parser.add_argument("--verbose", action="store_true", help="say why a check failed")
     parser.add_argument("--json", action="store_true", help="print all outcomes, as JSON")
     return parser.parse_args()

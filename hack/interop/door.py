@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import aiohttp
 from hack.interop import browser, checks, programs
 from hack.interop.checks import CheckError, Outcome
 from hack.interop.programs import OURS, ProgramError, call
+from hack.interop.recorder import recording
 from hack.interop.world import World, write
 from tests.support.realplane import free_ports
 
@@ -57,6 +59,10 @@ class Terminal:
         text = await asyncio.to_thread(self._file.read_text)
         found: JSON = json.loads(text)
         return found
+
+    async def write_config(self, config: JSON) -> None:
+        """Change that file."""
+        await asyncio.to_thread(self._file.write_text, json.dumps(config))
 
     @property
     def _file(self) -> Path:
@@ -137,16 +143,22 @@ class Walk:
         if mine != [self.namespace]:
             raise CheckError(f"bound in {self.namespace}, but of this cluster are {mine}")
 
+    async def token_refused(self) -> None:
+        """A token that the server has not given lets nobody in."""
+        config = await self.terminal.config()
+        given = config["servers"][config["current"]]
+        token, given["accessToken"] = given["accessToken"], "of-no-one"
+        await self.terminal.write_config(config)
+        await self._refused(self.first)
+        await self._refused(self.second)
+        given["accessToken"] = token
+        await self.terminal.write_config(config)
+
     async def signed_out(self) -> None:
         """Ours signs out, and neither of them is let in."""
         await self.terminal.ours("logout")
-        for line in (self.first, self.second):
-            try:
-                said = await line("templates")
-            except ProgramError:
-                continue
-            if TEMPLATE in said:
-                raise CheckError("templates are shown to someone who is signed out")
+        await self._refused(self.first)
+        await self._refused(self.second)
 
     async def file_read_back(self) -> None:
         """The second signs in, and the first goes on with that."""
@@ -157,7 +169,8 @@ class Walk:
         """All of these, in the order in which one prepares the next."""
         steps = (
             *(self.signed_in, self.listed, self.file_read, self.unknown_refused),
-            *(self.bound, self.found_again, self.signed_out, self.file_read_back),
+            *(self.bound, self.found_again, self.token_refused, self.signed_out),
+            self.file_read_back,
         )
         outcomes = []
         for step in steps:
@@ -186,6 +199,15 @@ class Walk:
         except TimeoutError:
             told = programs.tail(said)
             raise CheckError(f"{what} does not show {name}: {told}") from None
+
+    async def _refused(self, line: Line) -> None:
+        try:
+            said = await line("templates")
+        except ProgramError as error:
+            said = str(error)
+        # The original shows a table with nothing in it.
+        if re.search(rf"^{TEMPLATE}\s", said, re.MULTILINE):
+            raise CheckError(f"templates are shown to someone unknown: {said}")
 
     async def _bind(self, line: Line, template: str) -> None:
         if line == self.terminal.ours:
@@ -236,7 +258,7 @@ async def _walked(walk: Walk) -> list[Outcome]:
 async def _our_server(world: World) -> str:
     await _offer(world)
     await world.our_provider()
-    url, port = _free()
+    url, port = await _place(world)
     person = {"name": browser.NAME, "password": hash_line(browser.PASSWORD), "groups": [_GROUP]}
     write(world.file("people.json"), json.dumps({"people": [person]}).encode())
     await world.provider.create(NAMESPACES, {"metadata": {"name": "fairlead-serve"}})
@@ -256,7 +278,7 @@ async def _our_server(world: World) -> str:
 
 async def _their_server(world: World) -> str:
     await _offer(world)
-    url, port = _free()
+    url, port = await _place(world)
     setting, address = world.setting, world.provider.config.server
     command = programs.backend_door(setting.scope, setting.isolation, address, url, port)
     await world.run("backend", command, "provider")
@@ -283,9 +305,14 @@ async def _let_in(world: World) -> None:
     await world.provider.create(CLUSTERROLEBINDINGS, body)
 
 
-def _free() -> tuple[str, int]:
-    port = free_ports(1)[0]
-    return f"http://127.0.0.1:{port}", port
+async def _place(world: World) -> tuple[str, int]:
+    """The address that a server is to be reached by, and the port that it is to listen on."""
+    port, behind = free_ports(2)
+    if world.record is None:
+        behind = port
+    else:
+        await world.enter(recording(port, behind, world.record))
+    return f"http://127.0.0.1:{port}", behind
 
 
 async def _open(world: World, url: str) -> None:
@@ -293,7 +320,7 @@ async def _open(world: World, url: str) -> None:
     async with asyncio.timeout(world.setting.timeout), aiohttp.ClientSession() as session:
         while True:
             try:
-                async with session.get(f"{url}/api/exports") as answer:
+                async with session.get(f"{url}/healthz") as answer:
                     if answer.ok:
                         return
             except aiohttp.ClientError:

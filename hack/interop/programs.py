@@ -65,7 +65,7 @@ def backend(scope: str, isolation: str, address: str) -> list[str]:
     """The original's backend, which finds its cluster by KUBECONFIG."""
     return original(
         "BACKEND",
-        "--frontend-disabled",
+        *("--frontend-disabled", "--listen-address", f"127.0.0.1:{free_ports(1)[0]}"),
         *("--consumer-scope", scope, "--isolation", isolation),
         *("--namespace-prefix", "kube-bind-", "--external-address", address),
     )

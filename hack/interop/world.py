@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
 import msgspec
@@ -50,11 +50,25 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class World:
-    """Two control planes, with the example's kind on one of them."""
+    """Two control planes, with the example's kind on one of them.
 
-    def __init__(self, setting: Setting, stack: AsyncExitStack, folder: Path) -> None:
+    Args:
+        setting: what is run.
+        stack: ends what is started.
+        folder: where files are.
+        record: the file that keeps what is said at the front door, None where nothing does.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        stack: AsyncExitStack,
+        folder: Path,
+        record: Path | None = None,
+    ) -> None:
         self.setting = setting
         self.folder = folder
+        self.record = record
         self._stack = stack
 
     async def start(self) -> None:
@@ -80,6 +94,10 @@ class World:
         """Keep a program running on one side until the end."""
         kubeconfig = self.file(f"{side}.kubeconfig")
         await self._stack.enter_async_context(running(name, command, kubeconfig, self.folder))
+
+    async def enter(self, context: AbstractAsyncContextManager[None]) -> None:
+        """Keep a context until the end."""
+        await self._stack.enter_async_context(context)
 
     async def our_provider(self) -> None:
         """Start our provider."""
