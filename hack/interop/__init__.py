@@ -17,6 +17,7 @@ program meets its counterpart of ours on two control planes of its own: sandboxe
 
 A person binds the same template twice, and has to get the namespace of the first time; they are
 let in by the role that the original's backend makes. Sign-ins go through a scripted browser.
+``--record DIR`` keeps what is said at each front door, without secrets and addresses.
 
 KONNECTOR_ARGS, BACKEND_ARGS and KUBECTL_BIND_ARGS are added to the arguments of each program. The
 programs run with an administrator's rights, on loopback. Exit codes: 0 all holds, 1 something does

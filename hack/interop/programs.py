@@ -72,7 +72,7 @@ def backend(scope: str, isolation: str, address: str) -> list[str]:
 
 
 def backend_door(scope: str, isolation: str, address: str, url: str, port: int) -> list[str]:
-    """The original's backend with its front door, and the issuer that signs everybody in."""
+    """The original's backend with its front door, and the issuer that signs in all who come."""
     key = base64.b64encode(secrets.token_bytes(32)).decode()
     return original(
         "BACKEND",

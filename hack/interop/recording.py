@@ -39,7 +39,7 @@ _FIELDS = {
     "state": "<state>",
     "uid": "<uid>",
 }
-"""Fields and parameters whose text is another each time, or nobody's contract."""
+"""Fields and parameters whose text is another each time, or no part of the contract."""
 _ERROR_CODE = re.compile(r"[A-Z_]+")
 _CALLBACK = re.compile(r"^http://127\.0\.0\.1:[0-9]+/callback(/.*)?$")
 _RANDOM = re.compile("[0-9a-f]{16}")

@@ -127,6 +127,7 @@ def test_our_own_programs_pass_in_place_of_the_originals(
     done = interop(
         *("--part", part, "--scope", "namespaced", "--isolation", "prefixed"),
         *("--kind", "namespaced", "--json", "--verbose", "--keep", str(tmp_path)),
+        *("--record", str(tmp_path)),
         **{variable: program},
     )
     lines = json.loads(done.stdout)
@@ -135,3 +136,8 @@ def test_our_own_programs_pass_in_place_of_the_originals(
     for line in lines:
         assert line["problem"] == ""
         assert len(line["outcomes"]) > 10
+    for name in runs:
+        if name.endswith("door"):
+            kept = (tmp_path / f"{name.replace(' ', '-')}.jsonl").read_text()
+            assert '"path": "/api/bind"' in kept
+            assert "127.0.0.1:" not in kept.replace("127.0.0.1:<port>", "")
