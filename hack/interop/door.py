@@ -144,7 +144,7 @@ class Walk:
             raise CheckError(f"bound in {self.namespace}, but of this cluster are {mine}")
 
     async def token_refused(self) -> None:
-        """A token that the server has not given lets nobody in."""
+        """A token that the server has not given lets no one in."""
         config = await self.terminal.config()
         given = config["servers"][config["current"]]
         token, given["accessToken"] = given["accessToken"], "of-no-one"
