@@ -82,6 +82,7 @@ class TestIssuer:
         self.make: Callable[[dict[str, Any]], str] | None = None
         self.token_answer: web.Response | None = None
         self.hold: asyncio.Event | None = None
+        self.hold_tokens: asyncio.Event | None = None
         self.asked: list[str] = []
         self.codes: dict[str, dict[str, str]] = {}
         self.url = ""
@@ -189,6 +190,8 @@ class TestIssuer:
         access = secrets.token_urlsafe(16)
         token = self.id_token(asked, access)
         answered = {"id_token": token, "access_token": access, "token_type": "Bearer"}
+        if self.hold_tokens is not None:
+            await self.hold_tokens.wait()
         return web.json_response(answered)
 
     def _knows(self, request: web.Request, form: Any) -> bool:
