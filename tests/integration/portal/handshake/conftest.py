@@ -6,10 +6,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import structlog
+from tests.support.line import Line
 from tests.support.portal import Answer, Door, opened, serve_options
 from tests.support.waiting import SECONDS
 
@@ -175,10 +177,16 @@ async def house(
     provider: bool = True,
     seconds: float = SECONDS,
     clock: Callable[[], float] = time.monotonic,
+    line: Line | None = None,
     **more: Any,
 ) -> AsyncIterator[House]:
-    """The server with its own rights; ``provider`` says whether binds are answered."""
+    """The server with its own rights; ``provider`` says whether binds are answered.
+
+    With a ``line`` it reaches the API server by that alone.
+    """
     config = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
+    if line is not None:
+        config = replace(config, server=line.url)
     options = serve_options(**more)
     prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
     async with Client(config) as client, asyncio.TaskGroup() as group:
