@@ -426,6 +426,11 @@ def parse_redis(
         if username or tls or ca_file or database:
             raise ValueError("--redis-username, -database, -tls and -ca-file need --redis-addr")
         return None
+    if "://" in address:
+        raise ValueError(
+            f"--redis-addr has to be host:port, without {address.partition('://')[0]}://: "
+            "--redis-tls and --redis-ca-file speak TLS, and $REDIS_PASSWORD is the password"
+        )
     host, colon, port = address.rpartition(":")
     host = host.strip("[]")
     if not (colon and host and port.isascii() and port.isdecimal() and 0 < int(port) < 65536):

@@ -16,7 +16,7 @@ import structlog
 from redis import asyncio as redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import AuthenticationError, RedisError
 
 from fairlead.portal.identity.sessions import Gone, Held, unavailable
 from fairlead.portal.options import RedisOptions
@@ -114,8 +114,9 @@ class RedisStore:
             except (RedisError, OSError, TimeoutError) as error:
                 if not self._fault:
                     wait = _RETRY_SECONDS[0]
-                self._fault = f"Redis is away: {error}"
-                _log.warning("Redis is away", error=str(error))
+                reason = _reason(error)
+                self._fault = f"Redis is away: {reason}"
+                _log.warning("Redis is away", error=reason)
             await asyncio.sleep(wait)
             wait = min(2 * wait, longest)
 
@@ -217,6 +218,12 @@ class RedisStore:
     def _tell(self, name: str | None) -> None:
         for gone in self._listeners:
             gone(name)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, AuthenticationError):
+        return f"it does not let us in: check $REDIS_PASSWORD and --redis-username ({error})"
+    return str(error)
 
 
 def _key(kind: str, name: str) -> str:

@@ -236,5 +236,8 @@ def test_redis() -> None:
     for address in ("redis", "redis:", ":6379", "redis:0", "redis:65536", "redis:x"):
         with pytest.raises(ValueError, match="--redis-addr"):
             parse(address)
+    with pytest.raises(ValueError, match="without rediss://") as refused:
+        parse("rediss://:hidden@redis:6379")
+    assert "hidden" not in str(refused.value)
     with pytest.raises(ValueError, match="need --redis-addr"):
         parse("", tls=True)
