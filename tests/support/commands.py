@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from fairlead.sandbox import Sandbox
@@ -20,7 +22,11 @@ def against(plane: Sandbox, folder: Path) -> list[str]:
 
 
 async def fairlead(
-    plane: Sandbox, folder: Path, *arguments: str, stdin: int | None = None
+    plane: Sandbox,
+    folder: Path,
+    *arguments: str,
+    stdin: int | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> tuple[int, str, str]:
     """Run a command against a control plane."""
     process = await asyncio.create_subprocess_exec(
@@ -28,6 +34,7 @@ async def fairlead(
         stdin=asyncio.subprocess.DEVNULL if stdin is None else stdin,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, **(environ or {})},
     )
     out, err = await process.communicate()
     assert process.returncode is not None

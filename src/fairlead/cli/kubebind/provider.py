@@ -25,6 +25,7 @@ from fairlead.cli.kubebind.reaching import (
 from fairlead.cli.kubebind.revoke import revoke
 from fairlead.cli.kubebind.rotate import rotate
 from fairlead.cli.kubebind.serve import serve
+from fairlead.cli.kubebind.signout import sign_out
 from fairlead.cli.options import cluster_config, cluster_options, run_options, write_private
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.cli.texts import say
@@ -236,5 +237,5 @@ def invite(
     click.echo(f"in the consumer's cluster: fairlead bind -f {output}", err=True)
 
 
-for _command in (consumers, hand_over, hash_password, revoke, rotate, serve):
+for _command in (consumers, hand_over, hash_password, revoke, rotate, serve, sign_out):
     command.add_command(_command)

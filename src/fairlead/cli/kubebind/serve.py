@@ -10,6 +10,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
+from fairlead.cli.kubebind.storing import redis_options
 from fairlead.cli.options import check_name, cluster_options, serving_options
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.client import Client
@@ -182,16 +183,7 @@ _sessions = _all(
         show_envvar=True,
         help="16, 24 or 32 bytes in base64, one for each signing key.",
     ),
-    click.option(
-        "--redis-addr",
-        default="",
-        metavar="HOST:PORT",
-        help="Keep sessions there and not in Secrets; its password is $REDIS_PASSWORD.",
-    ),
-    click.option("--redis-username", default="", help="Default: Redis' own."),
-    click.option("--redis-database", type=click.IntRange(0, 1_000_000), default=0),
-    click.option("--redis-tls", is_flag=True, help="Speak TLS to Redis."),
-    click.option("--redis-ca-file", type=_FILE, help="The CA of Redis' certificate."),
+    redis_options,
 )
 
 _consumers = _all(
@@ -282,7 +274,6 @@ class _Given(msgspec.Struct, kw_only=True):
 @_oidc
 @_sessions
 @_consumers
-@click.option("--redis-password", default="", envvar="REDIS_PASSWORD", hidden=True)
 @click.pass_context
 def serve(
     given: click.Context,

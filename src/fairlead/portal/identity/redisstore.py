@@ -51,7 +51,7 @@ def _asked(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any,
             async with asyncio.timeout(CALL_SECONDS):
                 return await method(*args, **kwargs)
         except (RedisError, OSError, TimeoutError) as error:
-            raise unavailable(f"Redis: {error!r}") from error
+            raise unavailable(f"Redis: {_reason(error)}") from error
 
     return asked
 
@@ -159,7 +159,7 @@ class RedisStore:
     @_asked
     async def remove_of(self, owner: str | None) -> int:
         """Delete sessions and codes by their index, and tell the others to forget all."""
-        index = _ALL if owner is None else _of(owner)
+        index = _index(owner)
         members = [one.decode() for one in await self._redis.zrange(index, 0, -1)]
         pipe = self._redis.pipeline(transaction=True)
         for member in members:
@@ -175,10 +175,17 @@ class RedisStore:
             if member.startswith("session:")
         )
 
-    @_asked
     async def held(self, owner: str) -> Sequence[Held]:
         """The sessions of the owner's index that are there: one that was ended stays in it."""
-        found = await self._redis.zrange(_of(owner), 0, -1, withscores=True)
+        return await self._held(owner)
+
+    async def number_of(self, owner: str | None) -> int:
+        """How many sessions :meth:`remove_of` would delete."""
+        return len(await self._held(owner))
+
+    @_asked
+    async def _held(self, owner: str | None) -> Sequence[Held]:
+        found = await self._redis.zrange(_index(owner), 0, -1, withscores=True)
         named = [(member.decode(), float(score)) for member, score in found]
         sessions = [(m.partition(":")[2], s) for m, s in named if m.startswith("session:")]
         if not sessions:
@@ -223,11 +230,15 @@ class RedisStore:
 def _reason(error: Exception) -> str:
     if isinstance(error, AuthenticationError):
         return f"it does not let us in: check $REDIS_PASSWORD and --redis-username ({error})"
-    return str(error)
+    return str(error) or type(error).__name__
 
 
 def _key(kind: str, name: str) -> str:
     return f"{PREFIX}{kind}:{name}"
+
+
+def _index(owner: str | None) -> str:
+    return _ALL if owner is None else _of(owner)
 
 
 def _of(owner: str) -> str:

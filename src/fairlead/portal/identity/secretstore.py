@@ -50,6 +50,12 @@ def owner_label(owner: str) -> str:
     return hashlib.sha256(owner.encode()).hexdigest()[:40]
 
 
+def labels_of(owner: str | None) -> str:
+    """The selector of all that signs a person's author name in, or everybody."""
+    labels = f"{LABEL_KIND} in (session,code)"
+    return labels if owner is None else f"{labels},{LABEL_OWNER}={owner_label(owner)}"
+
+
 class SecretStore:
     """A SessionStore in Secrets; replicas hear from the API server what is gone.
 
@@ -170,13 +176,10 @@ class SecretStore:
 
     async def remove_of(self, owner: str | None) -> int:
         """Delete sessions and codes, as the API server lists them, not as the cache does."""
-        labels = f"{LABEL_KIND} in (session,code)"
-        if owner is not None:
-            labels += f",{LABEL_OWNER}={owner_label(owner)}"
         with self._asked():
             async with asyncio.timeout(CALL_SECONDS):
                 found = await self._client.list(
-                    SECRETS, self._namespace, labels=labels, metadata_only=True
+                    SECRETS, self._namespace, labels=labels_of(owner), metadata_only=True
                 )
         for one in found.items:
             await self._delete(one.meta.name)

@@ -1,0 +1,125 @@
+"""``fairlead provider sign-out``: the end of sessions at the front door."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from fairlead import process
+from fairlead.cli.kubebind.storing import redis_options
+from fairlead.cli.options import check_name, cluster_config, cluster_options
+from fairlead.cli.texts import printable
+from fairlead.client import Client
+from fairlead.portal.options import DEFAULT_NAMESPACE, RedisOptions, parse_redis
+from fairlead.provider.commands.handover import GROUP_AUTHOR, check_author
+from fairlead.provider.manifests import NAME
+
+
+@click.command("sign-out")
+@cluster_options
+@click.option(
+    "--author",
+    default="",
+    metavar="ISSUER/SUB",
+    help="The person, such as https://login.example.org/ada, as audit lines name them.",
+)
+@click.option("--all", "everybody", is_flag=True, help="Everybody.")
+@click.option("--dry-run", is_flag=True, help="Only tell how many there are.")
+@click.option(
+    "--namespace",
+    default=DEFAULT_NAMESPACE,
+    show_default=True,
+    help="Of `provider serve`, where sessions are Secrets.",
+)
+@redis_options
+def sign_out(
+    author: str,
+    everybody: bool,
+    dry_run: bool,
+    namespace: str,
+    redis_addr: str,
+    redis_username: str,
+    redis_password: str,
+    redis_database: int,
+    redis_tls: bool,
+    redis_ca_file: Path | None,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Sign a person out of the front door, or everybody, on all replicas at once.
+
+    Who is signed out may sign in again, as far as the issuer lets them. Kubeconfigs that were
+    given stay: `fairlead provider rotate NAME` ends these.
+
+    \b
+    Example:
+        fairlead provider sign-out --author https://login.example.org/ada
+        fairlead provider sign-out --all --dry-run
+    """  # noqa: D301
+    if bool(author) is everybody:
+        raise click.UsageError("say who is signed out: --author ISSUER/SUB, or --all")
+    if author:
+        try:
+            check_author(author)
+        except ValueError as error:
+            raise click.UsageError(f"--author {error}") from None
+        if author.startswith(GROUP_AUTHOR):
+            raise click.UsageError("--author is a person, ISSUER/SUB: groups have no sessions")
+    check_name("--namespace", namespace)
+    try:
+        redis = parse_redis(
+            redis_addr,
+            username=redis_username,
+            password=redis_password,
+            database=redis_database,
+            tls=redis_tls,
+            ca_file=redis_ca_file,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    owner = author or None
+    if redis is not None:
+        number = _in_redis(redis, owner, dry_run=dry_run)
+    else:
+        number = _in_secrets(kubeconfig, context, namespace, owner, dry_run=dry_run)
+    sessions = "1 session" if number == 1 else f"{number} sessions"
+    done = "would be ended" if dry_run else "ended"
+    click.echo(printable(f"{sessions} of {author or 'everybody'} {done}"))
+    if not number:
+        place = redis_addr if redis else f"namespace {namespace}: another one is --namespace"
+        click.echo(f"there are none in {place}", err=True)
+
+
+def _in_secrets(
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    owner: str | None,
+    *,
+    dry_run: bool,
+) -> int:
+    # Not before: the front door's modules take their time.
+    from fairlead.portal.identity.signout import sign_out_in_secrets
+
+    config = cluster_config(kubeconfig, context)
+
+    async def main(stop: asyncio.Event) -> int:
+        async with Client(config, user_agent=NAME, field_manager=NAME) as client:
+            work = sign_out_in_secrets(client, namespace, owner, dry_run=dry_run)
+            return await process.cancel_on(stop, work)
+
+    return process.run(main)
+
+
+def _in_redis(redis: RedisOptions, owner: str | None, *, dry_run: bool) -> int:
+    from fairlead.portal.identity.signout import SignOutError, sign_out_in_redis
+
+    async def main(stop: asyncio.Event) -> int:
+        return await process.cancel_on(stop, sign_out_in_redis(redis, owner, dry_run=dry_run))
+
+    try:
+        return process.run(main)
+    except SignOutError as error:
+        raise click.ClickException(printable(str(error))) from None

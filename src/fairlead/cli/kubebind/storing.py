@@ -1,0 +1,37 @@
+"""Flags that say where the front door keeps sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def redis_options(function: F) -> F:
+    """``--redis-addr`` and its companions, with the password of the environment."""
+    for option in reversed(
+        [
+            click.option(
+                "--redis-addr",
+                default="",
+                metavar="HOST:PORT",
+                help="Sessions are there and not in Secrets; its password is $REDIS_PASSWORD.",
+            ),
+            click.option("--redis-username", default="", help="Default: Redis' own."),
+            click.option("--redis-database", type=click.IntRange(0, 1_000_000), default=0),
+            click.option("--redis-tls", is_flag=True, help="Speak TLS to Redis."),
+            click.option(
+                "--redis-ca-file",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                help="The CA of Redis' certificate.",
+            ),
+            click.option("--redis-password", default="", envvar="REDIS_PASSWORD", hidden=True),
+        ]
+    ):
+        function = option(function)
+    return function
