@@ -23,7 +23,8 @@ DEFAULT_TOKEN_EXPIRY = 3600.0
 LEAST_TOKEN_EXPIRY = 60.0
 LONGEST_TOKEN_EXPIRY = 30 * 86400.0
 """Seconds that a sign-in lasts."""
-DEFAULT_SCOPES = ("openid", "profile", "email", "offline_access", "groups")
+DEFAULT_SCOPES = ("openid", "profile", "email", "groups")
+"""Scopes that are asked for; no refresh token is used, so offline_access is not among them."""
 CALLBACK_PATH = "/api/callback"
 AUTHORIZE_PATH = "/api/authorize"
 ISSUER_PATH = "/oidc"
@@ -350,7 +351,7 @@ def parse_token_expiry(text: str) -> float:
 
 
 def parse_scopes(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The scopes to ask an issuer for, which commas separate too; by default the original's.
+    """The scopes to ask an issuer for, which commas separate too; by default those that are used.
 
     Raises:
         ValueError: ``openid`` is not among them, or one cannot be.

@@ -49,7 +49,7 @@ class Provider:
         self._tasks: list[asyncio.Task[None]] = []
 
     def flags(self) -> tuple[str, ...]:
-        return "--oidc-issuer-url", self.issuer.url, "--oidc-scopes", "openid,groups"
+        return "--oidc-issuer-url", self.issuer.url
 
     def start(self) -> None:
         """Let binds be answered."""

@@ -64,7 +64,7 @@ def test_what_little_has_to_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert options.external_url.absolute("/") == "http://127.0.0.1:8080/"
     assert (options.host, options.port) == ("127.0.0.1", 8080)
     assert options.oidc.callback_url == "http://127.0.0.1:8080/api/callback"
-    assert options.oidc.scopes == ("openid", "profile", "email", "offline_access", "groups")
+    assert options.oidc.scopes == ("openid", "profile", "email", "groups")
     assert (options.oidc.username_prefix, options.oidc.groups_prefix) == ("oidc:", "oidc:")
     assert options.token_expiry == 3600
     assert options.cookie_keys == ()

@@ -18,6 +18,7 @@ from fairlead.portal.options import (
     CALLBACK_PATH,
     DEFAULT_LISTEN,
     DEFAULT_NAMESPACE,
+    DEFAULT_SCOPES,
     ISSUER_PATH,
     NAME,
     IssuerType,
@@ -138,7 +139,11 @@ _oidc = _all(
     click.option("--oidc-authorize-url", default="", hidden=True),
     click.option("--oidc-ca-file", type=_FILE, help="The CA of the issuer's certificate."),
     click.option(
-        "--oidc-scopes", multiple=True, metavar="SCOPE", help="Default: as kube-bind asks."
+        "--oidc-scopes",
+        multiple=True,
+        metavar="SCOPE",
+        help="What to ask the issuer for, as far as it has it. Default: "
+        f"{','.join(DEFAULT_SCOPES)}.",
     ),
     click.option(
         "--oidc-username-prefix",

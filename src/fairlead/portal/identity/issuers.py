@@ -20,10 +20,9 @@ from fairlead.portal.identity.idtokens import Expected, UnknownKeyError, Untrust
 from fairlead.portal.identity.outgoing import Answered, IssuerAway, Issuing, check_address
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import unavailable
+from fairlead.portal.options import DEFAULT_SCOPES
 
 
-SCOPES = ("openid", "profile", "email", "groups")
-"""Scopes that are asked for, as far as the issuer says that it has them."""
 REFRESH_SECONDS = 3600.0
 """Seconds after which discovery and keys are read again."""
 REFETCH_SECONDS = 10.0
@@ -66,7 +65,7 @@ class Issuer:
         client_secret: "" for a public client.
         callback: the address that the issuer sends browsers back to.
         issuing: how it is reached.
-        scopes: what is asked for.
+        scopes: what is asked for, as far as the issuer says that it has them.
         groups_claim: where the groups stand in its tokens.
         plain: whether http is enough, though others are on the way.
 
@@ -84,7 +83,7 @@ class Issuer:
         client_secret: str = "",
         callback: str,
         issuing: Issuing,
-        scopes: Sequence[str] = SCOPES,
+        scopes: Sequence[str] = DEFAULT_SCOPES,
         groups_claim: str = "groups",
         plain: bool = False,
     ) -> None:
