@@ -195,7 +195,6 @@ class ServeOptions(msgspec.Struct, kw_only=True, frozen=True):
     cookie_keys: tuple[CookieKeys, ...] = ()
     redis: RedisOptions | None = None
     consumers_per_person: int = 10
-    allow_apply_binding: bool = False
     original_authors: bool = False
     limits: Limits = Limits()
 

@@ -69,7 +69,6 @@ def test_what_little_has_to_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert options.token_expiry == 3600
     assert options.cookie_keys == ()
     assert options.redis is None
-    assert not options.allow_apply_binding
     assert not options.original_authors
 
 
@@ -86,7 +85,7 @@ def test_what_can_be_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
         *("--oidc-username-prefix", "", "--oidc-groups-prefix", "g:"),
         *("--token-expiry", "12h", "--cookie-signing-key", signing),
         *("--redis-addr", "redis:6379", "--redis-tls", "--namespace", "elsewhere"),
-        *("--consumers-per-person", "3", "--allow-apply-binding", "--original-authors"),
+        *("--consumers-per-person", "3", "--original-authors"),
         *("--requests-per-address", "0", "--requests-per-person", "2", "--pretty-name", "Us"),
         OIDC_CLIENT_SECRET="issued",
         REDIS_PASSWORD="password",
@@ -106,7 +105,6 @@ def test_what_can_be_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
         True,
     )
     assert (options.namespace, options.consumers_per_person) == ("elsewhere", 3)
-    assert options.allow_apply_binding
     assert options.original_authors
     assert options.limits.per_address.per_second == 0
     assert (options.limits.per_person.per_second, options.limits.per_person.burst) == (2, 8)

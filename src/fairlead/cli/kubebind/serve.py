@@ -206,11 +206,6 @@ _consumers = _all(
         help="How many consumer clusters one person may bind for.",
     ),
     click.option(
-        "--allow-apply-binding",
-        is_flag=True,
-        help="Let people hand over kubeconfigs of their clusters, to bind without a terminal.",
-    ),
-    click.option(
         "--original-authors",
         is_flag=True,
         help="Namespaces that kube-bind's backend made belong to the sub that it noted, "
@@ -262,7 +257,6 @@ class _Given(msgspec.Struct, kw_only=True):
     namespace: str
     namespace_prefix: str
     consumers_per_person: int
-    allow_apply_binding: bool
     original_authors: bool
 
 
@@ -406,7 +400,6 @@ def options_of(given: _Given) -> ServeOptions:
                 ca_file=given.redis_ca_file,
             ),
             consumers_per_person=given.consumers_per_person,
-            allow_apply_binding=given.allow_apply_binding,
             original_authors=given.original_authors,
             limits=Limits(
                 per_address=_rate(given.requests_per_address),

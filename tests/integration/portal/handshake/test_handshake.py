@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import structlog
+import yaml
 from tests.integration.portal.handshake.conftest import (
     ADA,
     BEN,
@@ -466,7 +468,34 @@ async def test_s13_the_konnector_gets_no_right_on_everything(
         assert "'*'" not in text
 
 
-async def test_s12_no_kubeconfig_is_taken(plane: Sandbox, admin: Client) -> None:
+async def test_s12_no_kubeconfig_is_taken_run_told_or_kept(
+    plane: Sandbox, admin: Client, tmp_path: Path
+) -> None:
+    mark = tmp_path / "ran"
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "touch",
+        "args": [str(mark)],
+        "interactiveMode": "Never",
+    }
+    user = {"exec": plugin, "token": "not-for-any-eyes"}
+    kubeconfig = yaml.safe_dump(
+        {
+            **yaml.safe_load(plane.kubeconfig()),
+            "users": [{"name": "sandbox", "user": user}],
+        }
+    )
+    encoded = base64.b64encode(kubeconfig.encode()).decode()
+    body = {"consumerKubeconfig": encoded, "bindingName": "shop"}
     async with house(plane, admin) as it:
-        answer = await it.ask(ADA, "/api/apply-binding", "POST", json={"consumerKubeconfig": "x"})
+        with structlog.testing.capture_logs() as lines:
+            answer = await it.ask(ADA, "/api/apply-binding", "POST", json=body)
         assert answer.status == 403
+        assert "fairlead bind" in answer.json["details"]
+        stranger = await it.door.ask("/api/apply-binding", "POST", json=body)
+        assert stranger.status == 401
+        kept = [one.raw for one in (await admin.list(SECRETS)).items]
+    assert not mark.exists()
+    for text in (answer.text, msgspec.json.encode(lines, enc_hook=str).decode(), *map(str, kept)):
+        assert "not-for-any-eyes" not in text
+        assert encoded not in text
