@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from tests.support.process import config_file
@@ -78,17 +79,22 @@ class Replica:
     def log(self) -> str:
         return self._log.read_text()
 
+    def said(self, message: str) -> dict[str, Any]:
+        """The first line of its log with this message; {} when there is none yet."""
+        for line in self.log().splitlines():
+            with contextlib.suppress(ValueError):
+                found: dict[str, Any] = json.loads(line)
+                if found.get("msg") == message:
+                    return found
+        return {}
+
     async def serving(self) -> None:
         """Wait until it says where it serves."""
         async with asyncio.timeout(SECONDS):
-            while not self.url:
+            while not (found := self.said("serving")):
                 assert self._process.returncode is None, self.log()[-2000:]
-                for line in self.log().splitlines():
-                    with contextlib.suppress(ValueError):
-                        said = json.loads(line)
-                        if said.get("msg") == "serving":
-                            self.url = said["url"]
                 await asyncio.sleep(0.02)
+        self.url = found["url"]
 
     async def reached(self) -> None:
         """Wait until it hangs where it was told to."""

@@ -15,6 +15,7 @@ from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reviews import Reviews
 from fairlead.portal.handshake.witness import Witness
 from fairlead.portal.http.introduction import Introduction
+from fairlead.portal.http.metrics import PortalMetrics
 from fairlead.portal.http.server import application
 from fairlead.portal.http.serving import PortalServer
 from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer, OIDCClient
@@ -83,7 +84,10 @@ def build(
         for informer in list(cluster.informers()):
             await informer.synced.wait()
 
-    server = PortalServer(options, application(options, routes), started=started)
+    metrics = PortalMetrics()
+    manager.metrics.registry.register(metrics)
+    served = application(options, routes, metrics=metrics)
+    server = PortalServer(options, served, started=started)
     manager.add_cluster(cluster)
     for part in (*found, server):
         if isinstance(part, Awaited):

@@ -8,6 +8,7 @@ import structlog
 from aiohttp import web
 
 from fairlead.portal.http.context import ADDRESS, REQUEST_ID
+from fairlead.portal.http.metrics import METRICS
 
 
 _log = structlog.get_logger(logger_name="fairlead.portal.audit")
@@ -26,6 +27,13 @@ def audit(
         request: where the address and the request's id come from.
         more: fields that this event alone has.
     """
+    metrics = request.config_dict.get(METRICS)
+    if metrics is not None:
+        # A code is half of a sign-in: the other half is told when it is redeemed.
+        if event == "sign-in" and (what, result) != ("code", "done"):
+            metrics.signed_in(result)
+        elif event == "sign-out":
+            metrics.signed_out()
     _log.info(
         event,
         who=who,

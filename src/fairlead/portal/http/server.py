@@ -24,6 +24,7 @@ from fairlead.portal.http.errors import Refusal, answer
 from fairlead.portal.http.faults import refusal_of
 from fairlead.portal.http.headers import Headers
 from fairlead.portal.http.limits import LIMITER, SIGN_INS, Clock, Limiter
+from fairlead.portal.http.metrics import METRICS, PortalMetrics
 from fairlead.portal.http.parameters import parse_query
 from fairlead.portal.options import ServeOptions
 
@@ -40,20 +41,26 @@ _LONGEST_TOLD = 200
 
 
 def application(
-    options: ServeOptions, routes: Iterable[web.RouteDef], *, clock: Clock = time.monotonic
+    options: ServeOptions,
+    routes: Iterable[web.RouteDef],
+    *,
+    clock: Clock = time.monotonic,
+    metrics: PortalMetrics | None = None,
 ) -> web.Application:
     """The application of these routes, each at the root and below the path of the external URL.
 
     A proxy may take that path away or leave it; and kube-bind's own CLI knows of none.
     """
     limits = options.limits
-    door = _Door(options, Limiter(limits, clock))
+    metrics = metrics or PortalMetrics()
+    door = _Door(options, Limiter(limits, clock), metrics)
     app = web.Application(
         middlewares=[door.middleware()],
         client_max_size=limits.body,
     )
     app[LIMITS] = limits
     app[LIMITER] = door.limiter
+    app[METRICS] = metrics
     found = list(routes)
     app.router.add_routes(found)
     if prefix := options.external_url.path:
@@ -72,8 +79,9 @@ def _unnamed(arguments: Mapping[str, Any]) -> dict[str, Any]:
 class _Door:
     """What happens to a request before its handler, and to its answer after it."""
 
-    def __init__(self, options: ServeOptions, limiter: Limiter) -> None:
+    def __init__(self, options: ServeOptions, limiter: Limiter, metrics: PortalMetrics) -> None:
         self.limiter = limiter
+        self._metrics = metrics
         self._limits = options.limits
         self._trusted = options.trusted_proxies
         self._prefix = options.external_url.path
@@ -120,6 +128,7 @@ class _Door:
         finally:
             self._deadlines.end(task)
         self._headers.complete(response, path=path, request_id=request_id)
+        self._metrics.answered(request, response.status, prefix=self._prefix)
         return response
 
     def _admit(self, request: web.Request, path: str) -> None:

@@ -1,0 +1,98 @@
+"""What a scrape tells of the front door: requests by route, sign-ins, binds and refusals.
+
+Every label has few values, whatever strangers ask: a path that is no route has none, and neither
+people nor consumers are told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from aiohttp import web
+from prometheus_client.metrics_core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+
+BIND_PATH = "/api/bind"
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_RESULTS = ("done", "refused", "failed")
+_REASONS = {
+    401: "unauthenticated",
+    403: "forbidden",
+    413: "too_large",
+    429: "too_many",
+}
+"""Why a request was refused, by its status."""
+
+
+class PortalMetrics(Collector):
+    """Counts what one replica answers."""
+
+    def __init__(self) -> None:
+        self._requests: Counter[tuple[str, str, str]] = Counter()
+        self._sign_ins: Counter[str] = Counter()
+        self._sign_outs = 0
+        self._binds: Counter[str] = Counter()
+        self._refusals: Counter[str] = Counter()
+
+    def answered(self, request: web.Request, status: int, *, prefix: str = "") -> None:
+        """A request has its answer; ``prefix`` is the path of the external URL."""
+        route = _route(request, prefix)
+        method = request.method if request.method in _METHODS else "other"
+        self._requests[route, method, str(status)] += 1
+        if route == BIND_PATH and method == "POST":
+            self._binds[_result(status)] += 1
+        if status in _REASONS:
+            self._refusals[_REASONS[status]] += 1
+
+    def signed_in(self, result: str) -> None:
+        """A sign-in has ended; a ``result`` other than done is a refusal."""
+        self._sign_ins["done" if result == "done" else "refused"] += 1
+
+    def signed_out(self) -> None:
+        """A person has signed out."""
+        self._sign_outs += 1
+
+    def collect(self) -> Iterable[Metric]:
+        """All series; called at each scrape."""
+        requests = CounterMetricFamily(
+            "fairlead_portal_requests",
+            "Requests that were answered; route is empty for paths that are none",
+            labels=("route", "method", "code"),
+        )
+        for labels, number in sorted(self._requests.items()):
+            requests.add_metric(labels, number)
+        yield requests
+        yield _counted(
+            "sign_ins", "Sign-ins, and those refused", "result", _RESULTS[:2], self._sign_ins
+        )
+        yield CounterMetricFamily("fairlead_portal_sign_outs", "Sign-outs", value=self._sign_outs)
+        yield _counted("binds", "Binds, by what became of them", "result", _RESULTS, self._binds)
+        yield _counted(
+            "refusals", "Requests that were refused", "reason", _REASONS.values(), self._refusals
+        )
+
+
+METRICS: web.AppKey[PortalMetrics] = web.AppKey("METRICS", PortalMetrics)
+
+
+def _counted(
+    name: str, help_: str, label: str, values: Iterable[str], counter: Counter[str]
+) -> Metric:
+    """All values, so that a rate has a beginning before the first of them."""
+    family = CounterMetricFamily(f"fairlead_portal_{name}", help_, labels=(label,))
+    for value in values:
+        family.add_metric((value,), counter[value])
+    return family
+
+
+def _result(status: int) -> str:
+    if status < 400:
+        return "done"
+    return "refused" if status < 500 else "failed"
+
+
+def _route(request: web.Request, prefix: str) -> str:
+    resource = request.match_info.route.resource
+    return "" if resource is None else resource.canonical.removeprefix(prefix)
