@@ -13,7 +13,8 @@ from fairlead.cli.options import check_name, cluster_config, cluster_options
 from fairlead.cli.texts import printable
 from fairlead.client import Client
 from fairlead.portal.options import DEFAULT_NAMESPACE, RedisOptions, parse_redis
-from fairlead.provider.commands.handover import GROUP_AUTHOR, check_author
+from fairlead.provider.commands.handover import check_author
+from fairlead.provider.identity import GROUP_AUTHOR
 from fairlead.provider.manifests import NAME
 
 
