@@ -1,13 +1,14 @@
 """The story of ``fairlead demo``, and what it needs that a cluster would have.
 
 What comes in: nothing but a folder. Two embedded control planes (``fairlead.sandbox``) become the
-provider's and the consumer's cluster, Fairlead's four programs run in them with the rights of
+provider's and the consumer's cluster, Fairlead's programs run in them with the rights of
 their own manifests, and an embedded PostgreSQL is the provider's service. The steps of the story
-follow: export, invite, bind, ask for a database, and bind it to an app. What goes out: each step
+follow: export, sign in, bind, ask for a database, and bind it to an app. What goes out: each step
 on the screen as it happens, a report, and an app that reads from its database with the login it
 was given.
 
 ``play`` sets the scene (``world``, ``programs``, ``identity``, ``objects``) and tells the
-``story`` in ``steps`` on a ``screen``; ``app`` is the app. ``pods`` runs a Deployment's pods as
-processes, and ``postgres`` a PostgreSQL from a wheel.
+``story`` in ``steps`` on a ``screen``; ``app`` is the app. ``frontdoor`` is the server that people
+sign in to, each with a ``browser``. ``pods`` runs a Deployment's pods as processes, and
+``postgres`` a PostgreSQL from a wheel.
 """

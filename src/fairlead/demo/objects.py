@@ -17,6 +17,8 @@ APP = "shop"
 ACCESS = "shop-database"
 SECRET = "shop-database-login"  # noqa: S105
 USERNAME = "shop"
+TEAM = "shop"
+OTHER_TEAM = "blog"
 
 
 def server(
@@ -85,6 +87,55 @@ def template() -> JSON:
                     },
                 }
             ],
+        },
+    }
+
+
+def may_bind() -> tuple[JSON, JSON]:
+    """Who may bind the template: one team, by a ClusterRole and its binding."""
+    name, api_version = f"bind-{TEMPLATE}", "rbac.authorization.k8s.io/v1"
+    rule = {
+        "apiGroups": ["kube-bind.io"],
+        "resources": ["apiserviceexporttemplates"],
+        "resourceNames": [TEMPLATE],
+        "verbs": ["bind"],
+    }
+    return (
+        {
+            "apiVersion": api_version,
+            "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": [rule],
+        },
+        {
+            "apiVersion": api_version,
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": name,
+            },
+            "subjects": [
+                {
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "kind": "Group",
+                    "name": f"oidc:{TEAM}",
+                }
+            ],
+        },
+    )
+
+
+def bind_request(identity: str) -> JSON:
+    """What a team's CLI asks the front door for, for the cluster of this identity."""
+    return {
+        "apiVersion": "kube-bind.io/v1alpha2",
+        "kind": "BindableResourcesRequest",
+        "metadata": {"name": TEMPLATE},
+        "spec": {
+            "templateRef": {"name": TEMPLATE},
+            "clusterIdentity": {"identity": identity},
         },
     }
 

@@ -60,18 +60,20 @@ async def tell(narrator: Narrator, world: World, *, to_the_end: bool = True) -> 
     """
     with narrator.step("1. The provider offers PostgresAccess") as saw:
         await story.offer(world, saw)
-    with narrator.step("2. A consumer is invited and binds") as saw:
+    with narrator.step("2. Two people sign in") as saw:
+        await story.sign_in(world, saw)
+    with narrator.step("3. One of them binds over HTTP") as saw:
         await story.bind(world, saw)
-    with narrator.step("3. The app team creates three objects") as saw:
+    with narrator.step("4. The app team creates three objects") as saw:
         await story.create(world, saw)
-    with narrator.step("4. Role, Secret and projection arrive") as saw:
+    with narrator.step("5. Role, Secret and projection arrive") as saw:
         await story.arrive(world, saw)
-    with narrator.step("5. The app logs in") as saw:
+    with narrator.step("6. The app logs in") as saw:
         await story.run_app(world, saw, story.FIRST_PRIVILEGES)
     if not to_the_end:
         return
-    with narrator.step("6. The grants change") as saw:
+    with narrator.step("7. The grants change") as saw:
         await story.change(world, saw)
         await story.run_app(world, saw, story.LATER_PRIVILEGES)
-    with narrator.step("7. Everything is deleted") as saw:
+    with narrator.step("8. Everything is deleted") as saw:
         await story.clean_up(world, saw)

@@ -1,4 +1,4 @@
-"""Fairlead's four programs, each set up as its manifests say and run with that identity alone."""
+"""Fairlead's controllers, each set up as its manifests say and run with that identity alone."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def provider_programs(exports: Sequence[str]) -> list[Program]:
         Program(
             PROVIDER_NAME,
             PROVIDER_NAMESPACE,
-            provider_manifests(image=IMAGE, exports=exports),
+            provider_manifests(image=IMAGE, exports=exports, invitations=True),
             provider_app.install_crds,
             provider_app.build,
         ),

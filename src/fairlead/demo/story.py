@@ -7,7 +7,7 @@ the system has answered, and checks the answer; what does not hold ends the stor
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from fairlead.api import resource
 from fairlead.api.meta import JSON, Object
@@ -17,8 +17,9 @@ from fairlead.client.lookups import Until, wait_for
 from fairlead.demo import objects
 from fairlead.demo.pods.runner import run_workload
 from fairlead.demo.postgres import database
-from fairlead.demo.steps import expect
+from fairlead.demo.steps import StoryError, expect
 from fairlead.demo.world import OPERATOR_NAMESPACE, World
+from fairlead.portal.client.errors import Refused
 
 
 Saw = Callable[[str], None]
@@ -79,10 +80,11 @@ def gone(object_: Object | None) -> str:
 
 
 async def ready(world: World) -> None:
-    """Wait until both clusters serve what the programs have installed.
+    """Wait until both clusters serve what the programs have installed, and the front door is open.
 
     Raises:
         WaitTimeout: a CRD is not Established in time.
+        StoryError: the front door is not open in time.
     """
     for client, names in (
         (world.provider, (SERVERS.group_resource, TEMPLATES.group_resource)),
@@ -96,6 +98,11 @@ async def ready(world: World) -> None:
                 until=condition_is_true("Established"),
                 timeout=PATIENCE_SECONDS,
             )
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await world.door.open()
+    except TimeoutError:
+        expect([], f"the front door has not opened within {PATIENCE_SECONDS:g} s")
 
 
 async def offer(world: World, saw: Saw) -> None:
@@ -109,6 +116,9 @@ async def offer(world: World, saw: Saw) -> None:
     )
     await client.create(SERVERS, objects.server(server.host, server.port))
     await client.create(TEMPLATES, objects.template())
+    role, role_binding = objects.may_bind()
+    await client.create(resource.CLUSTERROLES, role)
+    await client.create(resource.CLUSTERROLEBINDINGS, role_binding)
     await wait_for(
         client, SERVERS, objects.SERVER, until=condition_is_true("Ready"), timeout=PATIENCE_SECONDS
     )
@@ -121,20 +131,57 @@ async def offer(world: World, saw: Saw) -> None:
     )
     saw(f"PostgresServer {objects.SERVER} is Ready; its password is in {OPERATOR_NAMESPACE}")
     saw(f"template {objects.TEMPLATE} offers PostgresAccess and claims the generated Secret")
+    saw(f"RBAC lets team {objects.TEAM} bind it, and no other team")
+
+
+async def sign_in(world: World, saw: Saw) -> None:
+    """Two people sign in by a browser; each is offered what RBAC lets them bind."""
+    door, (ada, ben) = world.door, world.door.people
+    async with asyncio.TaskGroup() as group:
+        for person in (ada, ben):
+            group.create_task(door.log_in(person))
+    teams = " and ".join(f"{person.name} of team {person.team}" for person in (ada, ben))
+    saw(f"{teams} have signed in at {door.url}, each by a browser")
+    async with door.asked_by(ada) as backend:
+        offered = [item["metadata"]["name"] for item in await backend.templates()]
+    expect(offered == [objects.TEMPLATE], f"{ada.name} is offered {offered}")
+    async with door.asked_by(ben) as backend:
+        others = [item["metadata"]["name"] for item in await backend.templates()]
+        expect(not others, f"{ben.name} is offered {others}")
+        refusal = await _refusal(backend.bind(objects.bind_request(await _identity(world))))
+    saw(f"{ada.name} is offered template {objects.TEMPLATE}, and {ben.name} none")
+    saw(f"{ben.name} asks for it all the same: {refusal}")
+
+
+async def _refusal(request: Awaitable[object]) -> str:
+    """The one line that tells who is not let why."""
+    try:
+        await request
+    except Refused as error:
+        expect(error.status == 403, f"the front door has failed: {error}")
+        return str(error)
+    raise StoryError("a team has bound what RBAC does not let it bind")
+
+
+async def _identity(world: World) -> str:
+    """What providers know the consumer's cluster by."""
+    return (await world.consumer.get(resource.NAMESPACES, "kube-system")).meta.uid
 
 
 async def bind(world: World, saw: Saw) -> None:
-    """A consumer is invited and binds; its kubeconfig cannot read the credentials."""
-    response = await world.invite("shop-team", objects.TEMPLATE)
-    async with Client(parse_kubeconfig(response.kubeconfig)) as invited:
+    """One of them binds over HTTP; the kubeconfig in the answer cannot read the credentials."""
+    ada, _ = world.door.people
+    async with world.door.asked_by(ada) as backend:
+        response = await backend.bind(objects.bind_request(await _identity(world)))
+    async with Client(parse_kubeconfig(response.kubeconfig)) as bound:
         await _expect_forbidden(
-            invited.get(resource.SECRETS, f"{objects.SERVER}-admin", OPERATOR_NAMESPACE),
-            "the invited kubeconfig can read the administrator's credentials",
+            bound.get(resource.SECRETS, f"{objects.SERVER}-admin", OPERATOR_NAMESPACE),
+            "the answered kubeconfig can read the administrator's credentials",
         )
         await _expect_forbidden(
-            invited.list(resource.SECRETS), "the invited kubeconfig can list every Secret"
+            bound.list(resource.SECRETS), "the answered kubeconfig can list every Secret"
         )
-    saw("the invited kubeconfig may not read the administrator's credentials: Forbidden")
+    saw("the answered kubeconfig may not read the administrator's credentials: Forbidden")
     await world.bind(response)
     bindings = await world.consumer.list(API_BINDINGS)
     expect(len(bindings.items) == 1, f"{len(bindings.items)} APIServiceBindings instead of 1")

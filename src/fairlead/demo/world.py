@@ -7,16 +7,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-import msgspec
-
-from fairlead.api.kubebind import BindingResponse, decode_binding_response
+from fairlead.api.kubebind import BindingResponse, provider_crds
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo import objects
+from fairlead.demo.frontdoor import FrontDoor, Someone
 from fairlead.demo.postgres.database import DatabaseServer
 from fairlead.demo.programs import consumer_programs, provider_programs, run
 from fairlead.konnector.commands.bind import bind
 from fairlead.postgres.options import DEFAULT_NAMESPACE as OPERATOR_NAMESPACE
-from fairlead.provider.invitation import invite
+from fairlead.runtime import install_crds
 
 
 __all__ = ["OPERATOR_NAMESPACE", "Plane", "World", "open_world"]
@@ -33,18 +32,19 @@ class Plane(Protocol):
 
 
 class World:
-    """The two clusters as their administrators reach them, and the database server."""
+    """The two clusters as their administrators reach them, the database server, the front door.
 
-    def __init__(self, provider: Client, consumer: Client, database: DatabaseServer) -> None:
+    Of the people of the front door the first is of the team of the story, the second of another.
+    """
+
+    def __init__(
+        self, provider: Client, consumer: Client, database: DatabaseServer, door: FrontDoor
+    ) -> None:
         self.provider = provider
         self.consumer = consumer
         self.database = database
+        self.door = door
         self.binding_name = ""
-
-    async def invite(self, name: str, template: str) -> BindingResponse:
-        """What ``fairlead provider invite`` writes."""
-        response = await invite(self.provider, name=name, template=template)
-        return decode_binding_response(msgspec.json.encode(response))
 
     async def bind(self, response: BindingResponse) -> None:
         """What ``fairlead bind`` does with it."""
@@ -60,6 +60,7 @@ async def open_world(
     Raises:
         ExceptionGroup: a program has failed; the block was cancelled.
     """
+    door = FrontDoor(Someone("ada", objects.TEAM), Someone("ben", objects.OTHER_TEAM))
     async with (
         Client(parse_kubeconfig(provider.kubeconfig())) as provider_client,
         Client(parse_kubeconfig(consumer.kubeconfig())) as consumer_client,
@@ -73,8 +74,15 @@ async def open_world(
             )
             for program in programs
         ]
+        tasks.append(group.create_task(_serve(door, provider_client), name=door.program.name))
         try:
-            yield World(provider_client, consumer_client, database)
+            yield World(provider_client, consumer_client, database, door)
         finally:
             for task in tasks:
                 task.cancel()
+
+
+async def _serve(door: FrontDoor, admin: Client) -> None:
+    """Run the front door. Its informers would try again only after a while without CRDs."""
+    await install_crds(admin, provider_crds())
+    await run(door.program, admin, cluster_name="provider")

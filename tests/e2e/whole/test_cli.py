@@ -208,7 +208,7 @@ async def test_the_demo_prints_one_json_object() -> None:
     assert (code, err, report["ok"]) == (0, "", True), report
     for step in report["steps"]:
         assert set(step) == {"name", "ok", "seconds", "detail"}
-    assert len(report["steps"]) == 8
+    assert len(report["steps"]) == 9
 
 
 async def test_what_is_kept_goes_on_a_signal_and_no_password_is_printed() -> None:

@@ -514,7 +514,7 @@ async def test_a_real_api_server_that_restarts(postgres: EmbeddedPostgres) -> No
         demo.open_world(Started(await real.kubeconfig()), consumer, postgres) as told,
     ):
         await story.ready(told)
-        for step in (story.offer, story.bind, story.create, story.arrive):
+        for step in (story.offer, story.sign_in, story.bind, story.create, story.arrive):
             await step(told, seen.append)
         await real.compact()
         await asyncio.gather(real.restart_apiserver(), story.change(told, seen.append))

@@ -16,7 +16,7 @@ from tests.support.waiting import SECONDS
 from fairlead.api.meta import JSON
 from fairlead.api.resource import EVENTS
 from fairlead.client import Client, parse_kubeconfig
-from fairlead.demo import play, story
+from fairlead.demo import objects, play, story
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.demo.screen import SilentScreen
 from fairlead.demo.steps import Narrator, StoryError
@@ -93,21 +93,37 @@ async def test_a_database_in_one_cluster_reaches_an_app_in_another(
             async with open_world(provider, consumer, database) as world:
                 await story.ready(world)
                 await play.tell(narrator, world)
-                secret = database.password
+                secrets = [database.password, *(one.password for one in world.door.people)]
             assert [await one.warnings() for one in events] == [[], []]
     assert json.loads(narrator.report.to_json())["ok"] is True
-    assert [step.name[:2] for step in narrator.report.steps] == [f"{n}." for n in range(1, 8)]
+    assert [step.name[:2] for step in narrator.report.steps] == [f"{n}." for n in range(1, 9)]
     assert [entry for entry in logs if entry["log_level"] == "error"] == []
-    assert secret not in str(logs)
-    assert secret not in str(narrator.report.steps)
+    audited = [one for one in logs if one["event"] in {"bind", "refusal"}]
+    assert [(one["event"], one["who"].rpartition("/")[2]) for one in audited] == [
+        ("refusal", "ben"),
+        ("bind", "ada"),
+    ]
+    for secret in secrets:
+        assert secret not in str(logs)
+        assert secret not in str(narrator.report.steps)
 
 
 async def test_a_step_that_does_not_hold_ends_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(story, "allowed", lambda _privileges: {"sink the ship"})
     report = await play.play(SilentScreen())
     last = report.steps[-1]
-    assert (report.ok, last.ok, last.name[:2]) == (False, False, "5."), last.detail
+    assert (report.ok, last.ok, last.name[:2]) == (False, False, "6."), last.detail
     assert "the app may ['add an order', 'read orders']" in last.detail
+
+
+async def test_a_team_that_may_bind_what_is_another_teams_ends_the_story(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(objects, "OTHER_TEAM", objects.TEAM)
+    report = await play.play(SilentScreen())
+    last = report.steps[-1]
+    assert (report.ok, last.ok, last.name[:2]) == (False, False, "2."), last.detail
+    assert "ben is offered ['postgres']" in last.detail
 
 
 async def test_a_program_that_ends_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,5 +145,5 @@ async def test_everything_stays_up_until_it_is_told_to_go() -> None:
 
     report = await play.play(SilentScreen(), keep=keep)
     assert report.ok, report.steps[-1].detail
-    assert len(report.steps) == 6
+    assert len(report.steps) == 7
     assert seen == [True]

@@ -12,6 +12,8 @@ import msgspec
 
 COST = 1 << 15
 """scrypt's N: a try takes about 0.1 s and 32 MiB."""
+LEAST_COST = 1 << 14
+"""The least N that a hash may have."""
 MOST_PASSWORD = 1024
 """Bytes of a password."""
 
@@ -51,7 +53,7 @@ class PasswordHash(msgspec.Struct, frozen=True):
         except ValueError:
             raise PasswordError(f"a password's hash has to be {_FORM}: {_REMEDY}") from None
         if (
-            not 1 << 14 <= cost <= _MOST_COST
+            not LEAST_COST <= cost <= _MOST_COST
             or cost & (cost - 1)
             or not 1 <= block <= _MOST_BLOCK
             or not 1 <= parallel <= _MOST_PARALLEL

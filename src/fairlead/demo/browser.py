@@ -1,0 +1,54 @@
+"""A person's browser: it follows redirects, keeps cookies, and fills in a form."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from urllib.parse import urljoin
+
+import aiohttp
+
+from fairlead.demo.steps import expect
+
+
+_PAGE_SECONDS = 60.0
+"""Seconds that a page may take."""
+
+
+class _Form(HTMLParser):
+    """The form of a page: where it is sent, and what stands in its fields."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.action = ""
+        self.fields: dict[str, str] = {}
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            self.action = found.get("action", "")
+        elif tag == "input" and found.get("name"):
+            self.fields[found["name"]] = found.get("value", "")
+
+
+async def sign_in(url: str, name: str, password: str) -> None:
+    """Open an address, fill in the form that it leads to, and go where that leads.
+
+    Raises:
+        StoryError: there is no form, or a server refuses what is in it.
+        ClientError: a server does not answer.
+    """
+    async with aiohttp.ClientSession(
+        # Browsers keep cookies of addresses, too.
+        cookie_jar=aiohttp.CookieJar(unsafe=True),
+        timeout=aiohttp.ClientTimeout(total=_PAGE_SECONDS),
+    ) as session:
+        async with session.get(url) as page:
+            form, where = _Form(await page.text()), str(page.url)
+            status, origin = page.status, str(page.url.origin())
+        expect(status == 200 and form.action, f"{where} answers {status} and shows no form")
+        fields = form.fields | {"name": name, "password": password}
+        async with session.post(
+            urljoin(where, form.action), data=fields, headers={"Origin": origin}
+        ) as page:
+            expect(page.ok, f"{page.url.path} answers {page.status} to {name}")

@@ -1,0 +1,138 @@
+"""The front door: ``fairlead provider serve`` with its embedded issuer, and its people."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from fairlead.client import Client
+from fairlead.demo import browser
+from fairlead.demo.programs import IMAGE, Program
+from fairlead.portal.app import run_all
+from fairlead.portal.client.addresses import Address
+from fairlead.portal.client.backend import BackendClient
+from fairlead.portal.client.errors import Unreachable
+from fairlead.portal.client.handshakes import sign_in
+from fairlead.portal.identity.embedded.issuer import CLIENT_ID
+from fairlead.portal.identity.embedded.passwords import LEAST_COST, PasswordHash
+from fairlead.portal.manifests import manifests
+from fairlead.portal.options import (
+    CALLBACK_PATH,
+    DEFAULT_NAMESPACE,
+    ISSUER_PATH,
+    NAME,
+    ExternalURL,
+    OIDCOptions,
+    ServeOptions,
+    check,
+)
+from fairlead.runtime import Cluster, Manager
+
+
+_HOST = "127.0.0.1"
+_EXTERNAL = "https://bind.example.org"
+"""Stands in the Deployment that nothing starts here."""
+_POLL_SECONDS = 0.02
+_SIGN_IN_SECONDS = 60.0
+
+
+class Someone(msgspec.Struct, frozen=True):
+    """A person whom the issuer knows, with a password of this run."""
+
+    name: str
+    team: str
+    password: str = msgspec.field(default_factory=lambda: secrets.token_urlsafe(24))
+
+
+class FrontDoor:
+    """The server as its people reach it; ``program`` is what has to run."""
+
+    def __init__(self, *people: Someone) -> None:
+        self.people = people
+        self.url = ""
+        self._known = asyncio.Event()
+        self._tokens: dict[str, str] = {}
+
+    @property
+    def program(self) -> Program:
+        """The server, which needs the CRDs of the provider's controllers."""
+        printed = manifests(
+            image=IMAGE, external_url=_EXTERNAL, issuer_url=_EXTERNAL, client_id=CLIENT_ID
+        )
+        return Program(NAME, DEFAULT_NAMESPACE, printed, _install_nothing, self._build)
+
+    async def open(self) -> None:
+        """Wait until it introduces itself."""
+        await self._known.wait()
+        async with BackendClient(Address(self.url)) as backend:
+            while True:
+                try:
+                    await backend.provider()
+                except Unreachable:
+                    await asyncio.sleep(_POLL_SECONDS)
+                else:
+                    return
+
+    async def log_in(self, someone: Someone) -> None:
+        """Do what ``fairlead login`` does, with someone at the browser.
+
+        Raises:
+            ExceptionGroup: the server or the issuer refused.
+        """
+        async with asyncio.TaskGroup() as group, BackendClient(Address(self.url)) as backend:
+
+            def show(url: str) -> None:
+                group.create_task(browser.sign_in(url, someone.name, someone.password))
+
+            signed_in = await sign_in(backend, show, timeout=_SIGN_IN_SECONDS)
+        self._tokens[someone.name] = signed_in.token.text
+
+    def asked_by(self, someone: Someone) -> BackendClient:
+        """The server as it answers someone who has signed in, while that is entered."""
+        return BackendClient(Address(self.url), token=self._tokens[someone.name])
+
+    async def _build(self, manager: Manager, cluster: Cluster) -> None:
+        lines = await asyncio.gather(*(asyncio.to_thread(_hashed, one) for one in self.people))
+        with tempfile.NamedTemporaryFile(prefix="fairlead-demo-") as file:
+            file.write(msgspec.json.encode({"people": lines}))
+            file.flush()
+            # As late as can be: until it is listened on, others may take the port.
+            options = _options(_free_port(), Path(file.name))
+            await run_all(manager, cluster, options)
+        self.url = options.external_url.origin
+        self._known.set()
+
+
+async def _install_nothing(_: Client) -> None:
+    """CRDs are the controllers' to bring."""
+
+
+def _hashed(someone: Someone) -> dict[str, object]:
+    """Someone as the file of people has them."""
+    # The password is random, and is not guessed however fast a try is.
+    line = PasswordHash.of(someone.password, cost=LEAST_COST).line
+    return {"name": someone.name, "password": line, "groups": [someone.team]}
+
+
+def _options(port: int, people: Path) -> ServeOptions:
+    external = ExternalURL.parse(f"http://{_HOST}:{port}")
+    oidc = OIDCOptions(
+        type="embedded",
+        issuer_url=external.absolute(ISSUER_PATH),
+        client_id=CLIENT_ID,
+        callback_url=external.absolute(CALLBACK_PATH),
+        people_file=people,
+    )
+    return check(ServeOptions(external_url=external, host=_HOST, port=port, oidc=oidc))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        port: int = probe.getsockname()[1]
+    return port
