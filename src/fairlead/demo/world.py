@@ -84,5 +84,8 @@ async def open_world(
 
 async def _serve(door: FrontDoor, admin: Client) -> None:
     """Run the front door. Its informers would try again only after a while without CRDs."""
-    await install_crds(admin, provider_crds())
-    await run(door.program, admin, cluster_name="provider")
+    try:
+        await install_crds(admin, provider_crds())
+        await run(door.program, admin, cluster_name="provider")
+    finally:
+        door.close()

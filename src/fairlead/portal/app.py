@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib.metadata import version
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -64,13 +65,18 @@ class _Running(Protocol):
 
 
 def build(
-    manager: Manager, cluster: Cluster, options: ServeOptions, parts: Iterable[object] = ()
+    manager: Manager,
+    cluster: Cluster,
+    options: ServeOptions,
+    parts: Iterable[object] = (),
+    *,
+    listening: socket.socket | None = None,
 ) -> PortalServer:
     """Add the front door to a manager that has not been started.
 
     A part may have ``routes()``, which are served; ``name`` and ``run()``, by which it runs as
     long as the server does; and ``name`` and ``not_ready()``, which /readyz asks. It takes its
-    informers before this is called.
+    informers before this is called. ``listening`` is for the server, in place of an address.
 
     Raises:
         OSError: a file of the certificate cannot be read.
@@ -87,7 +93,7 @@ def build(
     metrics = PortalMetrics()
     manager.metrics.registry.register(metrics)
     served = application(options, routes, metrics=metrics)
-    server = PortalServer(options, served, started=started)
+    server = PortalServer(options, served, started=started, listening=listening)
     manager.add_cluster(cluster)
     for part in (*found, server):
         if isinstance(part, Awaited):
@@ -102,8 +108,14 @@ def _run(manager: Manager, part: Runnable) -> None:
     manager.add(part, leader_only=False)
 
 
-async def run_all(manager: Manager, cluster: Cluster, options: ServeOptions) -> None:
-    """Make all parts, and add the front door with them to a manager.
+async def run_all(
+    manager: Manager,
+    cluster: Cluster,
+    options: ServeOptions,
+    *,
+    listening: socket.socket | None = None,
+) -> None:
+    """Make all parts, and add the front door with them to a manager, as :func:`build` does.
 
     Raises:
         OSError: a file that a flag names cannot be read.
@@ -137,7 +149,7 @@ async def run_all(manager: Manager, cluster: Cluster, options: ServeOptions) -> 
     )
     leftovers, witness = Leftovers(cluster, options.namespace), Witness(cluster)
     parts = [*ended, *keys, signin, *embedded, away, catalog, bind, leftovers, witness]
-    build(manager, cluster, options, parts)
+    build(manager, cluster, options, parts, listening=listening)
 
 
 def _version() -> str:

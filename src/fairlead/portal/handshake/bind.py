@@ -137,6 +137,22 @@ class Bind:
             web.get("/api/consumer-status", self.consumer_status),
         ]
 
+    async def run(self) -> None:
+        """Refuse what is under way when the server ends: its answer would not be heard of."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for coming in self._waiting.values():
+                if not coming.done():
+                    coming.set_exception(
+                        Refusal(
+                            503,
+                            ErrorCode.CLUSTER_CONNECTION_FAILED,
+                            "this server is being stopped; try again",
+                            retry_after=1.0,
+                        )
+                    )
+
     async def bind(self, request: web.Request) -> web.Response:
         """Answer a BindingResponse for the template and cluster that the body names."""
         session = await self._guard.session(request)

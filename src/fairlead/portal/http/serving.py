@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -104,6 +105,12 @@ class PortalServer:
     Its port is taken at once, and connections are as soon as ``started`` returns: before caches
     are filled, all that is offered would look like nothing.
 
+    Args:
+        options: where it listens, and what requests may cost.
+        app: what it serves.
+        started: returns when requests can be answered.
+        listening: what it listens on in place of the address of its options; it closes it.
+
     Raises:
         OSError: a file of the certificate cannot be read.
         ValueError: the certificate cannot be used.
@@ -117,11 +124,13 @@ class PortalServer:
         app: web.Application,
         *,
         started: Callable[[], Awaitable[None]] = _at_once,
+        listening: socket.socket | None = None,
     ) -> None:
         self.url = ""
         self._options = options
         self._app = app
         self._started = started
+        self._listening = listening
         self._serving = False
         self._certificate: Certificate | None = None
         if options.tls_cert_file is not None and options.tls_key_file is not None:
@@ -174,10 +183,11 @@ class PortalServer:
                 "ssl": self._certificate.context,
                 "ssl_handshake_timeout": limits.header_seconds,
             }
+        place: dict[str, Any] = {"host": options.host or None, "port": options.port}
+        if self._listening is not None:
+            place = {"sock": self._listening}
         with _explained(options):
-            server = await loop.create_server(
-                protocol, options.host or None, options.port, start_serving=False, **tls
-            )
+            server = await loop.create_server(protocol, **place, start_serving=False, **tls)
         host, port = server.sockets[0].getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if tls else 'http'}://{shown}:{port}"
