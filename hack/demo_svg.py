@@ -10,14 +10,14 @@ from pathlib import Path
 
 from rich.console import Console
 
+from fairlead.cli.logs import configure_logs
 from fairlead.demo.play import play
 from fairlead.demo.screen import LiveScreen, summary
-from fairlead.runtime import logs
 
 
 def main() -> int:
     """Play, save, and say whether the story held: 0 or 1."""
-    logs.configure(json=True, file=io.StringIO())
+    configure_logs(json=True, file=io.StringIO())
     console = Console(record=True, width=110, force_terminal=True, highlight=False)
     report = asyncio.run(play(LiveScreen(console, spin=False)))
     console.print(summary(report, console))

@@ -137,7 +137,7 @@ async def sign_in(world: World, saw: Saw) -> None:
         for person in (ada, ben):
             group.create_task(door.log_in(person))
     teams = " and ".join(f"{person.name} of team {person.team}" for person in (ada, ben))
-    saw(f"{teams} have signed in at {door.url}, each by a browser")
+    saw(f"{teams} have signed in at {door.url}, as `fairlead login` does")
     async with door.asked_by(ada) as backend:
         offered = [item["metadata"]["name"] for item in await backend.templates()]
     expect(offered == [objects.TEMPLATE], f"{ada.name} is offered {offered}")
