@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import pytest
 import structlog
@@ -127,13 +129,22 @@ async def test_a_team_that_may_bind_what_is_another_teams_ends_the_story(
 
 
 async def test_a_program_that_ends_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[socket.socket] = []
+    create_server = socket.create_server
+
+    def noted(*args: Any, **more: Any) -> socket.socket:
+        taken.append(create_server(*args, **more))
+        return taken[-1]
+
     async def broken(_world: World) -> None:
         raise StoryError("the konnector has ended")
 
     monkeypatch.setattr(story, "ready", broken)
+    monkeypatch.setattr(socket, "create_server", noted)
     report = await play.play(SilentScreen())
     assert not report.ok
     assert report.steps[-1].detail == "the konnector has ended"
+    assert [one.fileno() for one in taken] == [-1]
 
 
 async def test_everything_stays_up_until_it_is_told_to_go() -> None:
