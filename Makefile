@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr 3 \* "$$(nproc 2>/dev/null || echo 2)")
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test matrix envtest simulate test-of lint types crds bench bench-sync bench-postgres bench-binding format requirements clean
+.PHONY: help demo test matrix envtest simulate test-of lint types crds bench bench-sync bench-postgres bench-binding bench-serve format requirements clean
 
 help: ## list the targets
 	@grep -hE '^[.a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -77,6 +77,9 @@ bench-postgres: $(VENV)/dev.stamp ## the PostgresAccess operator against a bare 
 
 bench-binding: $(VENV)/dev.stamp ## the binding controllers against a bare loader; BENCH_LONG=1 has 500 bindings for 200
 	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench binding
+
+bench-serve: $(VENV)/dev.stamp ## the front door against a bare aiohttp handler, and a bind against its API calls made bare
+	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench serve
 
 requirements: $(VENV)/dev.stamp ## pin anew, with hashes and without index addresses
 	hack/requirements

@@ -1,8 +1,8 @@
 """Run benchmarks, each in a process of its own, and print their table.
 
 Without a name those of ``make bench`` run; the konnector's is called ``sync``, that of the
-PostgresAccess operator ``postgres``, that of the binding controllers ``binding``. The long form
-writes results.md and results.json: see :mod:`bench.sizes`.
+PostgresAccess operator ``postgres``, that of the binding controllers ``binding``, that of the
+front door ``serve``. The long form writes results.md and results.json: see :mod:`bench.sizes`.
 """
 
 from __future__ import annotations

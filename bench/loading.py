@@ -129,8 +129,8 @@ class Side:
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
 
-    async def send(self, write: Write) -> bytes:
-        """Send a request and read the answer.
+    async def send(self, write: Write, *, missing: bool = False) -> bytes:
+        """Send a request and read the answer; with ``missing`` it may be a 404.
 
         Raises:
             RuntimeError: the server refused.
@@ -139,7 +139,7 @@ class Side:
             write.method, write.path, data=write.body, headers=write.headers
         ) as answer:
             body = await answer.read()
-            if answer.status >= 300:
+            if answer.status >= 300 and not (missing and answer.status == 404):
                 raise RuntimeError(f"{write.method} {write.path}: {body[:500]!r}")
             return body
 

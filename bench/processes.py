@@ -70,13 +70,19 @@ class Scrape:
 
 
 class Program:
-    """``fairlead NAME run`` as a process; it can be stopped and started again."""
+    """``fairlead NAME run`` as a process; it can be stopped and started again.
 
-    def __init__(self, name: str, config: ClusterConfig, folder: Path, *flags: str) -> None:
+    ``verb`` is another word than ``run``.
+    """
+
+    def __init__(
+        self, name: str, config: ClusterConfig, folder: Path, *flags: str, verb: str = "run"
+    ) -> None:
         self._name = name
+        self._verb = verb
         self._flags = flags
-        self._folder = folder
-        self._file = folder / f"{name}.kubeconfig"
+        self._file = folder / f"{name}-{verb}.kubeconfig"
+        self._log = folder / f"{name}-{verb}.log"
         self._file.touch(mode=0o600)
         self._file.write_text(config_file(config))
         self._process: asyncio.subprocess.Process | None = None
@@ -110,10 +116,10 @@ class Program:
             *self._flags,
         ]
         command = os.environ.get(f"BENCH_{self._name.upper()}", f"{sys.executable} -m fairlead")
-        with (self._folder / f"{self._name}.log").open("ab") as log:
+        with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *command.split(),
-                *(self._name, "run", "--kubeconfig", str(self._file), *flags),
+                *(self._name, self._verb, "--kubeconfig", str(self._file), *flags),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -149,15 +155,15 @@ class Program:
             return False
 
     def _tail(self) -> str:
-        return (self._folder / f"{self._name}.log").read_text(errors="replace")[-2000:]
+        return self._log.read_text(errors="replace")[-2000:]
 
 
 @asynccontextmanager
 async def running(
-    name: str, config: ClusterConfig, folder: Path, *flags: str
+    name: str, config: ClusterConfig, folder: Path, *flags: str, verb: str = "run"
 ) -> AsyncIterator[Program]:
     """Run a program until the context is left."""
-    program = Program(name, config, folder, *flags)
+    program = Program(name, config, folder, *flags, verb=verb)
     try:
         await program.start()
         yield program

@@ -23,7 +23,10 @@ POSTGRES = "postgres"
 BINDING = "binding"
 """The section of the binding controllers; so do its keys."""
 
-SECTIONS = (SYNC, POSTGRES, BINDING)
+SERVE = "serve"
+"""The section of the front door; so do its keys."""
+
+SECTIONS = (SYNC, POSTGRES, BINDING, SERVE)
 """Sections that are written by a benchmark of their own."""
 
 _HEADINGS = {MAIN: "make bench", **{name: f"make bench-{name}" for name in SECTIONS}}

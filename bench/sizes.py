@@ -4,7 +4,8 @@ Each ``make bench*`` takes five minutes at most in the short form. ``BENCH_LONG=
 long one, whose results are kept. A variable of :data:`CHOICES` chooses a size or a part of either
 form, and nothing is kept then: ``BENCH_OBJECTS=100`` and ``BENCH_PLANES=sandbox`` are for the
 konnector, ``BENCH_ACCESSES=100`` for the PostgresAccess operator, ``BENCH_BINDINGS=50`` (with as
-much less of everything else) and ``BENCH_PARTS=bind,restart`` for the binding controllers.
+much less of everything else) and ``BENCH_PARTS=bind,restart`` for the binding controllers, and
+``BENCH_PARTS=requests`` or ``bind`` for the front door.
 """
 
 from __future__ import annotations
@@ -54,7 +55,14 @@ SEED_ACCESSES = _form(short=10, long=100)
 (BINDINGS,) = _numbers("BENCH_BINDINGS", short=(200,), long=(500,))
 """Bindings at once; of all else there is a multiple or a share."""
 PARTS = set(filter(None, os.environ.get("BENCH_PARTS", "").split(",")))
-"""Parts of the benchmark of the binding controllers; none stands for all."""
+"""Parts of a benchmark, of the binding controllers or of the front door; none stands for all."""
+
+SERVE_ROUNDS = _form(short=5, long=15)
+"""Rounds in which the front door and the bare handler take turns."""
+SERVE_SECONDS = 2.0
+"""Seconds of one turn."""
+BINDS = _form(short=12, long=30)
+"""Binds of one at a time; all people together have no more than 50 at once."""
 
 SANDBOX_ROUNDS = _form(short=1, long=3)
 """Rounds in which all servers take turns."""

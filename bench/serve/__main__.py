@@ -1,0 +1,293 @@
+"""The front door against a bare aiohttp handler, and a bind against its API calls made bare.
+
+Requests are answered from the caches of a program with the rights of its manifests, whose limits
+of addresses and people are off. Binds are measured on each kind of plane, all else on the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import aiohttp
+from tests.support.realplane import free_ports, missing_assets
+
+from bench import planes, processes
+from bench.loading import loader, regrouped, side
+from bench.processes import Program, running
+from bench.rows import Row, report, say
+from bench.serve.asking import Place, ask
+from bench.serve.bare import bare_server
+from bench.serve.calls import BARE_BINDINGS, BARE_REQUESTS, BareBind
+from bench.serve.figures import Asked, Bound, Cold, Figures, Load, rows
+from bench.sizes import BINDS, PARTS, PLANES, SERVE_ROUNDS, SERVE_SECONDS
+from fairlead.api.kubebind import (
+    API_VERSION,
+    APISERVICEEXPORTTEMPLATES,
+    BINDABLERESOURCESREQUESTS,
+    CLUSTERBINDINGS,
+    provider_crds,
+)
+from fairlead.api.manifests import rule
+from fairlead.api.meta import JSON
+from fairlead.api.resource import CLUSTERROLEBINDINGS, CLUSTERROLES
+from fairlead.client import Client, ClusterConfig
+from fairlead.demo.identity import as_service_account, create_all
+from fairlead.portal import manifests as serving
+from fairlead.portal.handshake.reviews import BELIEVED_SECONDS
+from fairlead.portal.identity.embedded.passwords import hash_line
+from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.secretstore import SecretStore
+from fairlead.portal.identity.sessions import Sessions
+from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
+from fairlead.provider import manifests as providing
+from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER_NAMESPACE
+from fairlead.runtime import Cluster, install_crds
+
+
+CONNECTIONS = 16
+TEMPLATES = 100
+COLD = 1000
+"""Requests of a person of whom nothing is known."""
+WARM = 3
+"""Binds that are not counted, and those of the bare client."""
+_SECONDS = 3600.0
+_ALL, _HALF = "all", "half"
+"""Groups of people who may bind all templates, and half of them by name."""
+
+
+class Door(NamedTuple):
+    """The front door and the provider's controllers, and whoever asks them."""
+
+    serve: Program
+    provider: Program
+    port: int
+    sessions: Sessions
+    issuer: str
+    bare: BareBind
+
+    async def token(self, name: str, group: str) -> str:
+        """Sign a person of this group in."""
+        person = Person(self.issuer, name, groups=(group,))
+        return (await self.sessions.create(person, "cli"))[0]
+
+    async def rounds(self) -> dict[str, Asked]:
+        """Ask each route at full speed, in turns with the bare handler."""
+        places = {
+            "ping": Place(self.port, "/api/ping", await self.token("one", _ALL)),
+            "all": Place(self.port, "/api/templates", await self.token("two", _ALL)),
+            "half": Place(self.port, "/api/templates", await self.token("three", _HALF)),
+        }
+        sizes = {name: await _size(place) for name, place in places.items()}
+        found = {name: Asked([], [], size) for name, size in sizes.items()}
+        async with bare_server(*set(sizes.values())) as bare:
+            for _ in range(SERVE_ROUNDS):
+                for name, place in places.items():
+                    limit = Place(bare.port, f"/{sizes[name]}")
+                    found[name].bare.append(await _load(limit, lambda: processes.cpu(bare.pid)))
+                    found[name].ours.append(await _load(place, self.serve.cpu))
+                    say(f"{name:4} {_line(found[name])}")
+        return found
+
+    async def cold(self) -> Cold:
+        """Ask for templates as a person of whom nothing is known, and count what that costs."""
+        place = Place(self.port, "/api/templates", await self.token("four", _HALF))
+        before = await self.serve.metrics()
+        pace = await ask(place, CONNECTIONS, most=COLD)
+        after = await self.serve.metrics()
+        writes = after.writes - before.writes
+        others = after.requests - before.requests - writes
+        return Cold(pace.answers, pace.seconds, writes, others, TEMPLATES, BELIEVED_SECONDS)
+
+    async def binds(self) -> Bound:
+        """Bind for new clusters, in turns with the bare client."""
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{self.port}") as session:
+            ours: list[float] = []
+            bare: list[float] = []
+            before = 0.0
+            for number in range(WARM + BINDS):
+                if number == WARM:
+                    before = await self._requests()
+                ours.append(await self._bind(session, f"cluster-{number}"))
+                bare.append(await self.bare.bind(f"bare-{number}"))
+            requests = await self._requests() - before
+        calls = len(list(self.bare.calls("")))
+        found = Bound(ours[WARM:], bare[WARM:], calls, requests / BINDS)
+        say(f"bind {found}")
+        return found
+
+    async def _bind(self, session: aiohttp.ClientSession, identity: str) -> float:
+        """Time a bind of a person who has just looked at what is offered."""
+        # Each has a person of its own: one may bind so often and no more.
+        token = await self.token(identity, _ALL)
+        headers = {"Authorization": f"Bearer {token}"}
+        async with session.get("/api/templates", headers=headers) as answer:
+            await answer.read()
+        body: JSON = {
+            "metadata": {"name": "shop"},
+            "spec": {
+                "templateRef": {"name": _template(0)["metadata"]["name"]},
+                "clusterIdentity": {"identity": identity},
+            },
+        }
+        begun = time.monotonic()
+        async with session.post("/api/bind", json=body, headers=headers) as answer:
+            text = await answer.text()
+            if answer.status != 200:
+                raise RuntimeError(f"a bind was answered by {answer.status}: {text}")
+        return time.monotonic() - begun
+
+    async def _requests(self) -> float:
+        """Count the requests of both programs so far."""
+        told = await asyncio.gather(self.serve.metrics(), self.provider.metrics())
+        return sum(one.requests for one in told)
+
+
+async def _load(place: Place, cpu: Callable[[], float]) -> Load:
+    """Ask at full speed for the time of a round."""
+    await ask(place, CONNECTIONS, most=CONNECTIONS)
+    before = cpu()
+    pace = await ask(place, CONNECTIONS, seconds=SERVE_SECONDS)
+    return Load(pace.per_second, (cpu() - before) / pace.answers)
+
+
+async def _size(place: Place) -> int:
+    """Find the bytes of an answer."""
+    headers = {"Authorization": f"Bearer {place.token}"}
+    url = f"http://127.0.0.1:{place.port}{place.path}"
+    async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as answer:
+        answer.raise_for_status()
+        return len(await answer.read())
+
+
+@asynccontextmanager
+async def door(kind: str) -> AsyncIterator[Door]:
+    """Run a control plane, the front door and the provider's controllers, and a bare client."""
+    async with AsyncExitStack() as stack:
+        own = stack.enter_context(planes.scratch())
+        plane = await stack.enter_async_context(planes.plane(kind, own))
+        admin = await stack.enter_async_context(Client(plane.admin))
+        await _furnish(admin)
+        account = await as_service_account(admin, PROVIDER_NAMESPACE, providing.NAME)
+        provider = await stack.enter_async_context(running("provider", account, own))
+        port = free_ports(1)[0]
+        account = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
+        serve = await stack.enter_async_context(_serving(account, own, port))
+        groups = ("", CLUSTERROLES.group, APISERVICEEXPORTTEMPLATES.group, BARE_REQUESTS.group)
+        loading = await stack.enter_async_context(side(await loader(admin, *groups)))
+        # Signing people in is not measured: their sessions are stored as the front door does it.
+        store = SecretStore(Cluster("bench", admin), DEFAULT_NAMESPACE)
+        sessions = Sessions(store, lifetime=_SECONDS)
+        issuer = f"http://127.0.0.1:{port}/oidc"
+        bare = BareBind(loading, DEFAULT_NAMESPACE, _template(0)["metadata"]["name"])
+        yield Door(serve, provider, port, sessions, issuer, bare)
+
+
+async def _furnish(admin: Client) -> None:
+    """Create the kinds, the programs' rights, templates, and what people may."""
+    await install_crds(admin, provider_crds())
+    twins = {
+        BINDABLERESOURCESREQUESTS.group_resource: BARE_REQUESTS,
+        CLUSTERBINDINGS.group_resource: BARE_BINDINGS,
+    }
+    await install_crds(
+        admin,
+        [
+            regrouped(crd, twins[crd["metadata"]["name"]])
+            for crd in provider_crds()
+            if crd["metadata"]["name"] in twins
+        ],
+    )
+    await create_all(admin, providing.manifests(image="bench", invitations=True))
+    bodies = serving.manifests(
+        image="bench",
+        external_url="https://bind.example.org",
+        issuer_url="https://login.example.org",
+        client_id="bench",
+    )
+    templates = [_template(number) for number in range(TEMPLATES)]
+    half = [one["metadata"]["name"] for one in templates[::2]]
+    await create_all(admin, [*bodies, *templates, *_allowed(_ALL), *_allowed(_HALF, half)])
+
+
+def _serving(
+    account: ClusterConfig, folder: Path, port: int
+) -> AbstractAsyncContextManager[Program]:
+    """Run the front door, without limits of what an address or a person may ask."""
+    people = folder / "people.yaml"
+    people.write_text(f"people: [{{name: bench, password: {hash_line('bench')!r}}}]")
+    flags = (
+        *(f"--listen-address=127.0.0.1:{port}", "--oidc-type=embedded"),
+        *(f"--oidc-people-file={people}", "--requests-per-address=0", "--requests-per-person=0"),
+    )
+    return running("provider", account, folder, *flags, verb="serve")
+
+
+def _template(number: int) -> JSON:
+    resources = [{"group": "example.org", "resource": f"widgets{number}", "versions": ["v1"]}]
+    claims = [{"group": "", "resource": "secrets", "selector": {"all": True}}]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": APISERVICEEXPORTTEMPLATES.kind,
+        "metadata": {"name": f"widgets-{number:03}"},
+        "spec": {"scope": "Namespaced", "resources": resources, "permissionClaims": claims},
+    }
+
+
+def _allowed(group: str, names: Sequence[str] = ()) -> list[JSON]:
+    """A ClusterRole to bind these templates, or all, and its binding to a group."""
+    name, api = f"bench-{group}", CLUSTERROLES.group
+    allowed = rule(APISERVICEEXPORTTEMPLATES.group, [APISERVICEEXPORTTEMPLATES.plural], ("bind",))
+    if names:
+        allowed["resourceNames"] = list(names)
+    subject = {"kind": "Group", "apiGroup": api, "name": f"oidc:{group}"}
+    return [
+        {
+            "apiVersion": CLUSTERROLES.api_version,
+            "kind": CLUSTERROLES.kind,
+            "metadata": {"name": name},
+            "rules": [allowed],
+        },
+        {
+            "apiVersion": CLUSTERROLEBINDINGS.api_version,
+            "kind": CLUSTERROLEBINDINGS.kind,
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": api, "kind": CLUSTERROLES.kind, "name": name},
+            "subjects": [subject],
+        },
+    ]
+
+
+async def compare() -> list[Row]:
+    """Measure all parts, or the chosen ones."""
+    figures = Figures({}, None, {})
+    for kind in PLANES:
+        if kind == "real" and (missing := missing_assets()):
+            say(f"real planes left out: {missing}")
+            continue
+        async with door(kind) as one:
+            if not figures.routes and _chosen("requests"):
+                figures = figures._replace(routes=await one.rounds(), cold=await one.cold())
+            if _chosen("bind"):
+                figures = figures._replace(binds={**figures.binds, kind: await one.binds()})
+    return list(rows(figures))
+
+
+def _chosen(part: str) -> bool:
+    return not PARTS or part in PARTS
+
+
+def _line(asked: Asked) -> str:
+    ours, bare = asked.ours[-1], asked.bare[-1]
+    return (
+        f"{ours.per_second:,.0f}/s ({1e6 * ours.cpu:.0f} us CPU), "
+        f"bare {bare.per_second:,.0f}/s ({1e6 * bare.cpu:.0f} us)"
+    )
+
+
+if __name__ == "__main__":
+    report(compare)

@@ -1,0 +1,139 @@
+"""Figures of the front door's benchmark, and their rows."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from bench.rows import TITLES, Row, milliseconds
+
+
+AIM_PACE = 0.5
+AIM_BIND = 1.5
+QUESTIONS_OF_A_PERSON = 2
+"""Reviews before those of templates by name: of the verb alone, and of all templates."""
+_TITLES = {
+    "ping": "/api/ping, signed in",
+    "all": "/api/templates of a person who may bind all",
+    "half": "/api/templates of a person who may bind half of them by name",
+}
+
+
+class Load(NamedTuple):
+    """One server under full speed for a round."""
+
+    per_second: float
+    cpu: float
+    """Seconds of its CPU of an answer."""
+
+
+class Asked(NamedTuple):
+    """A route and the bare handler with a body of its size, in rounds that take turns."""
+
+    ours: list[Load]
+    bare: list[Load]
+    size: int
+    """Bytes of a body."""
+
+
+class Cold(NamedTuple):
+    """Requests of a person of whom nothing is known, and what the API server was asked."""
+
+    answers: int
+    seconds: float
+    reviews: float
+    others: float
+    templates: int
+    believed: float
+    """Seconds for which an answer of the API server is believed."""
+
+
+class Bound(NamedTuple):
+    """Seconds of binds, and of their calls alone, one after the other, in turns."""
+
+    ours: list[float]
+    bare: list[float]
+    calls: int
+    """Calls of a bare bind."""
+    requests: float
+    """Requests of our programs of one bind."""
+
+
+class Figures(NamedTuple):
+    """What was measured; binds by kind of the plane."""
+
+    routes: dict[str, Asked]
+    cold: Cold | None
+    binds: dict[str, Bound]
+
+
+def rows(figures: Figures) -> Iterator[Row]:
+    """Print what was measured."""
+    for name, asked in figures.routes.items():
+        yield from _route(name, asked)
+    if figures.cold is not None:
+        yield from _cold(figures.cold)
+    for kind, bound in figures.binds.items():
+        yield from _bind(kind, bound)
+
+
+def _route(name: str, asked: Asked) -> Iterator[Row]:
+    key, title = f"serve_{name}", _TITLES[name]
+    pairs = list(zip(asked.ours, asked.bare, strict=True))
+    value = statistics.median(ours.per_second / bare.per_second for ours, bare in pairs)
+    speed, limit = (statistics.median(one.per_second for one in of) for of in asked[:2])
+    yield Row(
+        f"{key}_pace",
+        f"{title}: requests/s of the bare handler's",
+        value,
+        aim=AIM_PACE,
+        smaller_is_better=False,
+        note=f"{speed:,.0f}/s against {limit:,.0f}/s, {asked.size:,} bytes; "
+        f"median of {len(pairs)} rounds",
+    )
+    ours, bare = (1e6 * statistics.median(one.cpu for one in of) for of in asked[:2])
+    note = f"bare handler {bare:,.0f} us"
+    yield Row(f"{key}_cpu", f"{title}: our CPU of a request", ours, "us", note=note)
+
+
+def _cold(cold: Cold) -> Iterator[Row]:
+    periods = 1 + cold.seconds // cold.believed
+    title = f"{cold.answers:,} requests of a person of whom nothing is known"
+    yield Row(
+        "serve_cold_reviews",
+        f"{title}: SubjectAccessReviews",
+        cold.reviews,
+        "",
+        aim=periods * (cold.templates + QUESTIONS_OF_A_PERSON),
+        note=f"{cold.templates} templates, in {cold.seconds:.1f} s",
+    )
+    yield Row(
+        "serve_cold_others",
+        f"{title}: other requests to the API server",
+        cold.others,
+        "",
+        aim=periods,
+        note="the session is read; nothing is listed",
+    )
+
+
+def _bind(kind: str, bound: Bound) -> Iterator[Row]:
+    key, title = f"serve_bind_{kind}", f"{TITLES[kind]}: a bind from POST to answer"
+    ours, bare = statistics.median(bound.ours), statistics.median(bound.bare)
+    yield Row(
+        key,
+        f"{title}, time of its own API calls made bare",
+        ours / bare,
+        aim=AIM_BIND,
+        note=f"{1000 * ours:.0f} ms against {1000 * bare:.0f} ms; median of {len(bound.ours)}",
+    )
+    note = f"best {1000 * min(bound.ours):.0f} ms, bare {1000 * min(bound.bare):.0f} ms"
+    yield milliseconds(f"{key}_ms", title, ours, note=note)
+    yield Row(
+        f"{key}_calls",
+        f"{title}, API calls that its answer waits for",
+        bound.calls,
+        "",
+        note=f"{bound.requests:.1f} requests of both programs in all",
+    )
