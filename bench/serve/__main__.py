@@ -87,7 +87,8 @@ class Door(NamedTuple):
         async with bare_server(*set(sizes.values())) as bare:
             for _ in range(SERVE_ROUNDS):
                 for name, place in places.items():
-                    limit = Place(bare.port, f"/{sizes[name]}")
+                    # The very same headers: reading them is the library's work for both.
+                    limit = Place(bare.port, f"/{sizes[name]}", place.token)
                     found[name].bare.append(await _load(limit, lambda: processes.cpu(bare.pid)))
                     found[name].ours.append(await _load(place, self.serve.cpu))
                     say(f"{name:4} {_line(found[name])}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -18,15 +19,16 @@ from fairlead.api.kubebind import (
     Collection,
 )
 from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import Resource
 from fairlead.konnector.manifests import manifests as konnector_manifests
 from fairlead.portal.handshake.reviews import Reviews
 from fairlead.portal.identity.sessions import Session
-from fairlead.runtime import Cluster
+from fairlead.runtime import Cluster, Delta
 
 
 _HIDDEN = "kubectl.kubernetes.io/last-applied-configuration"
 _ENCODED = 64
-"""Encoded lists that are remembered, for people who see the same."""
+"""Lists of a kind that are kept encoded, each for all people who see the same."""
 
 
 class Guard(Protocol):
@@ -41,6 +43,59 @@ class Guard(Protocol):
         ...
 
 
+class _Listing:
+    """Objects of a kind as they are now, each list of them encoded once."""
+
+    def __init__(self, kind: str, objects: Iterable[Object]) -> None:
+        self.objects = sorted(objects, key=lambda one: one.meta.name)
+        self.names = tuple(one.meta.name for one in self.objects)
+        self._kind = kind
+        self._encoded: OrderedDict[frozenset[str], bytes] = OrderedDict()
+
+    def encoded(
+        self, offered: frozenset[str], bodies: Callable[[list[Object]], Iterable[JSON]]
+    ) -> bytes:
+        """The list in kube-bind's form for whoever is offered these templates."""
+        encoded = self._encoded.get(offered)
+        if encoded is not None:
+            self._encoded.move_to_end(offered)
+            return encoded
+        encoded = self._encoded[offered] = msgspec.json.encode(
+            {
+                "kind": f"{self._kind}List",
+                "apiVersion": API_VERSION,
+                "metadata": {"continue": "continue-not-supported"},
+                "items": [_shown(body) for body in bodies(self.objects)],
+            }
+        )
+        if len(self._encoded) > _ENCODED:
+            self._encoded.popitem(last=False)
+        return encoded
+
+
+class _Listed:
+    """The listing of a cache, made anew after a change."""
+
+    def __init__(self, cluster: Cluster, resource: Resource) -> None:
+        self._informer = cluster.informer(resource)
+        self._informer.subscribe(self._heard)
+        self._kind = resource.kind
+        self._now: _Listing | None = None
+
+    def now(self) -> _Listing:
+        """The listing of what the cache has."""
+        if self._now is None:
+            self._now = _Listing(self._kind, self._informer.list())
+        return self._now
+
+    def get(self, name: str) -> Object | None:
+        """The object of this name, by the cache's word."""
+        return self._informer.get("", name)
+
+    def _heard(self, delta: Delta) -> None:
+        self._now = None
+
+
 class Catalog:
     """Answers from informers' caches; what a person may not bind is not there for them."""
 
@@ -51,9 +106,8 @@ class Catalog:
         self._reviews = reviews
         # Once: strangers may ask for it, and YAML takes its time.
         self._konnector = yaml.safe_dump_all(konnector_manifests(image=image), sort_keys=False)
-        self._templates = cluster.informer(APISERVICEEXPORTTEMPLATES)
-        self._collections = cluster.informer(COLLECTIONS)
-        self._encoded: OrderedDict[tuple[str, ...], bytes] = OrderedDict()
+        self._templates = _Listed(cluster, APISERVICEEXPORTTEMPLATES)
+        self._collections = _Listed(cluster, COLLECTIONS)
 
     def routes(self) -> list[web.RouteDef]:
         """The routes, below the root."""
@@ -66,29 +120,21 @@ class Catalog:
 
     def template(self, name: str) -> Object | None:
         """The template of this name, by the cache's word."""
-        return self._templates.get("", name)
+        return self._templates.get(name)
 
     async def templates(self, request: web.Request) -> web.Response:
         """GET /api/templates."""
         session = await self._guard.session(request)
-        return self._listed("APIServiceExportTemplateList", await self._offered(session))
+        templates = self._templates.now()
+        offered = await self._reviews.offered(session.person, templates.names)
+        return _answer(templates.encoded(offered, partial(_offered, offered)))
 
     async def collections(self, request: web.Request) -> web.Response:
         """GET /api/collections; one of which nothing is offered is left out."""
         session = await self._guard.session(request)
-        offered = {one.meta.name for one in await self._offered(session)}
-        found: list[JSON] = []
-        versions: list[str] = []
-        for one in _sorted(self._collections.list()):
-            names = [ref.name for ref in one.decode(Collection).spec.templates]
-            kept = [name for name in names if name in offered]
-            if not kept:
-                continue
-            body = one.to_dict()
-            body["spec"]["templates"] = [{"name": name} for name in kept]
-            found.append(body)
-            versions.append(f"{one.meta.uid}/{one.meta.resource_version}/{','.join(kept)}")
-        return self._answer("CollectionList", versions, lambda: found)
+        names = self._templates.now().names
+        offered = await self._reviews.offered(session.person, names)
+        return _answer(self._collections.now().encoded(offered, partial(_collected, offered)))
 
     async def bindable_resources(self, request: web.Request) -> web.Response:
         """GET /api/bindable-resources: what can be claimed, in the form of Go's structs."""
@@ -102,39 +148,25 @@ class Catalog:
             headers={"Content-Disposition": "attachment; filename=konnector.yaml"},
         )
 
-    async def _offered(self, session: Session) -> list[Object]:
-        every = _sorted(self._templates.list())
-        names = [one.meta.name for one in every]
-        allowed = await self._reviews.offered(session.person, names)
-        return [one for one in every if one.meta.name in allowed]
 
-    def _listed(self, kind: str, objects: list[Object]) -> web.Response:
-        versions = [f"{one.meta.uid}/{one.meta.resource_version}" for one in objects]
-        return self._answer(kind, versions, lambda: [one.to_dict() for one in objects])
-
-    def _answer(
-        self, kind: str, versions: Iterable[str], bodies: Callable[[], list[JSON]]
-    ) -> web.Response:
-        """The list in kube-bind's form, encoded once for as long as it stays the same."""
-        key = (kind, *versions)
-        encoded = self._encoded.pop(key, None)
-        if encoded is None:
-            encoded = msgspec.json.encode(
-                {
-                    "kind": kind,
-                    "apiVersion": API_VERSION,
-                    "metadata": {"continue": "continue-not-supported"},
-                    "items": [_shown(body) for body in bodies()],
-                }
-            )
-        self._encoded[key] = encoded
-        if len(self._encoded) > _ENCODED:
-            self._encoded.popitem(last=False)
-        return web.Response(body=encoded, content_type="application/json")
+def _answer(encoded: bytes) -> web.Response:
+    return web.Response(body=encoded, content_type="application/json")
 
 
-def _sorted(objects: Iterable[Object]) -> list[Object]:
-    return sorted(objects, key=lambda one: one.meta.name)
+def _offered(offered: frozenset[str], templates: Iterable[Object]) -> Iterator[JSON]:
+    """Templates that are offered."""
+    return (one.to_dict() for one in templates if one.meta.name in offered)
+
+
+def _collected(offered: frozenset[str], collections: Iterable[Object]) -> Iterator[JSON]:
+    """Collections with what is offered of each; one of which nothing is offered is left out."""
+    for one in collections:
+        names = [ref.name for ref in one.decode(Collection).spec.templates]
+        kept = [{"name": name} for name in names if name in offered]
+        if kept:
+            body = one.to_dict()
+            body["spec"]["templates"] = kept
+            yield body
 
 
 def _shown(body: JSON) -> JSON:

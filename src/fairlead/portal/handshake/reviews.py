@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,12 +22,29 @@ BELIEVED_SECONDS = 10.0
 VERB = "bind"
 _MOST = 20_000
 """Answers that are remembered."""
+_MOST_OFFERS = 1000
+"""People of whom it is remembered what they are offered."""
 _AT_ONCE = 16
 """Questions that are under way at the same time, those of all requests together."""
 _CALL_SECONDS = 10.0
 
 _Question = tuple[str, tuple[str, ...], str, str]
 """A user, their groups, and the resource and name that they would bind."""
+
+
+class _Answer(NamedTuple):
+    """An answer, and the moment until which it is believed."""
+
+    allowed: bool
+    until: float
+
+
+class _Offer(NamedTuple):
+    """Which of these templates are offered, by answers of which the first lapses then."""
+
+    templates: tuple[str, ...]
+    offered: frozenset[str]
+    until: float
 
 
 class _Status(msgspec.Struct, frozen=True):
@@ -51,8 +69,9 @@ class Reviews:
         self._client = client
         self._prefixes = prefixes
         self._clock = clock
-        self._known: OrderedDict[_Question, tuple[bool, float]] = OrderedDict()
-        self._asked: dict[_Question, asyncio.Task[bool]] = {}
+        self._known: OrderedDict[_Question, _Answer] = OrderedDict()
+        self._offers: OrderedDict[Person, _Offer] = OrderedDict()
+        self._asked: dict[_Question, asyncio.Task[_Answer]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     async def may(self, person: Person, template: str) -> bool:
@@ -62,33 +81,55 @@ class Reviews:
             ClientError: the API server refused the question or is away; that is no yes.
             Refusal: the person's name is Kubernetes' own.
         """
-        return await self._may_all(person) or await self._of(person, template)
+        every = await self._every(person)
+        return every.allowed or (await self._of(person, template)).allowed
 
-    async def offered(self, person: Person, templates: Iterable[str]) -> frozenset[str]:
+    async def offered(self, person: Person, templates: tuple[str, ...]) -> frozenset[str]:
         """The templates that a person may bind.
 
         Raises:
             ClientError: the API server refused a question or is away.
             Refusal: the person's name is Kubernetes' own.
         """
-        names = list(templates)
-        if await self._may_all(person):
-            return frozenset(names)
-        answers = await asyncio.gather(*(self._of(person, name) for name in names))
-        return frozenset(name for name, yes in zip(names, answers, strict=True) if yes)
+        known = self._offers.get(person)
+        if known is not None and known.until > self._clock() and known.templates == templates:
+            return known.offered
+        found = await self._offer(person, templates)
+        self._offers.pop(person, None)
+        self._offers[person] = found
+        if len(self._offers) > _MOST_OFFERS:
+            self._offers.popitem(last=False)
+        return found.offered
 
-    async def _may_all(self, person: Person) -> bool:
-        return await self._allowed(person, "", "") or await self._of(person, "")
+    async def _offer(self, person: Person, templates: tuple[str, ...]) -> _Offer:
+        every = await self._every(person)
+        if every.allowed:
+            return _Offer(templates, frozenset(templates), every.until)
+        answers = await asyncio.gather(*(self._of(person, name) for name in templates))
+        named = zip(templates, answers, strict=True)
+        return _Offer(
+            templates,
+            frozenset(name for name, answer in named if answer.allowed),
+            min(every.until, *(answer.until for answer in answers)),
+        )
 
-    async def _of(self, person: Person, template: str) -> bool:
-        return await self._allowed(person, APISERVICEEXPORTTEMPLATES.plural, template)
+    async def _every(self, person: Person) -> _Answer:
+        """Whether a person may bind all templates."""
+        verb = await self._answer(person, "", "")
+        if verb.allowed:
+            return verb
+        every = await self._of(person, "")
+        return every._replace(until=min(verb.until, every.until))
 
-    async def _allowed(self, person: Person, resource: str, name: str) -> bool:
+    async def _of(self, person: Person, template: str) -> _Answer:
+        return await self._answer(person, APISERVICEEXPORTTEMPLATES.plural, template)
+
+    async def _answer(self, person: Person, resource: str, name: str) -> _Answer:
         groups = tuple(sorted(self._prefixes.groups_of(person)))
         question = (self._prefixes.user(person), groups, resource, name)
         known = self._known.get(question)
-        if known is not None and known[1] > self._clock():
-            return known[0]
+        if known is not None and known.until > self._clock():
+            return known
         task = self._asked.get(question)
         if task is None:
             # One question for all who wait for it; it outlives a client that goes.
@@ -96,7 +137,7 @@ class Reviews:
             task.add_done_callback(lambda done: self._answered(question, done))
         return await asyncio.shield(task)
 
-    async def _ask(self, question: _Question) -> bool:
+    async def _ask(self, question: _Question) -> _Answer:
         user, groups, resource, name = question
         attributes: JSON = {"verb": VERB, "group": GROUP}
         if resource:
@@ -112,13 +153,14 @@ class Reviews:
         async with self._slots, asyncio.timeout(_CALL_SECONDS):
             answer = await self._client.create(SUBJECTACCESSREVIEWS, body)
         status = answer.decode(_Review).status
-        return status.allowed and not status.denied
+        allowed = status.allowed and not status.denied
+        return _Answer(allowed, self._clock() + BELIEVED_SECONDS)
 
-    def _answered(self, question: _Question, task: asyncio.Task[bool]) -> None:
+    def _answered(self, question: _Question, task: asyncio.Task[_Answer]) -> None:
         self._asked.pop(question, None)
         if task.cancelled() or task.exception() is not None:
             return
         self._known.pop(question, None)
-        self._known[question] = (task.result(), self._clock() + BELIEVED_SECONDS)
+        self._known[question] = task.result()
         if len(self._known) > _MOST:
             self._known.popitem(last=False)

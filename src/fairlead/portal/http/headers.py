@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aiohttp import web
+from multidict import istr
 
 from fairlead.portal.options import ExternalURL
 
 
-REQUEST_ID_HEADER = "X-Request-Id"
+REQUEST_ID_HEADER = istr("X-Request-Id")
 CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 """For answers that are no pages; a page brings a policy of its own, with the same ancestors."""
 _YEAR = 365 * 86400
@@ -27,7 +28,7 @@ class Headers:
     """The headers of a server's answers; those that an answer has already stay."""
 
     def __init__(self, external: ExternalURL) -> None:
-        self._always = {
+        always = {
             "Content-Security-Policy": CONTENT_POLICY,
             "Referrer-Policy": "no-referrer",
             # Which library answers, and which of its versions, helps attackers alone.
@@ -35,8 +36,11 @@ class Headers:
             "X-Content-Type-Options": "nosniff",
         }
         if external.secure:
-            self._always["Strict-Transport-Security"] = f"max-age={_YEAR}"
-        self._private = {**self._always, **NOT_KEPT}
+            always["Strict-Transport-Security"] = f"max-age={_YEAR}"
+        # Names that are folded once: each answer has all of them.
+        self._always = {istr(name): value for name, value in always.items()}
+        private = always | NOT_KEPT
+        self._private = {istr(name): value for name, value in private.items()}
 
     def complete(self, response: web.StreamResponse, *, path: str, request_id: str) -> None:
         """Add them to an answer that has not been sent."""

@@ -106,7 +106,7 @@ def count(request: web.Request, author: str, what: What = "request") -> None:
     Raises:
         Refusal: they have to wait.
     """
-    limiter = request.config_dict.get(LIMITER)
+    limiter = request.app.get(LIMITER)
     if limiter is not None:
         limiter.person(author, what)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
 
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.client import ClientError
@@ -55,7 +55,7 @@ def application(
     metrics = metrics or PortalMetrics()
     door = _Door(options, Limiter(limits, clock), metrics)
     app = web.Application(
-        middlewares=[door.middleware()],
+        middlewares=[door.passed],
         client_max_size=limits.body,
     )
     app[LIMITS] = limits
@@ -91,19 +91,11 @@ class _Door:
         self._name = secrets.token_hex(4)
         self._requests = itertools.count(1)
 
-    def middleware(self) -> Middleware:
-        """The door as aiohttp wants it."""
-
-        @web.middleware
-        async def pass_door(request: web.Request, handler: Handler) -> web.StreamResponse:
-            return await self.passed(request, handler)
-
-        return pass_door
-
+    @web.middleware
     async def passed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """The answer to a request, whatever becomes of it."""
         request_id = f"{self._name}{next(self._requests):08x}"
-        path = self._own_path(request.path)
+        path = self._own_path(request.path) if self._prefix else request.path
         request[REQUEST_ID] = request_id
         request[PATH] = path
         forwarded = request.headers.getall("X-Forwarded-For", ()) if self._trusted else ()
@@ -140,8 +132,8 @@ class _Door:
                 "the server has too much to do; try again",
                 retry_after=_BUSY,
             )
-        _, mark, query = request.raw_path.partition("?")
-        if mark:
+        if "?" in request.raw_path:
+            query = request.raw_path.partition("?")[2]
             request[PARAMETERS] = parse_query(query, self._limits)
         if request.method != "GET" and request.body_exists:
             self._admit_body(request, path)

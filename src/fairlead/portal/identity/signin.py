@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 from aiohttp import web
+from multidict import CIMultiDict
 
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.bodies import read_body, read_json
@@ -35,6 +36,8 @@ CODE_SECONDS = 60.0
 PRIVATE = {**NOT_KEPT, "Referrer-Policy": "no-referrer"}
 """Headers of answers that no one may keep, and of whose address no one may be told."""
 
+_PONG = CIMultiDict({**PRIVATE, "Content-Type": "text/plain; charset=utf-8"})
+"""Headers of the answer that scripts ask for again and again."""
 _PURPOSE = "sign-in"
 _MOST_PENDING_BYTES = 3000
 """Bytes of the cookies of other sign-ins of a browser; a header has room for 8190."""
@@ -198,7 +201,7 @@ class SignIn:
             Refusal: it does not.
         """
         await self._guard.session(request)
-        return web.Response(text="pong", headers=PRIVATE)
+        return web.Response(body=b"pong", headers=_PONG)
 
     def _begin(self, request: web.Request, asked: Mapping[str, str]) -> Begun:
         url, session_id = asked.get("redirect_url", ""), asked.get("session_id", "")
