@@ -51,6 +51,12 @@ _ABOUT = {
         "The binding controllers against a bare loader that makes the same writes, users' own "
         "among them, on the same\nserver in the same run, over 16 connections. It reads nothing."
     ),
+    SERVE: (
+        "The front door against a bare aiohttp handler that answers bodies of the same size, over "
+        "16 connections, in\nturns; and a bind for a new cluster against the API calls that its "
+        "answer waits for, made one after the other by a\nbare client on the same server in the "
+        "same run."
+    ),
 }
 
 

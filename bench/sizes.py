@@ -57,9 +57,9 @@ SEED_ACCESSES = _form(short=10, long=100)
 PARTS = set(filter(None, os.environ.get("BENCH_PARTS", "").split(",")))
 """Parts of a benchmark, of the binding controllers or of the front door; none stands for all."""
 
-SERVE_ROUNDS = _form(short=20, long=60)
+SERVE_ROUNDS = _form(short=100, long=300)
 """Rounds in which the front door and the bare handler take turns."""
-SERVE_SECONDS = 0.5
+SERVE_SECONDS = 0.1
 """Seconds of one turn, so short that others on the machine are in the way of both alike."""
 BINDS = _form(short=12, long=30)
 """Binds of one at a time; all people together have no more than 50 at once."""

@@ -23,7 +23,7 @@ from bench.rows import Row, report, say
 from bench.serve.asking import Place, ask
 from bench.serve.bare import bare_server
 from bench.serve.calls import BARE_BINDINGS, BARE_REQUESTS, BareBind
-from bench.serve.figures import Asked, Bound, Cold, Figures, Load, rows
+from bench.serve.figures import CONNECTIONS, Asked, Bound, Cold, Figures, Load, rows
 from bench.sizes import BINDS, PARTS, PLANES, SERVE_ROUNDS, SERVE_SECONDS
 from fairlead.api.kubebind import (
     API_VERSION,
@@ -49,7 +49,6 @@ from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER_NAMESPACE
 from fairlead.runtime import Cluster, install_crds
 
 
-CONNECTIONS = 16
 TEMPLATES = 100
 COLD = 1000
 """Requests of a person of whom nothing is known."""
@@ -91,7 +90,8 @@ class Door(NamedTuple):
                     limit = Place(bare.port, f"/{sizes[name]}", place.token)
                     found[name].bare.append(await _load(limit, lambda: processes.cpu(bare.pid)))
                     found[name].ours.append(await _load(place, self.serve.cpu))
-                    say(f"{name:4} {_line(found[name])}")
+        for name, asked in found.items():
+            say(f"{name:4} {_line(asked)}")
         return found
 
     async def cold(self) -> Cold:
@@ -153,7 +153,7 @@ async def _load(place: Place, cpu: Callable[[], float]) -> Load:
     await ask(place, CONNECTIONS, most=CONNECTIONS)
     before = cpu()
     pace = await ask(place, CONNECTIONS, seconds=SERVE_SECONDS)
-    return Load(pace.per_second, (cpu() - before) / pace.answers)
+    return Load(pace.answers, pace.seconds, cpu() - before)
 
 
 async def _size(place: Place) -> int:
@@ -283,11 +283,8 @@ def _chosen(part: str) -> bool:
 
 
 def _line(asked: Asked) -> str:
-    ours, bare = asked.ours[-1], asked.bare[-1]
-    return (
-        f"{ours.per_second:,.0f}/s ({1e6 * ours.cpu:.0f} us CPU), "
-        f"bare {bare.per_second:,.0f}/s ({1e6 * bare.cpu:.0f} us)"
-    )
+    ours, bare = (max(one.per_second for one in of) for of in asked[:2])
+    return f"{ours:,.0f}/s, bare {bare:,.0f}/s at best"
 
 
 if __name__ == "__main__":

@@ -6,7 +6,10 @@ token is a Secret of its own, so that a rotation can end one and keep the other.
 
 from __future__ import annotations
 
+import asyncio
 import base64
+from collections.abc import Awaitable
+from typing import TypeVar, cast
 
 import msgspec
 import yaml
@@ -35,6 +38,16 @@ from fairlead.provider.tokens import (
     token_secrets,
 )
 from fairlead.runtime import commit
+
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+
+
+_Dumper: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""libyaml's, which writes the same: a person waits for their kubeconfig."""
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -71,12 +84,14 @@ async def ensure_credentials(
         "metadata": {"name": BINDER_NAME, "namespace": namespace},
     }
     # The account comes before its token: a token Secret that names no ServiceAccount is deleted by
-    # the token controller.
-    await _ensure(client, SERVICEACCOUNTS, account)
-    await _ensure(client, CLUSTERROLES, binder_cluster_role(), "rules")
-    await _ensure(client, ROLEBINDINGS, binder_role_binding(namespace), "subjects")
-    stored = await stored_kubeconfig(client, namespace)
-    existing = token_secrets((await client.list(SECRETS, namespace)).items)
+    # the token controller. All else may come in any order, and people wait for it.
+    _, _, stored, listed = await _together(
+        _ensure(client, SERVICEACCOUNTS, account),
+        _ensure_rights(client, namespace),
+        stored_kubeconfig(client, namespace),
+        client.list(SECRETS, namespace),
+    )
+    existing = token_secrets(listed.items)
     chosen = chosen_token(existing, stored.token)
     name = chosen.name if chosen is not None else next_name(existing)
     made = await make_token(client, namespace, name, seconds=options.token_timeout)
@@ -86,6 +101,23 @@ async def ensure_credentials(
     )
     await store_kubeconfig(client, namespace, kubeconfig)
     return kubeconfig, reached.external_address or client.config.server
+
+
+async def _ensure_rights(client: Client, namespace: str) -> None:
+    """Have the role of consumers, and its binding to that of this cluster namespace."""
+    await _ensure(client, CLUSTERROLES, binder_cluster_role(), "rules")
+    await _ensure(client, ROLEBINDINGS, binder_role_binding(namespace), "subjects")
+
+
+async def _together(
+    one: Awaitable[A], two: Awaitable[B], three: Awaitable[C], four: Awaitable[D]
+) -> tuple[A, B, C, D]:
+    """Await all to their end, and raise the first error then: none goes on unseen."""
+    found = await asyncio.gather(one, two, three, four, return_exceptions=True)
+    for result in found:
+        if isinstance(result, BaseException):
+            raise result
+    return cast("tuple[A, B, C, D]", tuple(found))
 
 
 async def _ensure(client: Client, resource: Resource, body: JSON, *fields: str) -> Object:
@@ -188,7 +220,7 @@ def consumer_kubeconfig(
         "contexts": [{"name": "default", "context": context}],
         "current-context": "default",
     }
-    return yaml.safe_dump(body, sort_keys=False).encode()
+    return yaml.dump(body, Dumper=_Dumper, sort_keys=False).encode()
 
 
 RBAC_VERSION = f"{RBAC_GROUP}/v1"

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from fairlead.client import ClusterConfig, parse_kubeconfig
 from fairlead.provider.credentials import consumer_kubeconfig
@@ -75,3 +76,11 @@ def test_server_and_trust(
     assert result.certificate_authority == ca
     assert result.tls_server_name == name
     assert not result.insecure_skip_tls_verify
+
+
+def test_it_is_written_as_it_always_was() -> None:
+    # Other bytes would be a change of every consumer's Secret at its next invitation.
+    token = "eyJ" + 300 * "aZ9_"
+    config = ClusterConfig(**{**OWN, "certificate_authority": 400 * b"own"})
+    data = consumer_kubeconfig(config, InviteOptions(), namespace="007", token=token, ca=b"")
+    assert data.decode() == yaml.safe_dump(yaml.safe_load(data), sort_keys=False)

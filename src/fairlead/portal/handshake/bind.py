@@ -30,8 +30,8 @@ from fairlead.api.kubebind import (
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Key, Object
-from fairlead.api.resource import SECRETS
-from fairlead.client import Client, ClientError, NotFound
+from fairlead.api.resource import SECRETS, Resource
+from fairlead.client import Client, ClientError
 from fairlead.client.lookups import find
 from fairlead.portal.handshake.catalog import Catalog, Guard
 from fairlead.portal.handshake.exporting import request_export
@@ -311,12 +311,16 @@ class Bind:
             await asyncio.shield(asyncio.create_task(self._take_away(key)))
 
     async def _take_away(self, key: Key) -> None:
-        with suppress(ClientError, TimeoutError):
+        with suppress(TimeoutError):
             async with asyncio.timeout(_CLEAN_SECONDS):
                 # The Secret goes with its owner; it is deleted at once where no collector runs.
-                for resource in (BINDABLERESOURCESREQUESTS, SECRETS):
-                    with suppress(NotFound):
-                        await self._client.delete(resource, key.name, key.namespace)
+                await asyncio.gather(
+                    self._delete(BINDABLERESOURCESREQUESTS, key), self._delete(SECRETS, key)
+                )
+
+    async def _delete(self, resource: Resource, key: Key) -> None:
+        with suppress(ClientError):
+            await self._client.delete(resource, key.name, key.namespace)
 
     def _heard(self, delta: Delta) -> None:
         coming = self._waiting.get(delta.object.key)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Protocol
 
 import msgspec
 import yaml
-from aiohttp import web
+from aiohttp import hdrs, web
+from multidict import CIMultiDict
 
 from fairlead.api.kubebind import (
     API_VERSION,
@@ -29,6 +29,9 @@ from fairlead.runtime import Cluster, Delta
 _HIDDEN = "kubectl.kubernetes.io/last-applied-configuration"
 _ENCODED = 64
 """Lists of a kind that are kept encoded, each for all people who see the same."""
+
+
+_JSON = CIMultiDict({hdrs.CONTENT_TYPE: "application/json"})
 
 
 class Guard(Protocol):
@@ -53,7 +56,9 @@ class _Listing:
         self._encoded: OrderedDict[frozenset[str], bytes] = OrderedDict()
 
     def encoded(
-        self, offered: frozenset[str], bodies: Callable[[list[Object]], Iterable[JSON]]
+        self,
+        offered: frozenset[str],
+        bodies: Callable[[list[Object], frozenset[str]], Iterable[JSON]],
     ) -> bytes:
         """The list in kube-bind's form for whoever is offered these templates."""
         encoded = self._encoded.get(offered)
@@ -65,7 +70,7 @@ class _Listing:
                 "kind": f"{self._kind}List",
                 "apiVersion": API_VERSION,
                 "metadata": {"continue": "continue-not-supported"},
-                "items": [_shown(body) for body in bodies(self.objects)],
+                "items": [_shown(body) for body in bodies(self.objects, offered)],
             }
         )
         if len(self._encoded) > _ENCODED:
@@ -126,15 +131,17 @@ class Catalog:
         """GET /api/templates."""
         session = await self._guard.session(request)
         templates = self._templates.now()
-        offered = await self._reviews.offered(session.person, templates.names)
-        return _answer(templates.encoded(offered, partial(_offered, offered)))
+        person, names = session.person, templates.names
+        offered = self._reviews.believed(person, names)
+        if offered is None:
+            offered = await self._reviews.offered(person, names)
+        return _answer(templates.encoded(offered, _offered))
 
     async def collections(self, request: web.Request) -> web.Response:
         """GET /api/collections; one of which nothing is offered is left out."""
         session = await self._guard.session(request)
-        names = self._templates.now().names
-        offered = await self._reviews.offered(session.person, names)
-        return _answer(self._collections.now().encoded(offered, partial(_collected, offered)))
+        offered = await self._reviews.offered(session.person, self._templates.now().names)
+        return _answer(self._collections.now().encoded(offered, _collected))
 
     async def bindable_resources(self, request: web.Request) -> web.Response:
         """GET /api/bindable-resources: what can be claimed, in the form of Go's structs."""
@@ -150,15 +157,15 @@ class Catalog:
 
 
 def _answer(encoded: bytes) -> web.Response:
-    return web.Response(body=encoded, content_type="application/json")
+    return web.Response(body=encoded, headers=_JSON)
 
 
-def _offered(offered: frozenset[str], templates: Iterable[Object]) -> Iterator[JSON]:
+def _offered(templates: Iterable[Object], offered: frozenset[str]) -> Iterator[JSON]:
     """Templates that are offered."""
     return (one.to_dict() for one in templates if one.meta.name in offered)
 
 
-def _collected(offered: frozenset[str], collections: Iterable[Object]) -> Iterator[JSON]:
+def _collected(collections: Iterable[Object], offered: frozenset[str]) -> Iterator[JSON]:
     """Collections with what is offered of each; one of which nothing is offered is left out."""
     for one in collections:
         names = [ref.name for ref in one.decode(Collection).spec.templates]

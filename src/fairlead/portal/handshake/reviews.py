@@ -84,6 +84,13 @@ class Reviews:
         every = await self._every(person)
         return every.allowed or (await self._of(person, template)).allowed
 
+    def believed(self, person: Person, templates: tuple[str, ...]) -> frozenset[str] | None:
+        """The templates that a person may bind where that was asked a moment ago, else None."""
+        known = self._offers.get(person)
+        if known is not None and known.until > self._clock() and known.templates == templates:
+            return known.offered
+        return None
+
     async def offered(self, person: Person, templates: tuple[str, ...]) -> frozenset[str]:
         """The templates that a person may bind.
 
@@ -91,9 +98,9 @@ class Reviews:
             ClientError: the API server refused a question or is away.
             Refusal: the person's name is Kubernetes' own.
         """
-        known = self._offers.get(person)
-        if known is not None and known.until > self._clock() and known.templates == templates:
-            return known.offered
+        believed = self.believed(person, templates)
+        if believed is not None:
+            return believed
         found = await self._offer(person, templates)
         self._offers.pop(person, None)
         self._offers[person] = found

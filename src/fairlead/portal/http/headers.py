@@ -39,7 +39,7 @@ class Headers:
             always["Strict-Transport-Security"] = f"max-age={_YEAR}"
         # Names that are folded once: each answer has all of them.
         self._always = {istr(name): value for name, value in always.items()}
-        private = always | NOT_KEPT
+        private = {**always, **NOT_KEPT}
         self._private = {istr(name): value for name, value in private.items()}
 
     def complete(self, response: web.StreamResponse, *, path: str, request_id: str) -> None:

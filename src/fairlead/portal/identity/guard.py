@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.portal.http.bodies import JSON_TYPE
@@ -34,7 +34,7 @@ class Guard:
                 another cluster than the one there is, or its sender has to wait.
         """
         token, from_cookie = self._token(request)
-        session = await self._sessions.find(token)
+        session = self._sessions.believed(token) or await self._sessions.find(token)
         if session is None:
             raise _unknown("the session is unknown or over: sign in again")
         check_cluster(request)
@@ -81,7 +81,7 @@ class Guard:
         Raises:
             Refusal: there is none.
         """
-        headers = request.headers.getall("Authorization", [])
+        headers = request.headers.getall(hdrs.AUTHORIZATION, [])
         if len(headers) > 1:
             raise _unknown("there is more than one Authorization header")
         if headers:

@@ -168,6 +168,13 @@ class Sessions:
             raise unavailable("a new session's name was taken")
         return token, session
 
+    def believed(self, token: str) -> Session | None:
+        """The session of a token where it was read a moment ago; None says nothing of it."""
+        known = self._known.get(hashed(token))
+        if known is not None and known[1] > _ticks():
+            return _current(known[0])
+        return None
+
     async def find(self, token: str) -> Session | None:
         """The session of a token; None where there is none any more.
 

@@ -65,7 +65,7 @@ TEMPLATES = "apiserviceexporttemplates"
 )
 async def test_what_is_offered(allowed: list[tuple[str, str]], expected: list[str]) -> None:
     found = reviews(Server(*allowed))
-    assert sorted(await found.offered(ADA, ["one", "two"])) == expected
+    assert sorted(await found.offered(ADA, ("one", "two"))) == expected
     assert [name for name in ("one", "two") if await found.may(ADA, name)] == expected
 
 
@@ -118,3 +118,40 @@ async def test_a_server_that_is_away_is_no_yes_and_is_asked_again() -> None:
         await found.may(ADA, "one")
     server.fault = None
     assert await found.may(ADA, "one")
+
+
+async def test_what_is_offered_is_believed_no_longer_than_any_answer() -> None:
+    server, clock = Server((TEMPLATES, "one"), (TEMPLATES, "two")), Clock()
+    found = reviews(server, clock=clock)
+    assert await found.offered(ADA, ("one",)) == {"one"}
+    clock.now += BELIEVED_SECONDS / 2
+    assert await found.offered(ADA, ("one", "two")) == {"one", "two"}
+    assert len(server.asked) == 4
+    server.allowed.clear()
+    clock.now += BELIEVED_SECONDS / 2 - 1
+    assert await found.offered(ADA, ("one", "two")) == {"one", "two"}
+    assert len(server.asked) == 4
+    clock.now += 2
+    assert await found.offered(ADA, ("one", "two")) == {"two"}
+
+
+@pytest.mark.parametrize("allowed", [("", ""), (TEMPLATES, "")])
+async def test_all_that_is_offered_is_believed_no_longer_than_the_right_to_all(
+    allowed: tuple[str, str],
+) -> None:
+    server, clock = Server(allowed), Clock()
+    found = reviews(server, clock=clock)
+    assert await found.offered(ADA, ("one",)) == {"one"}
+    server.allowed.clear()
+    clock.now += BELIEVED_SECONDS - 1
+    assert await found.offered(ADA, ("one", "two")) == {"one", "two"}
+    clock.now += 2
+    assert await found.offered(ADA, ("one", "two")) == frozenset()
+
+
+async def test_what_is_offered_is_each_persons_own() -> None:
+    server = Server(("", ""))
+    found = reviews(server)
+    assert await found.offered(ADA, ("one",)) == {"one"}
+    server.allowed.clear()
+    assert await found.offered(Person(ADA.issuer, "ada"), ("one",)) == frozenset()
