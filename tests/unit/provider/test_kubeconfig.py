@@ -81,6 +81,6 @@ def test_server_and_trust(
 def test_it_is_written_as_it_always_was() -> None:
     # Other bytes would be a change of every consumer's Secret at its next invitation.
     token = "eyJ" + 300 * "aZ9_"
-    config = ClusterConfig(**{**OWN, "certificate_authority": 400 * b"own"})
+    config = ClusterConfig(server="https://own:6443", certificate_authority=400 * b"own")
     data = consumer_kubeconfig(config, InviteOptions(), namespace="007", token=token, ca=b"")
     assert data.decode() == yaml.safe_dump(yaml.safe_load(data), sort_keys=False)
