@@ -53,9 +53,9 @@ _ABOUT = {
     ),
     SERVE: (
         "The front door against a bare aiohttp handler that answers bodies of the same size, over "
-        "16 connections, in\nturns; and a bind for a new cluster against the API calls that its "
-        "answer waits for, made one after the other by a\nbare client on the same server in the "
-        "same run."
+        "16 connections, in\nturns; and a bind for a new cluster against the API calls that both "
+        "programs make for it, made one after the other by\na bare client on the same server in "
+        "the same run."
     ),
 }
 

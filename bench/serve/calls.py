@@ -1,18 +1,20 @@
 """A bind's own API calls, made one after the other by a bare client.
 
-They are the requests of the front door and of the provider's controllers that the answer to a
-bind waits for, of a person who has just looked at what is offered, and of a cluster that is new:
+They are all the requests that the front door and the provider's controllers make for the bind of a
+person who has just looked at what is offered, and of a cluster that is new. A test compares them
+with what a sandbox is asked:
 
 - The front door declares a BindableResourcesRequest. When a watch has told it the outcome, it
   reads the Secret with the answer, and deletes both.
-- The provider's controller reads the template, finds that the identity has no namespace yet, and
-  makes one. It makes a ClusterBinding, a ServiceAccount, a RoleBinding, a token and a kubeconfig
-  there, each after a look whether it is there; it waits for the token to be filled in. It stores
-  the answer in a Secret, and writes the request's status.
+- The provider's controller of such requests reads the template, finds that the identity has no
+  namespace yet, and makes one. It makes a ClusterBinding, a ServiceAccount, a RoleBinding, a token
+  and a kubeconfig there, each after a look whether it is there; it waits for the token to be
+  filled in. It stores the answer in a Secret, and writes the request's status and an Event.
+- The controller of ClusterBindings writes the status of the new one, and an Event, meanwhile.
 
-What is left out is what no answer waits for: the status that another controller gives the
-ClusterBinding, and Events. The bare client watches nothing but its token, decides nothing, and
-leaves the kinds alone that the provider's controllers work on: it has twins of them.
+The answer waits for all but that status and both Events, which the server is busy with all the
+same. The bare client watches nothing but its token, decides nothing, and leaves the kinds
+alone that the provider's controllers work on: it has twins of them.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-from bench.loading import Side, Write, delete, encoded, patch, post, twin
+from bench.loading import READY, Side, Write, delete, encoded, patch, post, twin
 from fairlead.api.kubebind import (
     APISERVICEEXPORTTEMPLATES,
     BINDABLERESOURCESREQUESTS,
@@ -35,6 +37,7 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import JSON
 from fairlead.api.resource import (
     CLUSTERROLES,
+    EVENTS,
     NAMESPACES,
     ROLEBINDINGS,
     SECRETS,
@@ -104,9 +107,13 @@ class BareBind:
         yield post(SECRETS, name, _named(BINDER_NAME, annotations=account, type=TOKEN_TYPE))
         yield f"{SECRETS.path(name)}?fieldSelector=metadata.name%3D{BINDER_NAME}"
         yield from _ensured(SECRETS, name, KUBECONFIG_NAME, data=_data(_KUBECONFIG))
+        ready = {"status": {"conditions": [READY]}}
+        yield patch(BARE_BINDINGS, name, CLUSTER_BINDING_NAME, ready, "status")
+        yield _event(BARE_BINDINGS, name, CLUSTER_BINDING_NAME)
         yield from _ensured(SECRETS, self._namespace, request, data=_data(_RESPONSE))
-        status = {"status": {"phase": "Succeeded", "namespace": name}}
+        status = {"status": {"phase": "Succeeded", "namespace": name, "conditions": [READY]}}
         yield patch(BARE_REQUESTS, self._namespace, request, status, "status")
+        yield _event(BARE_REQUESTS, self._namespace, request)
         yield _get(SECRETS, self._namespace, request)
         yield delete(BARE_REQUESTS, self._namespace, request)
         yield delete(SECRETS, self._namespace, request)
@@ -143,6 +150,24 @@ _BINDING: JSON = {
 
 def _named(name: str, annotations: dict[str, str] | None = None, **more: Any) -> JSON:
     return {"metadata": {"name": name, "annotations": annotations or {}}, **more}
+
+
+def _event(resource: Resource, namespace: str, name: str) -> Write:
+    reference = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": name,
+        "namespace": namespace,
+    }
+    event: JSON = {
+        "metadata": {"name": f"{name}.bare"},
+        "involvedObject": reference,
+        "reason": "Ready",
+        "message": "everything is as it should be",
+        "type": "Normal",
+        "source": {"component": "bench"},
+    }
+    return post(EVENTS, namespace, event)
 
 
 def _data(size: int) -> dict[str, str]:

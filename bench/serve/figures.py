@@ -144,8 +144,8 @@ def _bind(kind: str, bound: Bound) -> Iterator[Row]:
     yield milliseconds(f"{key}_ms", title, ours, note=note)
     yield Row(
         f"{key}_calls",
-        f"{title}, API calls that its answer waits for",
+        f"{title}, its own API calls",
         bound.calls,
         "",
-        note=f"{bound.requests:.1f} requests of both programs in all",
+        note=f"{bound.requests:.1f} requests of both, with session and reviews",
     )
