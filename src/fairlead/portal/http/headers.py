@@ -37,17 +37,20 @@ class Headers:
         }
         if external.secure:
             always["Strict-Transport-Security"] = f"max-age={_YEAR}"
-        # Names that are folded once: each answer has all of them.
-        self._always = {istr(name): value for name, value in always.items()}
-        private = {**always, **NOT_KEPT}
-        self._private = {istr(name): value for name, value in private.items()}
+        self._always = _folded(always)
+        self._private = _folded({**always, **NOT_KEPT})
 
     def complete(self, response: web.StreamResponse, *, path: str, request_id: str) -> None:
         """Add them to an answer that has not been sent."""
         if response.prepared:
             return
         headers = response.headers
-        wanted = self._private if path.startswith(_KEPT_NOWHERE) else self._always
-        for name, value in wanted.items():
-            headers.setdefault(name, value)
+        setdefault = headers.setdefault
+        for name, value in self._private if path.startswith(_KEPT_NOWHERE) else self._always:
+            setdefault(name, value)
         headers[REQUEST_ID_HEADER] = request_id
+
+
+def _folded(headers: Mapping[str, str]) -> tuple[tuple[istr, str], ...]:
+    """Headers whose names are folded once: each answer has all of them."""
+    return tuple((istr(name), value) for name, value in headers.items())

@@ -30,7 +30,8 @@ class PortalMetrics(Collector):
     """Counts what one replica answers."""
 
     def __init__(self) -> None:
-        self._requests: Counter[tuple[str, str, str]] = Counter()
+        self._requests: Counter[tuple[str, str, int]] = Counter()
+        self._routes: dict[web.AbstractResource | None, str] = {None: ""}
         self._sign_ins: Counter[str] = Counter()
         self._sign_outs = 0
         self._binds: Counter[str] = Counter()
@@ -38,9 +39,14 @@ class PortalMetrics(Collector):
 
     def answered(self, request: web.Request, status: int, *, prefix: str = "") -> None:
         """A request has its answer; ``prefix`` is the path of the external URL."""
-        route = _route(request, prefix)
-        method = request.method if request.method in _METHODS else "other"
-        self._requests[route, method, str(status)] += 1
+        resource = request.match_info.route.resource
+        route = self._routes.get(resource)
+        if route is None and resource is not None:
+            route = self._routes[resource] = resource.canonical.removeprefix(prefix)
+        method = request.method
+        if method not in _METHODS:
+            method = "other"
+        self._requests[route or "", method, status] += 1
         if route == BIND_PATH and method == "POST":
             self._binds[_result(status)] += 1
         if status in _REASONS:
@@ -61,8 +67,8 @@ class PortalMetrics(Collector):
             "Requests that were answered; route is empty for paths that are none",
             labels=("route", "method", "code"),
         )
-        for labels, number in sorted(self._requests.items()):
-            requests.add_metric(labels, number)
+        for (route, method, status), number in sorted(self._requests.items()):
+            requests.add_metric((route, method, str(status)), number)
         yield requests
         yield _counted(
             "sign_ins", "Sign-ins, and those refused", "result", _RESULTS[:2], self._sign_ins
@@ -91,8 +97,3 @@ def _result(status: int) -> str:
     if status < 400:
         return "done"
     return "refused" if status < 500 else "failed"
-
-
-def _route(request: web.Request, prefix: str) -> str:
-    resource = request.match_info.route.resource
-    return "" if resource is None else resource.canonical.removeprefix(prefix)

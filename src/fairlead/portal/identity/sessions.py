@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
 import secrets
@@ -171,7 +170,7 @@ class Sessions:
     def believed(self, token: str) -> Session | None:
         """The session of a token where it was read a moment ago; None says nothing of it."""
         known = self._known.get(hashed(token))
-        if known is not None and known[1] > _ticks():
+        if known is not None and known[1] > time.monotonic():
             return _current(known[0])
         return None
 
@@ -185,10 +184,10 @@ class Sessions:
             return None
         key = hashed(token)
         known = self._known.get(key)
-        if known is not None and known[1] > _ticks():
+        if known is not None and known[1] > time.monotonic():
             return _current(known[0])
         self._known.pop(key, None)
-        begun, evictions = _ticks(), self._evictions
+        begun, evictions = time.monotonic(), self._evictions
         value = await self._store.get(key, kind="session")
         if value is None:
             return None
@@ -248,8 +247,3 @@ class Sessions:
 
 def _current(session: Session) -> Session | None:
     return session if time.time() < session.expires else None
-
-
-def _ticks() -> float:
-    """The loop's clock, which nobody sets."""
-    return asyncio.get_running_loop().time()
