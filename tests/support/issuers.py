@@ -77,6 +77,7 @@ class TestIssuer:
         self.algorithm = "ES256"
         self.key = new_key()
         self.published: list[Key] = [self.key]
+        self.keys = b""
         self.discovery: dict[str, Any] = {}
         self.lie: Callable[[dict[str, Any]], None] = lambda claims: None
         self.make: Callable[[dict[str, Any]], str] | None = None
@@ -151,7 +152,8 @@ class TestIssuer:
 
     async def _keys(self, request: web.Request) -> web.Response:
         await self._pause(request)
-        return web.Response(body=jwks(*self.published), content_type="application/json")
+        body = self.keys or jwks(*self.published)
+        return web.Response(body=body, content_type="application/json")
 
     async def _authorize(self, request: web.Request) -> web.Response:
         await self._pause(request)

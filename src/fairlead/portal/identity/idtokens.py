@@ -160,9 +160,10 @@ def _payload(token: str, key: Key, algorithm: str) -> bytes | None:
 
 
 def _key(found: object) -> Key | None:
-    if not isinstance(found, dict) or found.get("use") not in {None, "sig"}:
+    # Lists: what an issuer says there may have no hash.
+    if not isinstance(found, dict) or found.get("use") not in [None, "sig"]:
         return None
-    if found.get("kty") not in {"RSA", "EC", "OKP"}:
+    if found.get("kty") not in ["RSA", "EC", "OKP"]:
         return None
     # The public part is all that is wanted of it.
     public = {k: v for k, v in found.items() if k in {"kty", "kid", "n", "e", "crv", "x", "y"}}

@@ -262,6 +262,11 @@ class Issuer:
                 check_address(address, "the issuer's endpoint", plain=self._plain)
             except ValueError as error:
                 raise IssuerAway(str(error)) from None
+            # The plain http that this machine's own issuer may have would be anything here.
+            if self.url.startswith("https:") and not address.startswith("https:"):
+                raise IssuerAway(
+                    f"the issuer's endpoint {address!r:.200} has to be https, as it is"
+                )
         methods = found.code_challenge_methods_supported
         if methods is not None and "S256" not in methods:
             raise IssuerAway("its discovery says that it has no PKCE by S256")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
@@ -17,6 +18,8 @@ MOST_BYTES = 1 << 20
 """Bytes of an issuer's answer."""
 CALL_SECONDS = 10.0
 """Seconds after which an issuer's answer is not awaited any more."""
+
+_printable = re.compile(r"[!-~]+").fullmatch
 
 
 class IssuerAway(Exception):  # noqa: N818  what happened
@@ -121,6 +124,9 @@ def check_address(url: str, what: str, *, plain: bool) -> None:
     Raises:
         ValueError: it is no https address, or has a user, a query or a fragment.
     """
+    # Parsing drops line ends and tabs, which would be sent on with the address.
+    if not _printable(url):
+        raise ValueError(f"{what} {url!r:.200} may have printable ASCII characters alone")
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{what} {url!r} has to be an https address")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -25,7 +26,7 @@ from tests.support.pki import Authority
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity import issuers
 from fairlead.portal.identity.issuers import Issuer
-from fairlead.portal.identity.outgoing import MOST_BYTES, IssuerAway, OverHTTP
+from fairlead.portal.identity.outgoing import MOST_BYTES, Answered, IssuerAway, OverHTTP
 from fairlead.portal.identity.people import Person
 
 
@@ -258,6 +259,9 @@ async def test_an_issuer_that_is_down_at_the_start_is_tried_again(
         ({"jwks_uri": "file:///etc/passwd"}, "has to be an https address"),
         ({"authorization_endpoint": "javascript:alert(1)"}, "has to be an https address"),
         ({"authorization_endpoint": "http://u:p@127.0.0.1/"}, "may have no user"),
+        ({"authorization_endpoint": "http://127.0.0.1:9/a\r\nSet-Cookie: a=b"}, "printable"),
+        ({"authorization_endpoint": "http://127.0.0.1:9/\u00e4"}, "printable"),
+        ({"token_endpoint": "http://127.0.0.1:9/a b"}, "printable"),
         ({"code_challenge_methods_supported": ["plain"]}, "PKCE"),
     ],
 )
@@ -271,6 +275,42 @@ async def test_a_discovery_of_another_issuer_or_of_unsafe_places_is_refused(
         with pytest.raises(IssuerAway, match=said):
             await issuer.discover()
         assert said in issuer.not_ready()
+    await issuing.close()
+
+
+async def test_an_issuer_elsewhere_leads_to_no_program_of_this_machine() -> None:
+    there = "https://issuer.example"
+    found = {
+        "issuer": there,
+        "authorization_endpoint": f"{there}/authorize",
+        "token_endpoint": "http://127.0.0.1:6379/",
+        "jwks_uri": f"{there}/keys",
+    }
+
+    class Lying(OverHTTP):
+        async def get(self, url: str) -> Answered:
+            return Answered(200, json.dumps(found).encode())
+
+    issuer = Issuer(there, client_id=CLIENT_ID, callback=CALLBACK, issuing=Lying())
+    with pytest.raises(IssuerAway, match="has to be https"):
+        await issuer.discover()
+
+
+async def test_keys_of_any_type_leave_the_server_at_work() -> None:
+    issuing = OverHTTP()
+    async with TestIssuer(CALLBACK) as there:
+        good = there.key.as_dict(private=False)
+        there.keys = json.dumps({"keys": [good | {"use": []}, good | {"kty": {}}]}).encode()
+        issuer = client_of(there, issuing)
+        task = asyncio.create_task(issuer.run())
+        try:
+            await until(lambda: task.done() or "no key of an algorithm" in issuer.not_ready())
+            assert not task.done(), "it is tried again"
+            there.keys = b""
+            await issuer.discover()
+            assert (await sign_in(issuer)).subject == "ada"
+        finally:
+            await ended([task])
     await issuing.close()
 
 

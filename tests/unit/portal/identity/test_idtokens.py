@@ -206,6 +206,12 @@ def test_keys_that_cannot_be_used_are_passed_over() -> None:
         {},
         "key",
         None,
+        # Of types that keys of a dict cannot have.
+        good | {"use": ["sig"]},
+        good | {"use": {}},
+        good | {"kty": ["EC"]},
+        good | {"kty": {}},
+        good | {"kid": []},
         _short_key(),
     ]
     assert len(read_keys(json.dumps({"keys": found}).encode())) == 1
@@ -220,6 +226,31 @@ def _short_key() -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return dict(RSAKey.generate_key(1024, private=False).as_dict())
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.sampled_from([*KEY.as_dict(private=False), "use", "key_ops", "n", "e"]), ANYTHING)
+def test_whatever_an_issuer_says_of_a_key_those_beside_it_sign(name: str, value: Any) -> None:
+    bad = KEY.as_dict(private=False) | {name: value}
+    found = read_keys(json.dumps({"keys": [bad, KEY.as_dict(private=False)]}).encode())
+    assert 1 <= len(found) <= 2
+    assert check(sign(CLAIMS, KEY), found, EXPECTED, now=NOW).subject == "ada"
+
+
+@given(st.sampled_from([*CLAIMS, "azp", "at_hash", "nbf", "groups", "email"]), ANYTHING)
+def test_whatever_a_claim_is_it_is_taken_or_not_trusted(name: str, value: Any) -> None:
+    token = sign_bytes(json.dumps(CLAIMS | {name: value}).encode(), KEY)
+    try:
+        person = check(token, KEYS, EXPECTED, now=NOW)
+    except UntrustedError:
+        return
+    assert person.issuer == CLAIMS["iss"]
 
 
 @given(st.text())
