@@ -34,6 +34,9 @@ async def read_body(request: web.Request, *, content_type: str = JSON_TYPE) -> b
         raise Refusal(
             415, ErrorCode.BAD_REQUEST, f"the body has to be sent with Content-Type {content_type}"
         )
+    # Of all others some make text that cannot be sent back.
+    if (request.charset or "utf-8").lower() not in {"utf-8", "utf8"}:
+        raise Refusal(415, ErrorCode.BAD_REQUEST, "the body has to be in UTF-8")
     if request.headers.get("Content-Encoding", "identity") != "identity":
         raise Refusal(415, ErrorCode.BAD_REQUEST, "the body may have no Content-Encoding")
     try:

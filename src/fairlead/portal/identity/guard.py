@@ -67,11 +67,8 @@ class Guard:
         Raises:
             Refusal: the request does not say that it comes from ourselves.
         """
-        origins = request.headers.getall("Origin", [])
-        site = request.headers.getall("Sec-Fetch-Site", [])
-        # Browsers say at least one of them with whatever is not safe.
-        own = origins == [self._external.origin] or (not origins and site == ["same-origin"])
-        if not own or site not in ([], ["same-origin"]):
+        if not is_of_own_page(request, self._external):
+            origins, site = _senders(request)
             raise forbidden(
                 "a request with a cookie has to come from a page of this server",
                 reason=f"Origin {origins!r:.200}, Sec-Fetch-Site {site!r:.50}",
@@ -91,10 +88,26 @@ class Guard:
             if scheme.lower() != "bearer" or not token:
                 raise _unknown("the Authorization header is no Bearer token")
             return token.strip(), False
-        cookie = request.cookies.get(self._cookies.session)
+        try:
+            cookie = self._cookies.token(request)
+        except ValueError as error:
+            raise _unknown(f"{error}: have the browser forget them") from None
         if cookie is None:
             raise _unknown("there is neither a token nor a cookie: sign in")
         return cookie, True
+
+
+def is_of_own_page(request: web.Request, external: ExternalURL) -> bool:
+    """Whether a browser says that a page of ours has sent a request that is not safe."""
+    origins, site = _senders(request)
+    # Pages that may tell no one of their address have forms of the origin null.
+    if origins in ([], ["null"]):
+        return site == ["same-origin"]
+    return origins == [external.origin] and site in ([], ["same-origin"])
+
+
+def _senders(request: web.Request) -> tuple[list[str], list[str]]:
+    return request.headers.getall("Origin", []), request.headers.getall("Sec-Fetch-Site", [])
 
 
 def session_of(request: web.Request) -> Session:

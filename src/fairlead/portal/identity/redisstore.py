@@ -160,7 +160,7 @@ class RedisStore:
     async def remove_of(self, owner: str | None) -> int:
         """Delete sessions and codes by their index, and tell the others to forget all."""
         index = _index(owner)
-        members = [one.decode() for one in await self._redis.zrange(index, 0, -1)]
+        members = [one.decode(errors="replace") for one in await self._redis.zrange(index, 0, -1)]
         pipe = self._redis.pipeline(transaction=True)
         for member in members:
             pipe.delete(f"{PREFIX}{member}")
@@ -186,7 +186,7 @@ class RedisStore:
     @_asked
     async def _held(self, owner: str | None) -> Sequence[Held]:
         found = await self._redis.zrange(_index(owner), 0, -1, withscores=True)
-        named = [(member.decode(), float(score)) for member, score in found]
+        named = [(member.decode(errors="replace"), float(score)) for member, score in found]
         sessions = [(m.partition(":")[2], s) for m, s in named if m.startswith("session:")]
         if not sessions:
             return []

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 
 import msgspec
+import structlog
 from aiohttp import web
 from multidict import CIMultiDict
 
@@ -39,6 +40,7 @@ PRIVATE = {**NOT_KEPT, "Referrer-Policy": "no-referrer"}
 _PONG = CIMultiDict({**PRIVATE, "Content-Type": "text/plain; charset=utf-8"})
 """Headers of the answer that scripts ask for again and again."""
 _PURPOSE = "sign-in"
+_log = structlog.get_logger(logger_name="fairlead.portal.signin")
 _MOST_PENDING_BYTES = 3000
 """Bytes of the cookies of other sign-ins of a browser; a header has room for 8190."""
 _MOST = {"redirect_url": 4096, "session_id": 256, "consumer_id": 253, "client_type": 32}
@@ -158,7 +160,7 @@ class SignIn:
         value = None
         if _code(asked.code) and _verifier(asked.code_verifier):
             value = await self._store.take(hashed(asked.code), kind="code")
-        found = None if value is None else msgspec.json.decode(value, type=Code)
+        found = None if value is None else _code_of(value)
         if found is None or not hmac.compare_digest(
             challenge_of(asked.code_verifier).encode(), found.challenge.encode()
         ):
@@ -183,7 +185,9 @@ class SignIn:
             Refusal: the request may come from another site, or the store is away.
         """
         check_cluster(request)
-        if self._cookies.session in request.cookies and "Authorization" not in request.headers:
+        by_cookie = self._cookies.session in request.cookies
+        by_cookie = by_cookie and "Authorization" not in request.headers
+        if by_cookie:
             self._guard.check_origin(request)
         session = await self._guard.session_if_any(request)
         if session is not None:
@@ -191,7 +195,9 @@ class SignIn:
             who = session.person.author
             audit("sign-out", who=who, what=session.kind, result="done", request=request)
         response = web.Response(text="logged out", headers=PRIVATE)
-        self._cookies.expire(response, self._cookies.session)
+        # A form of another site comes without the cookie, and may not take it away.
+        if by_cookie:
+            self._cookies.expire(response, self._cookies.session)
         return response
 
     async def ping(self, request: web.Request) -> web.StreamResponse:
@@ -314,6 +320,14 @@ def _challenge_of(asked: Mapping[str, str], *, cli: bool) -> str:
             " code_challenge_method S256"
         )
     return challenge
+
+
+def _code_of(value: bytes) -> Code | None:
+    try:
+        return msgspec.json.decode(value, type=Code)
+    except ValueError as error:
+        _log.warning("a stored code cannot be read", error=str(error))
+        return None
 
 
 async def _asked(request: web.Request) -> Mapping[str, str]:

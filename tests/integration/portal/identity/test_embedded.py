@@ -293,12 +293,34 @@ async def test_a_form_of_another_page_is_not_taken(server: Door, ada: Browser) -
     page = await ada.get(ask(server))
     for origin in ("https://evil.example", "null"):
         assert (await fill_in(server, ada, page, Origin=origin)).status == 403
+    for site in ("same-site", "cross-site"):
+        sent = {"Origin": "null", "Sec-Fetch-Site": site}
+        assert (await fill_in(server, ada, page, **sent)).status == 403
+        assert (await fill_in(server, ada, page, **{"Sec-Fetch-Site": site})).status == 403
     url = f"{server.url}/oidc/authorize"
     for form in ({}, {"request": "forged", "name": "ada", "password": "correct horse"}):
         assert (await ada.post(url, data=form)).status == 400
     assert (await ada.post(url, json={})).status == 400
-    odd = {"Content-Type": "application/x-www-form-urlencoded; charset=nonsense"}
-    assert (await ada.post(url, data=b"a=b", headers=odd)).status == 400
+
+
+async def test_a_browser_that_tells_no_one_where_it_was_sends_the_form_too(
+    server: Door, ada: Browser
+) -> None:
+    page = await ada.get(ask(server))
+    assert page.headers["Referrer-Policy"] == "no-referrer"
+    # What browsers make of it: the form has no origin that they would tell.
+    sent = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}
+    assert (await fill_in(server, ada, page, **sent)).status == 303
+
+
+@pytest.mark.parametrize("charset", ["nonsense", "unicode_escape", "utf-7", "utf-16", "undefined"])
+async def test_a_form_is_in_utf8_alone(server: Door, ada: Browser, charset: str) -> None:
+    page = await (await ada.get(ask(server))).text()
+    found = re.search(r'name="request" value="([^"]+)"', page)
+    assert found
+    body = f"request={unescape(found[1])}&name=\\ud800&password=\\ud800".encode()
+    odd = {"Content-Type": f"application/x-www-form-urlencoded; charset={charset}"}
+    assert (await ada.post(f"{server.url}/oidc/authorize", data=body, headers=odd)).status == 400
 
 
 async def test_a_form_that_is_old_is_not_taken(

@@ -29,7 +29,7 @@ from fairlead.api.resource import SECRETS
 from fairlead.client import Client
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.people import Prefixes
-from fairlead.portal.identity.sessions import unavailable
+from fairlead.portal.identity.sessions import hashed, unavailable
 
 
 @pytest.fixture
@@ -467,6 +467,22 @@ async def test_s8_cookies_are_as_strict_as_the_address_allows(
         ({"Origin": "OWN", "Content-Type": "application/json"}, 200),
         ({"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}, 200),
         ({"Origin": "OWN", "Content-Type": "application/json; charset=utf-8"}, 200),
+        (
+            {
+                "Origin": "null",
+                "Sec-Fetch-Site": "same-origin",
+                "Content-Type": "application/json",
+            },
+            200,
+        ),
+        (
+            {
+                "Origin": "null",
+                "Sec-Fetch-Site": "cross-site",
+                "Content-Type": "application/json",
+            },
+            403,
+        ),
         ({"Content-Type": "application/json"}, 403),
         ({"Origin": "null", "Content-Type": "application/json"}, 403),
         ({"Origin": "https://evil.example", "Content-Type": "application/json"}, 403),
@@ -498,6 +514,47 @@ async def test_s9_a_cookie_changes_something_from_our_own_pages_alone(
         sent.pop("Content-Type", None)
         assert (await ada.post(f"{server.url}/api/logout", headers=sent)).status == 403
         assert (await ada.get(f"{server.url}/api/ping")).status == 200
+
+
+async def test_s9_a_form_of_another_site_signs_no_browser_out(server: Door, ada: Browser) -> None:
+    await ada.sign_in(server.ask_page())
+    # Such a form comes without the cookie, yet browsers take the cookies of its answer.
+    async with browser() as bare:
+        sent = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+        out = await bare.post(f"{server.url}/api/logout", headers=sent)
+        assert "Set-Cookie" not in out.headers
+    # Nor does a token take away the cookie of another session.
+    out = await ada.post(f"{server.url}/api/logout", headers=bearer("x" * 43))
+    assert "Set-Cookie" not in out.headers
+    assert (await ada.get(f"{server.url}/api/ping")).status == 200
+    out = await ada.post(f"{server.url}/api/logout", headers=own(server))
+    assert out.headers["Set-Cookie"].startswith('fairlead-session="";')
+
+
+async def test_s3_a_second_session_cookie_makes_both_worth_nothing(
+    server: Door, ada: Browser, eve: Browser
+) -> None:
+    tokens = []
+    for someone in (ada, eve):
+        back = await someone.sign_in(server.ask_page())
+        tokens.append(back.cookies["fairlead-session"].value)
+    async with browser() as tossed:
+        for first, second in (tokens, reversed(tokens)):
+            cookie = f"fairlead-session={first}; a=b;fairlead-session={second}"
+            answered = await tossed.get(f"{server.url}/api/ping", headers={"Cookie": cookie})
+            assert answered.status == 401
+            assert "more than one cookie" in (await answered.json())["details"]
+        cookie = f"fairlead-session={tokens[0]}; xfairlead-session={tokens[1]}"
+        answered = await tossed.get(f"{server.url}/api/ping", headers={"Cookie": cookie})
+        assert answered.status == 200
+
+
+@pytest.mark.parametrize("name", ["a(b", "a/b", "a[b", "a@b", "a{b", "a?b", "g" * 16])
+async def test_a_cookie_of_another_host_stops_no_sign_in(
+    server: Door, ada: Browser, name: str
+) -> None:
+    headers = {"Cookie": f"fairlead-signin-{name}=1"}
+    assert (await ada.get(server.ask_page(), headers=headers)).status == 302
 
 
 async def test_s9_a_token_needs_no_origin_but_a_body_is_json(server: Door, ada: Browser) -> None:
@@ -594,6 +651,15 @@ async def test_s14_a_code_is_over_after_a_minute(
         later = time.time() + 61
         monkeypatch.setattr(time, "time", lambda: later)
         assert (await redeem(server, ada, code=code, code_verifier=VERIFIER)).status == 400
+
+
+async def test_s14_a_stored_code_that_cannot_be_read_is_none(
+    server: Door, ada: Browser, store: MemoryStore
+) -> None:
+    for value in (b"", b"\xff", b'{"person": 1}'):
+        await store.put(hashed("c" * 43), value, kind="code", owner="", expires=9e9)
+        answered = await redeem(server, ada, code="c" * 43, code_verifier=VERIFIER)
+        assert answered.status == 400
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from fairlead.portal.identity.embedded.people import (
     People,
     TooManyTriesError,
 )
+from fairlead.portal.identity.guard import is_of_own_page
 from fairlead.portal.identity.issuers import Issuer, challenge_of
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.outgoing import Answered, IssuerAway
@@ -230,8 +231,8 @@ class EmbeddedIssuer:
         return f"{self._external.path}{ISSUER_PATH}/authorize"
 
     async def _take_form(self, request: web.Request) -> web.StreamResponse:
-        origins = request.headers.getall("Origin", [])
-        if origins and origins != [self._external.origin]:
+        said = "Origin" in request.headers or "Sec-Fetch-Site" in request.headers
+        if said and not is_of_own_page(request, self._external):
             return pages.refused("this form was not sent from its own page", status=403)
         try:
             form = await _form(request)
