@@ -52,8 +52,10 @@ def application(
     A proxy may take that path away or leave it; and kube-bind's own CLI knows of none.
     """
     limits = options.limits
+    found = list(routes)
     metrics = metrics or PortalMetrics()
-    door = _Door(options, Limiter(limits, clock), metrics)
+    paths = frozenset(route.path for route in found)
+    door = _Door(options, Limiter(limits, clock), metrics, paths)
     app = web.Application(
         middlewares=[door.passed],
         client_max_size=limits.body,
@@ -61,7 +63,6 @@ def application(
     app[LIMITS] = limits
     app[LIMITER] = door.limiter
     app[METRICS] = metrics
-    found = list(routes)
     app.router.add_routes(found)
     if prefix := options.external_url.path:
         app.router.add_routes(
@@ -79,9 +80,16 @@ def _unnamed(arguments: Mapping[str, Any]) -> dict[str, Any]:
 class _Door:
     """What happens to a request before its handler, and to its answer after it."""
 
-    def __init__(self, options: ServeOptions, limiter: Limiter, metrics: PortalMetrics) -> None:
+    def __init__(
+        self,
+        options: ServeOptions,
+        limiter: Limiter,
+        metrics: PortalMetrics,
+        paths: frozenset[str],
+    ) -> None:
         self.limiter = limiter
         self._metrics = metrics
+        self._paths = paths
         self._limits = options.limits
         self._trusted = options.trusted_proxies
         self._prefix = options.external_url.path
@@ -151,6 +159,9 @@ class _Door:
             raise _too_large(most)
 
     def _own_path(self, path: str) -> str:
+        # A path of ours may begin as the external URL's does, which may be /api.
+        if path in self._paths:
+            return path
         rest = path.removeprefix(self._prefix)
         return rest if rest.startswith("/") else path
 

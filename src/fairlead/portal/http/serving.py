@@ -316,10 +316,20 @@ class _Connection(RequestHandler):
             raise ConnectionError("half of an answer has been sent")
         if status == 500:
             _log.error("a connection failed", exc_info=exc)
-        code = ErrorCode.BAD_REQUEST if status < 500 else ErrorCode.INTERNAL_ERROR
         text = "this is no request of HTTP, or one with too many or too long headers"
-        refusal = Refusal(status, code, text if status < 500 else "the server has failed")
-        response = answer(refusal, request_id="-")
+        return self._refused(status, text if status < 500 else "the server has failed")
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send an answer; one that the library made before any handler was asked is ours too."""
+        if isinstance(resp, web.HTTPException):
+            resp = self._refused(resp.status, "the header Expect may be 100-continue alone")
+        return await super().finish_response(request, resp, start_time)
+
+    def _refused(self, status: int, text: str) -> web.StreamResponse:
+        code = ErrorCode.BAD_REQUEST if status < 500 else ErrorCode.INTERNAL_ERROR
+        response = answer(Refusal(status, code, text), request_id="-")
         self._headers.complete(response, path="/api/", request_id="-")
         response.force_close()
         return response

@@ -405,6 +405,26 @@ async def test_nothing_is_smuggled_behind_a_length_that_proxies_read_otherwise(
     assert answer.count(b"HTTP/1.") == 1
 
 
+@pytest.mark.parametrize("path", [b"/api/told", b"/nothing"])
+async def test_an_expectation_that_is_none_is_refused_in_our_own_words(
+    door: Door, path: bytes
+) -> None:
+    answer = await door.say(b"GET " + path + b" HTTP/1.1\r\nHost: x\r\nExpect: evil\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 417")
+    assert b"nosniff" in answer
+    assert b"Server: Fairlead" in answer
+    assert b"evil" not in answer
+    assert b'"kind":"Error"' in answer
+
+
+async def test_an_expectation_of_100_is_met(door: Door) -> None:
+    answer = await door.say(
+        b"POST /api/read HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b'Expect: 100-continue\r\nContent-Length: 12\r\nConnection: close\r\n\r\n{"name":"x"}'
+    )
+    assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200")
+
+
 async def test_a_client_that_says_nothing_is_cut_off(handlers: Handlers) -> None:
     options = serve_options(limits=Limits(header_seconds=0.05))
     async with opened(options, all_routes(options, handlers)) as door:
@@ -506,6 +526,18 @@ async def test_s17_an_address_that_asks_too_often_waits(handlers: Handlers) -> N
         assert found.headers["Retry-After"] == "1"
         assert error_of(found.text)["message"].startswith("too many requests")
         assert (await door.ask("/healthz")).status == 200
+
+
+async def test_s17_no_path_of_the_external_url_hides_what_strangers_ask(
+    handlers: Handlers,
+) -> None:
+    limits = Limits(sign_ins_per_address=Rate(1.0, 2))
+    options = serve_options("https://example.org/api", limits=limits)
+    body: dict[str, Any] = {"json": {"name": "x"}}
+    for path in ("/api/token", "/api/api/token"):
+        async with opened(options, all_routes(options, handlers), clock=lambda: 7.0) as door:
+            asked = [(await door.ask(path, "POST", **body)).status for _ in range(3)]
+            assert asked == [200, 200, 429]
 
 
 async def test_s17_a_person_who_asks_too_often_waits(handlers: Handlers) -> None:
