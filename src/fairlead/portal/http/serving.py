@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from aiohttp import web
@@ -169,28 +169,27 @@ class PortalServer:
     async def _listen(self, runner: web.AppRunner) -> asyncio.Server:
         handlers = runner.server
         assert handlers is not None  # noqa: S101  it is set up
-        options, limits = self._options, self._options.limits
+        options = self._options
         loop = asyncio.get_running_loop()
         headers = Headers(options.external_url)
-        connections = _Connections(limits, options.trusted_proxies)
+        connections = _Connections(options.limits, options.trusted_proxies)
 
-        def protocol() -> asyncio.Protocol:
+        def connection() -> _Connection:
             return _Connection(handlers, headers, connections, loop=loop)
 
-        tls: dict[str, Any] = {}
-        if self._certificate is not None:
-            tls = {
-                "ssl": self._certificate.context,
-                "ssl_handshake_timeout": limits.header_seconds,
-            }
+        def protocol() -> asyncio.Protocol:
+            if self._certificate is None:
+                return connection()
+            return _Handshake(connection(), connections, self._certificate.context)
+
         place: dict[str, Any] = {"host": options.host or None, "port": options.port}
         if self._listening is not None:
             place = {"sock": self._listening}
         with _explained(options):
-            server = await loop.create_server(protocol, **place, start_serving=False, **tls)
+            server = await loop.create_server(protocol, **place, start_serving=False)
         host, port = server.sockets[0].getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
-        self.url = f"{'https' if tls else 'http'}://{shown}:{port}"
+        self.url = f"{'https' if self._certificate else 'http'}://{shown}:{port}"
         return server
 
     async def _watch_certificate(self) -> None:
@@ -231,10 +230,72 @@ class _Connections:
         return "" if trusts(self._trusted, address) else neighbourhood(address)
 
 
+def _peer_of(transport: asyncio.BaseTransport) -> str:
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if peer else ""
+
+
+class _Handshake(asyncio.Protocol):
+    """A connection whose TLS is still to come, counted as one that has it.
+
+    asyncio tells a protocol of its connection after the handshake alone; until then an address
+    could have as many as there are files.
+    """
+
+    def __init__(
+        self, connection: _Connection, connections: _Connections, context: ssl.SSLContext
+    ) -> None:
+        self._connection = connection
+        self._connections = connections
+        self._context = context
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        peer = _peer_of(transport)
+        may = self._connections.open(peer)
+        try:
+            if may:
+                # Nothing has been read yet: the connection goes on by another descriptor.
+                descriptor = os.dup(transport.get_extra_info("socket").fileno())
+                self._go_on(socket.socket(fileno=descriptor), peer)
+        except OSError as error:
+            _log.error("a connection cannot be taken", reason=str(error))
+            may = False
+        if not may:
+            self._connections.close(peer)
+        cast("asyncio.Transport", transport).abort()
+
+    def _go_on(self, accepted: socket.socket, peer: str) -> None:
+        self._connection.counted = True
+        task = asyncio.create_task(self._shake(accepted, peer))
+        _handshakes.add(task)
+        task.add_done_callback(_handshakes.discard)
+
+    async def _shake(self, accepted: socket.socket, peer: str) -> None:
+        made = False
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: self._connection,
+                accepted,
+                ssl=self._context,
+                ssl_handshake_timeout=self._connections.limits.header_seconds,
+            )
+            made = True
+        except OSError as error:
+            _log.debug("no TLS was agreed on", address=peer, reason=str(error))
+        finally:
+            # From then on the connection itself tells of its end.
+            if not made:
+                self._connections.close(peer)
+
+
+_handshakes: set[asyncio.Task[None]] = set()
+"""Tasks that would be forgotten otherwise."""
+
+
 class _Connection(RequestHandler):
     """One connection, cut off where its client is too slow, or has too many of them."""
 
-    __slots__ = ("_connections", "_cut", "_headers", "_peer", "_slow")
+    __slots__ = ("_connections", "_cut", "_headers", "_peer", "_slow", "counted")
 
     def __init__(
         self,
@@ -259,14 +320,14 @@ class _Connection(RequestHandler):
         self._headers = headers
         self._connections = connections
         self._peer = ""
+        self.counted = False
         self._cut: asyncio.TimerHandle | None = None
         self._slow: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        peer = transport.get_extra_info("peername")
-        self._peer = str(peer[0]) if peer else ""
-        if self._connections.open(self._peer):
+        self._peer = _peer_of(transport)
+        if self.counted or self._connections.open(self._peer):
             seconds = self._connections.limits.header_seconds
             self._cut = self._loop.call_later(seconds, self._cut_off)
         else:

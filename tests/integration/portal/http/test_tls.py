@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import ssl
 from pathlib import Path
 
 import aiohttp
+import msgspec
 import pytest
 from tests.support.pki import Authority, KeyPair
-from tests.support.portal import opened, serve_options
+from tests.support.portal import opened, place_of, serve_options
 from tests.support.waiting import SECONDS
 
 from fairlead.portal.http import serving
 from fairlead.portal.http.introduction import Introduction
 from fairlead.portal.http.serving import Certificate, PortalServer
+from fairlead.portal.options import Limits
 
 
 def write(folder: Path, pair: KeyPair) -> tuple[Path, Path]:
@@ -84,3 +87,40 @@ def test_what_is_no_pair_is_refused_before_anything_listens(tmp_path: Path) -> N
     options = serve_options(tls_cert_file=tmp_path / "none", tls_key_file=tmp_path / "none")
     with pytest.raises(FileNotFoundError):
         PortalServer(options, None)  # type: ignore[arg-type]
+
+
+async def test_s17_a_connection_without_its_tls_counts_too(tmp_path: Path) -> None:
+    authority = Authority.create()
+    cert, key = write(tmp_path, authority.issue("server"))
+    limits = Limits(connections_per_address=1, header_seconds=100)
+    options = serve_options(tls_cert_file=cert, tls_key_file=key, limits=limits)
+    trusting = ssl.create_default_context(cadata=authority.pem.decode())
+    async with opened(options, Introduction(options).routes(), ssl_context=trusting) as door:
+        where = place_of(door.server.url)
+        _, silent = await asyncio.open_connection(*where)
+        async with asyncio.timeout(SECONDS):
+            reader, second = await asyncio.open_connection(*where)
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+        second.close()
+        silent.close()
+        async with asyncio.timeout(SECONDS):
+            while True:  # its place is another's as soon as it has gone
+                with contextlib.suppress(aiohttp.ClientError):
+                    assert (await door.ask("/healthz")).text == "ok"
+                    break
+
+
+async def test_a_handshake_that_fails_or_does_not_come_leaves_its_place(tmp_path: Path) -> None:
+    authority = Authority.create()
+    cert, key = write(tmp_path, authority.issue("server"))
+    limits = Limits(connections=1, header_seconds=0.05)
+    options = serve_options(tls_cert_file=cert, tls_key_file=key, limits=limits)
+    trusting = ssl.create_default_context(cadata=authority.pem.decode())
+    async with opened(options, Introduction(options).routes(), ssl_context=trusting) as door:
+        for said in (b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01"):
+            await door.say(said)
+    options = msgspec.structs.replace(options, limits=Limits(connections=1))
+    async with opened(options, Introduction(options).routes(), ssl_context=trusting) as door:
+        await door.say(b"GET / HTTP/1.1\r\n\r\n")
+        assert (await door.ask("/healthz")).text == "ok"
