@@ -27,6 +27,8 @@ REFRESH_SECONDS = 3600.0
 """Seconds after which discovery and keys are read again."""
 REFETCH_SECONDS = 10.0
 """Seconds between two looks for a key that is not known yet."""
+EXCHANGES_AT_ONCE = 64
+"""Codes that are being redeemed at the same time; strangers can have as many as they send."""
 RETRY_SECONDS = (1.0, 60.0)
 """Seconds between two tries to reach an issuer that is away: at first, and at most."""
 
@@ -104,6 +106,7 @@ class Issuer:
         self._keys_read = self._keys_tried = float("-inf")
         self._fault = "it was not asked yet"
         self._lock = asyncio.Lock()
+        self._exchanges = 0
 
     def not_ready(self) -> str:
         """Say why nobody can sign in; "" when they can."""
@@ -177,6 +180,18 @@ class Issuer:
             iss is not None and iss != self.url
         ):
             raise _untrusted(f"the callback's iss is {iss!r:.100}, not {self.url!r}")
+        if self._exchanges >= EXCHANGES_AT_ONCE:
+            # A slow issuer would have all the requests wait that there may be.
+            raise _away(f"{EXCHANGES_AT_ONCE} codes are being redeemed already")
+        self._exchanges += 1
+        try:
+            return await self._redeemed(found, code, verifier, nonce, begun)
+        finally:
+            self._exchanges -= 1
+
+    async def _redeemed(
+        self, found: Discovery, code: str, verifier: str, nonce: str, begun: float
+    ) -> Person:
         tokens = await self._exchange(found, code, verifier)
         expected = Expected(
             issuer=self.url,

@@ -32,6 +32,8 @@ SECRET_TYPE = "fairlead.dev/portal"  # noqa: S105  a type
 """The type of such Secrets."""
 CALL_SECONDS = 10.0
 """Seconds after which a call is given up."""
+UNHEARD_OF_AT_ONCE = 32
+"""Secrets that the cache has not, and that are looked for at the same time."""
 SWEEP_SECONDS = 60.0
 """Seconds between two looks for what has expired."""
 SWEPT_AT_ONCE = 200
@@ -73,6 +75,7 @@ class SecretStore:
         self._sweep_seconds = sweep_seconds
         self._listeners: list[Gone] = []
         self._recent: OrderedDict[str, tuple[str, Held]] = OrderedDict()
+        self._unheard_of = 0
         self._informer = cluster.informer(
             SECRETS, namespace=namespace, labels=LABEL_KIND, metadata_only=True
         )
@@ -206,6 +209,19 @@ class SecretStore:
 
     async def _read(self, name: str, kind: str) -> Object | None:
         wanted = _secret(kind, name)
+        if wanted in self._recent or self._informer.get(self._namespace, wanted) is not None:
+            return await self._get(wanted, kind)
+        # Another replica may have made it a moment ago; or a stranger makes up tokens, for whom
+        # the API server shall not work harder, nor others wait.
+        if self._unheard_of >= UNHEARD_OF_AT_ONCE:
+            raise unavailable(f"{UNHEARD_OF_AT_ONCE} Secrets are looked for that may not be there")
+        self._unheard_of += 1
+        try:
+            return await self._get(wanted, kind)
+        finally:
+            self._unheard_of -= 1
+
+    async def _get(self, wanted: str, kind: str) -> Object | None:
         with self._asked():
             try:
                 async with asyncio.timeout(CALL_SECONDS):

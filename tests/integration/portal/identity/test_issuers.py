@@ -356,6 +356,29 @@ async def test_a_slow_issuer_is_given_up() -> None:
     await issuing.close()
 
 
+async def test_s17_a_slow_issuer_holds_up_a_part_of_the_server_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(issuers, "EXCHANGES_AT_ONCE", 2)
+    issuing = OverHTTP()
+    async with TestIssuer(CALLBACK) as there:
+        issuer = client_of(there, issuing)
+        await issuer.discover()
+        there.hold, before = asyncio.Event(), len(there.asked)
+        known: dict[str, Any] = {"verifier": VERIFIER, "nonce": "n", "begun": time.time()}
+        held = [asyncio.create_task(issuer.person("forged", **known)) for _ in range(2)]
+        await until(lambda: len(there.asked) == before + 2)
+        answer = await refused(issuer.person("forged", **known))
+        assert answer.status == 503
+        assert answer.retry_after
+        there.hold.set()
+        for one in held:
+            assert (await refused(one)).status == 400
+        there.hold = None
+        assert (await sign_in(issuer)).subject == "ada"
+    await issuing.close()
+
+
 async def test_a_callback_that_names_another_issuer_is_refused() -> None:
     issuing = OverHTTP()
     async with TestIssuer(CALLBACK) as there:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 from tests.integration.portal.identity.conftest import (
@@ -16,7 +17,7 @@ from tests.integration.portal.identity.conftest import (
 from tests.support.redisserver import RedisServer
 from tests.support.waiting import eventually
 
-from fairlead.api.meta import JSON
+from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import (
     NAMESPACES,
     ROLEBINDINGS,
@@ -28,6 +29,7 @@ from fairlead.api.resource import (
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account
 from fairlead.portal.http.errors import Refusal
+from fairlead.portal.identity import secretstore
 from fairlead.portal.identity.keys import SecretKeys
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.secretstore import ANNOTATION_EXPIRES, LABEL_KIND, owner_label
@@ -174,6 +176,33 @@ async def test_an_api_server_that_is_away_signs_no_one_out(plane: Sandbox, clien
         assert await sessions.find(token) == session
 
 
+async def test_s17_tokens_that_strangers_make_up_hold_up_no_one_else(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secretstore, "UNHEARD_OF_AT_ONCE", 1)
+    async with secret_replica(client) as store:
+        sessions = Sessions(store, lifetime=60, believed=0)
+        token, session = await sessions.create(ADA, "cli")
+        asking, go_on, get = asyncio.Event(), asyncio.Event(), client.get
+
+        async def slow(resource: Resource, name: str, namespace: str = "") -> Object:
+            if name.endswith(hashed("x" * 43)):
+                asking.set()
+                await go_on.wait()
+            return await get(resource, name, namespace)
+
+        monkeypatch.setattr(client, "get", slow)
+        stranger = asyncio.create_task(sessions.find("x" * 43))
+        await until(asking.is_set)
+        with pytest.raises(Refusal) as refused:
+            await sessions.find("y" * 43)
+        assert refused.value.status == 503
+        assert await sessions.find(token) == session
+        go_on.set()
+        assert await stranger is None
+        assert await sessions.find("y" * 43) is None
+
+
 async def test_redis_that_is_away_signs_no_one_out_and_what_was_missed_is_forgotten(
     redis: RedisServer,
 ) -> None:
@@ -190,6 +219,36 @@ async def test_redis_that_is_away_signs_no_one_out_and_what_was_missed_is_forgot
         # It came back empty: nothing that was believed is any more.
         await until(lambda: not store.not_ready())
         assert await sessions.find(token) is None
+
+
+async def test_redis_with_what_is_not_ours_signs_no_one_in_and_no_one_out(
+    redis: RedisServer,
+) -> None:
+    from redis.asyncio import Redis
+
+    async with redis_replica(redis) as store, Redis(port=redis.port) as stranger:
+        sessions = Sessions(store, lifetime=60, believed=0)
+        token, session = await sessions.create(ADA, "cli")
+        (ours,) = await stranger.keys("fairlead:portal:of:*")
+        for index in (ours, "fairlead:portal:sessions"):
+            await stranger.zadd(index, {b"\xff": 9e9, b"session:\xff": 9e9})
+        for value in (
+            b"",
+            b"\xff",
+            b"{}",
+            await stranger.get(await _session_key(stranger)) or b"",
+        ):
+            await stranger.set(f"fairlead:portal:session:{hashed('x' * 43)}", value)
+            assert await sessions.find("x" * 43) is None
+        assert await sessions.find(token) == session
+        again, _ = await sessions.create(ADA, "cli")
+        assert await sessions.end_all(f"{ADA.issuer}/{ADA.subject}") >= 2
+        assert await sessions.find(again) is None
+
+
+async def _session_key(stranger: Any) -> bytes:
+    found: list[bytes] = await stranger.keys("fairlead:portal:session:*")
+    return found[0]
 
 
 async def test_redis_that_hangs_is_not_held_to_be_ready(
