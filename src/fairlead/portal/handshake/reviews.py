@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from hashlib import sha256
 from typing import NamedTuple
 
 import msgspec
@@ -28,8 +29,16 @@ _AT_ONCE = 16
 """Questions that are under way at the same time, those of all requests together."""
 _CALL_SECONDS = 10.0
 
-_Question = tuple[str, tuple[str, ...], str, str]
-"""A user, their groups, and the resource and name that they would bind."""
+_Question = tuple[bytes, str, str]
+"""The hash of a user with their groups, and the resource and name that they would bind."""
+
+
+class _Asker(NamedTuple):
+    """A person as reviews know them, with a hash: groups are many, and would be remembered."""
+
+    user: str
+    groups: tuple[str, ...]
+    hashed: bytes
 
 
 class _Answer(NamedTuple):
@@ -70,7 +79,7 @@ class Reviews:
         self._prefixes = prefixes
         self._clock = clock
         self._known: OrderedDict[_Question, _Answer] = OrderedDict()
-        self._offers: OrderedDict[Person, _Offer] = OrderedDict()
+        self._offers: OrderedDict[bytes, _Offer] = OrderedDict()
         self._asked: dict[_Question, asyncio.Task[_Answer]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -81,12 +90,19 @@ class Reviews:
             ClientError: the API server refused the question or is away; that is no yes.
             Refusal: the person's name is Kubernetes' own.
         """
-        every = await self._every(person)
-        return every.allowed or (await self._of(person, template)).allowed
+        asker = self._asker(person)
+        return (await self._every(asker)).allowed or (await self._of(asker, template)).allowed
 
     def believed(self, person: Person, templates: tuple[str, ...]) -> frozenset[str] | None:
-        """The templates that a person may bind where that was asked a moment ago, else None."""
-        known = self._offers.get(person)
+        """The templates that a person may bind where that was asked a moment ago, else None.
+
+        Raises:
+            Refusal: the person's name is Kubernetes' own.
+        """
+        return self._believed(self._asker(person), templates)
+
+    def _believed(self, asker: _Asker, templates: tuple[str, ...]) -> frozenset[str] | None:
+        known = self._offers.get(asker.hashed)
         if known is not None and known.until > self._clock() and known.templates == templates:
             return known.offered
         return None
@@ -98,21 +114,22 @@ class Reviews:
             ClientError: the API server refused a question or is away.
             Refusal: the person's name is Kubernetes' own.
         """
-        believed = self.believed(person, templates)
+        asker = self._asker(person)
+        believed = self._believed(asker, templates)
         if believed is not None:
             return believed
-        found = await self._offer(person, templates)
-        self._offers.pop(person, None)
-        self._offers[person] = found
+        found = await self._offer(asker, templates)
+        self._offers.pop(asker.hashed, None)
+        self._offers[asker.hashed] = found
         if len(self._offers) > _MOST_OFFERS:
             self._offers.popitem(last=False)
         return found.offered
 
-    async def _offer(self, person: Person, templates: tuple[str, ...]) -> _Offer:
-        every = await self._every(person)
+    async def _offer(self, asker: _Asker, templates: tuple[str, ...]) -> _Offer:
+        every = await self._every(asker)
         if every.allowed:
             return _Offer(templates, frozenset(templates), every.until)
-        answers = await asyncio.gather(*(self._of(person, name) for name in templates))
+        answers = await asyncio.gather(*(self._of(asker, name) for name in templates))
         named = zip(templates, answers, strict=True)
         return _Offer(
             templates,
@@ -120,32 +137,35 @@ class Reviews:
             min(every.until, *(answer.until for answer in answers)),
         )
 
-    async def _every(self, person: Person) -> _Answer:
+    def _asker(self, person: Person) -> _Asker:
+        user = self._prefixes.user(person)
+        groups = tuple(sorted(self._prefixes.groups_of(person)))
+        return _Asker(user, groups, sha256(msgspec.json.encode((user, groups))).digest())
+
+    async def _every(self, asker: _Asker) -> _Answer:
         """Whether a person may bind all templates."""
-        verb = await self._answer(person, "", "")
+        verb = await self._answer(asker, "", "")
         if verb.allowed:
             return verb
-        every = await self._of(person, "")
+        every = await self._of(asker, "")
         return every._replace(until=min(verb.until, every.until))
 
-    async def _of(self, person: Person, template: str) -> _Answer:
-        return await self._answer(person, APISERVICEEXPORTTEMPLATES.plural, template)
+    async def _of(self, asker: _Asker, template: str) -> _Answer:
+        return await self._answer(asker, APISERVICEEXPORTTEMPLATES.plural, template)
 
-    async def _answer(self, person: Person, resource: str, name: str) -> _Answer:
-        groups = tuple(sorted(self._prefixes.groups_of(person)))
-        question = (self._prefixes.user(person), groups, resource, name)
+    async def _answer(self, asker: _Asker, resource: str, name: str) -> _Answer:
+        question = (asker.hashed, resource, name)
         known = self._known.get(question)
         if known is not None and known.until > self._clock():
             return known
         task = self._asked.get(question)
         if task is None:
             # One question for all who wait for it; it outlives a client that goes.
-            task = self._asked[question] = asyncio.create_task(self._ask(question))
+            task = self._asked[question] = asyncio.create_task(self._ask(asker, resource, name))
             task.add_done_callback(lambda done: self._answered(question, done))
         return await asyncio.shield(task)
 
-    async def _ask(self, question: _Question) -> _Answer:
-        user, groups, resource, name = question
+    async def _ask(self, asker: _Asker, resource: str, name: str) -> _Answer:
         attributes: JSON = {"verb": VERB, "group": GROUP}
         if resource:
             attributes |= {"version": APISERVICEEXPORTTEMPLATES.version, "resource": resource}
@@ -155,13 +175,19 @@ class Reviews:
             "apiVersion": SUBJECTACCESSREVIEWS.api_version,
             "kind": SUBJECTACCESSREVIEWS.kind,
             "metadata": {},
-            "spec": {"user": user, "groups": list(groups), "resourceAttributes": attributes},
+            "spec": {
+                "user": asker.user,
+                "groups": list(asker.groups),
+                "resourceAttributes": attributes,
+            },
         }
         async with self._slots, asyncio.timeout(_CALL_SECONDS):
+            # What is true when the server is asked may have changed when its answer comes.
+            begun = self._clock()
             answer = await self._client.create(SUBJECTACCESSREVIEWS, body)
         status = answer.decode(_Review).status
         allowed = status.allowed and not status.denied
-        return _Answer(allowed, self._clock() + BELIEVED_SECONDS)
+        return _Answer(allowed, begun + BELIEVED_SECONDS)
 
     def _answered(self, question: _Question, task: asyncio.Task[_Answer]) -> None:
         self._asked.pop(question, None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -155,3 +157,34 @@ async def test_what_is_offered_is_each_persons_own() -> None:
     assert await found.offered(ADA, ("one",)) == {"one"}
     server.allowed.clear()
     assert await found.offered(Person(ADA.issuer, "ada"), ("one",)) == frozenset()
+
+
+async def test_answers_are_remembered_without_the_groups_that_they_were_for() -> None:
+    server = Server()
+    found = reviews(server)
+    names = tuple(f"template-{number}" for number in range(50))
+
+    def person(number: int) -> Person:
+        return Person("https://login.example.org", f"p-{number}", groups=groups)
+
+    groups = tuple(f"cn=team-{number},ou=groups,dc=example,dc=org" for number in range(1000))
+    await found.offered(person(0), names)
+    tracemalloc.start()
+    try:
+        for number in range(1, 5):
+            await found.offered(person(number), names)
+        server.asked.clear()
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # 208 answers with the groups of each would be 8 MB of pointers and more of names.
+    assert kept < 500_000
+
+
+async def test_people_of_other_groups_are_other_people() -> None:
+    server = Server(("", ""))
+    found = reviews(server)
+    for groups in ((), ("a",), ("a", "b"), ('a", "b',)):
+        await found.may(Person("https://login.example.org", "ada", groups=groups), "one")
+    assert len(server.asked) == 4
