@@ -208,23 +208,35 @@ class _Connections:
         self.limits = limits
         self._trusted = trusted
         self._open: Counter[str] = Counter()
+        self.alive: dict[_Connection, None] = {}
 
     def open(self, peer: str) -> bool:
         """Count a connection, and tell whether it may stay; :meth:`close` has to follow."""
-        key = self._key(peer)
+        key = self.key(peer)
         self._open[key] += 1
-        if self._open.total() > self.limits.connections:
+        if key and self._open[key] > self.limits.connections_per_address:
             return False
-        return not key or self._open[key] <= self.limits.connections_per_address
+        return self._open.total() <= self.limits.connections or self._made_room()
+
+    def _made_room(self) -> bool:
+        """Close a connection that waits for its client, of an address that has the most.
+
+        Silent connections of some addresses could keep all others out otherwise.
+        """
+        waiting = [one for one in self.alive if one.waits]
+        if not waiting:
+            return False
+        max(waiting, key=lambda one: self._open[one.key] if one.key else 0).force_close()
+        return True
 
     def close(self, peer: str) -> None:
         """Count a connection no more."""
-        key = self._key(peer)
+        key = self.key(peer)
         self._open[key] -= 1
         if not self._open[key]:
             del self._open[key]
 
-    def _key(self, peer: str) -> str:
+    def key(self, peer: str) -> str:
         """What a connection is counted as; those of proxies share an empty one."""
         address = client_address(peer, (), ())
         return "" if trusts(self._trusted, address) else neighbourhood(address)
@@ -295,7 +307,7 @@ _handshakes: set[asyncio.Task[None]] = set()
 class _Connection(RequestHandler):
     """One connection, cut off where its client is too slow, or has too many of them."""
 
-    __slots__ = ("_connections", "_cut", "_headers", "_peer", "_slow", "counted")
+    __slots__ = ("_connections", "_cut", "_headers", "_peer", "_slow", "counted", "key")
 
     def __init__(
         self,
@@ -321,6 +333,7 @@ class _Connection(RequestHandler):
         self._connections = connections
         self._peer = ""
         self.counted = False
+        self.key = ""
         self._cut: asyncio.TimerHandle | None = None
         self._slow: asyncio.TimerHandle | None = None
 
@@ -328,6 +341,8 @@ class _Connection(RequestHandler):
         super().connection_made(transport)
         self._peer = _peer_of(transport)
         if self.counted or self._connections.open(self._peer):
+            self.key = self._connections.key(self._peer)
+            self._connections.alive[self] = None
             seconds = self._connections.limits.header_seconds
             self._cut = self._loop.call_later(seconds, self._cut_off)
         else:
@@ -335,10 +350,16 @@ class _Connection(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._connections.close(self._peer)
+        self._connections.alive.pop(self, None)
         super().connection_lost(exc)
         for timer in (self._cut, self._slow):
             if timer is not None:
                 timer.cancel()
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has no request, or not the whole of one."""
+        return self._waiter is not None and not self._waiter.done()
 
     def pause_writing(self) -> None:
         super().pause_writing()

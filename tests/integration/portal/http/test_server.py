@@ -478,14 +478,50 @@ async def test_s17_so_many_requests_at_once_and_no_more(handlers: Handlers) -> N
 
 async def test_s17_so_many_connections_and_no_more(handlers: Handlers) -> None:
     options = serve_options(limits=Limits(connections=2))
+    hello = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     async with opened(options, all_routes(options, handlers)) as door:
         where = place_of(door.server.url)
         kept = [await asyncio.open_connection(*where) for _ in range(2)]
-        for reader, writer in kept:
-            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert b"200" in await reader.readline()
-        assert await door.say(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") == b""
         for _, writer in kept:
+            writer.write(b"GET /api/waits HTTP/1.1\r\nHost: x\r\n\r\n")
+            async with asyncio.timeout(SECONDS):
+                await handlers.arrived.acquire()
+        assert await door.say(hello) == b""
+        handlers.go_on.set()
+        for reader, _ in kept:
+            assert b"200" in await reader.readuntil(b"\r\n\r\n")
+        # Those that wait for their clients give way, the first of them before the others.
+        async with asyncio.timeout(SECONDS):
+            while not await door.say(hello):  # noqa: ASYNC110  the server tells no one
+                await asyncio.sleep(0.01)
+            assert await kept[0][0].read() == b""
+        kept[1][1].write(hello)
+        assert b"200" in await kept[1][0].readline()
+        for _, writer in kept:
+            writer.close()
+
+
+async def test_s17_silent_connections_keep_no_one_out(handlers: Handlers) -> None:
+    options = serve_options(limits=Limits(connections=4, connections_per_address=3))
+    hello = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    async with opened(options, all_routes(options, handlers)) as door:
+        host, port = place_of(door.server.url)
+        reader, busy = await asyncio.open_connection(host, port, local_addr=("127.0.0.2", 0))
+        silent = [await asyncio.open_connection(host, port) for _ in range(3)]
+        for _, writer in [*silent, (reader, busy)]:
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /heal")
+        for read, _ in [*silent, (reader, busy)]:
+            assert b"200" in await read.readuntil(b"\r\n\r\nok")
+        for _ in range(2):
+            later, writer = await asyncio.open_connection(host, port, local_addr=("127.0.0.3", 0))
+            writer.write(hello)
+            async with asyncio.timeout(SECONDS):
+                assert b"200" in await later.read()
+            writer.close()
+        # It came first, but has fewer than those that gave way.
+        busy.write(b"thz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert b"200" in await reader.read()
+        for _, writer in [*silent, (reader, busy)]:
             writer.close()
 
 
