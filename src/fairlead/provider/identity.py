@@ -19,6 +19,9 @@ from fairlead.runtime import commit
 
 GROUP_AUTHOR = "group:"
 """Before the name of a group, as reviews have it, that owns an identity together."""
+ANNOTATION_REQUESTED_IN = "fairlead.dev/requested-in"
+"""The annotation with the only namespace whose requests are answered with a consumer's
+credentials."""
 
 
 class InviteError(Exception):
@@ -26,7 +29,7 @@ class InviteError(Exception):
 
 
 class OtherAuthorError(InviteError):
-    """The identity is another author's, or this author can begin none."""
+    """The identity is another author's or another namespace's, or this author can begin none."""
 
 
 class TooManyConsumersError(InviteError):
@@ -34,16 +37,27 @@ class TooManyConsumersError(InviteError):
 
 
 async def ensure_cluster_namespace(
-    client: Client, *, identity: str, author: str, prefix: str, most: int | None = None
+    client: Client,
+    *,
+    identity: str,
+    author: str,
+    prefix: str,
+    requested_in: str = "",
+    most: int | None = None,
 ) -> Object:
     """The namespace whose annotation has the identity, or a new one named by its hash.
 
     A new one is refused to an author who has ``most`` already. It is counted by the API server's
     list; two that are made at the same moment do not count each other.
 
+    A request names its author itself, so that who may make one in any namespace could pass for
+    each. The first namespace with a request for an identity is therefore the only one: it is
+    ``requested_in``, "" for an administrator's invitation, which is never refused by it.
+
     Raises:
         TooManyConsumersError: it would be a new one, and one too many.
-        OtherAuthorError: the identity is another author's, or the author is a group and it is new.
+        OtherAuthorError: the identity is another author's, requests in another namespace are
+            answered with it, or the author is a group and it is new.
         InviteError: its namespace cannot be used.
         ApiError: the server refused.
     """
@@ -61,7 +75,7 @@ async def ensure_cluster_namespace(
                 f"{_named(author)} may have {most} consumers and has them: revoke one that is not "
                 "used, by `fairlead provider revoke`"
             )
-        namespace = await _create(client, identity, author, prefix)
+        namespace = await _create(client, identity, author, prefix, requested_in)
     # This also holds for a namespace that another invitation has just made.
     owner = namespace.meta.annotations.get(ANNOTATION_AUTHOR, "")
     if owner != author:
@@ -69,12 +83,18 @@ async def ensure_cluster_namespace(
             f"identity {identity} belongs to {_named(owner)}, not to {_named(author)}: choose "
             "another identity, or invite it as that author"
         )
+    known_in = namespace.meta.annotations.get(ANNOTATION_REQUESTED_IN, "")
+    if requested_in and known_in not in {"", requested_in}:
+        raise OtherAuthorError(
+            f"identity {identity} is handed out to requests in namespace {known_in} alone, not to "
+            f"those in {requested_in}: `fairlead provider hand-over` takes that back"
+        )
     if namespace.meta.deleting:
         raise InviteError(
             f"namespace {namespace.meta.name} of {identity} is being deleted: try again when it "
             "is gone"
         )
-    return await _migrated(client, namespace, identity)
+    return await _migrated(client, namespace, identity, requested_in)
 
 
 def _of(namespaces: Iterable[Object], identity: str) -> Object | None:
@@ -95,11 +115,15 @@ def _number(namespaces: Iterable[Object], author: str) -> int:
     )
 
 
-async def _create(client: Client, identity: str, author: str, prefix: str) -> Object:
+async def _create(
+    client: Client, identity: str, author: str, prefix: str, requested_in: str
+) -> Object:
     name = cluster_namespace(identity, prefix)
     annotations = {ANNOTATION_IDENTITY: identity}
     if author:
         annotations[ANNOTATION_AUTHOR] = author
+    if requested_in:
+        annotations[ANNOTATION_REQUESTED_IN] = requested_in
     body: JSON = {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -118,12 +142,14 @@ async def _create(client: Client, identity: str, author: str, prefix: str) -> Ob
     return namespace
 
 
-async def _migrated(client: Client, namespace: Object, identity: str) -> Object:
-    """The namespace with the annotation of today, where it has that of the first versions."""
+async def _migrated(client: Client, namespace: Object, identity: str, requested_in: str) -> Object:
+    """The namespace with the annotations of today, where it has those of earlier versions."""
     body = namespace.to_dict()
     annotations: JSON = body["metadata"].setdefault("annotations", {})
     annotations[ANNOTATION_IDENTITY] = identity
     annotations.pop(ANNOTATION_LEGACY_IDENTITY, None)
+    if requested_in:
+        annotations[ANNOTATION_REQUESTED_IN] = requested_in
     return await commit(client, NAMESPACES, namespace, body)
 
 

@@ -50,6 +50,7 @@ async def invite(
     author: str = "",
     binding_name: str = "",
     options: InviteOptions | None = None,
+    requested_in: str = "",
     most: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> JSON:
@@ -67,12 +68,13 @@ async def invite(
         author: who invites; an identity stays with the author who invited it first.
         binding_name: of the request, and so of export and binding; default is the template's.
         options: how the provider is reached; what they do not say stays as it was before.
+        requested_in: the namespace of the request that asks for it; it stays the only one.
         most: consumers of this author; a new one beyond them is refused.
         progress: is told what the one who invites may want to know.
 
     Raises:
         TemplateMissingError: there is no such template.
-        OtherAuthorError: the identity is another author's.
+        OtherAuthorError: the identity is another author's, or another namespace's.
         TooManyConsumersError: the author has ``most`` already.
         InviteError: the invitation cannot be given; the message says what to do.
         ApiError: the server refused.
@@ -85,7 +87,12 @@ async def invite(
         raise InviteError(f"binding name {request!r} cannot be used: {errors[0]}")
     identity = identity or name
     namespace = await ensure_cluster_namespace(
-        client, identity=identity, author=author, prefix=chosen.namespace_prefix, most=most
+        client,
+        identity=identity,
+        author=author,
+        prefix=chosen.namespace_prefix,
+        requested_in=requested_in,
+        most=most,
     )
     # The record comes first: it refuses a consumer that is being revoked, which must not get
     # credentials again.

@@ -21,7 +21,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLEBINDINGS, EVENTS, NAMESPACES, SECRETS
-from fairlead.client import Client, parse_kubeconfig
+from fairlead.client import Client, NotFound, parse_kubeconfig
 from fairlead.demo.identity import create_all
 from fairlead.provider.commands.consumers import UnknownConsumerError, find_consumer
 from fairlead.provider.commands.handover import hand_over
@@ -195,6 +195,31 @@ async def test_a_group_begins_no_consumer(admin: Client, namespace: str) -> None
         patch = {"metadata": {"labels": {"changed": uuid.uuid4().hex}}}
         await admin.merge_patch(APISERVICEEXPORTTEMPLATES, "widgets", "", patch)
         assert (await ended(admin, namespace, "SecretReady"))["phase"] == "Succeeded"
+
+
+@pytest.mark.parametrize("begun", ["by-a-request", "by-an-administrator"])
+async def test_an_identity_is_handed_out_in_one_namespace_alone(
+    admin: Client, namespace: str, begun: str
+) -> None:
+    """A request names its author itself: who may make some elsewhere would pass for each."""
+    identity, elsewhere = str(uuid.uuid4()), f"{namespace}-2"
+    await admin.create(NAMESPACES, {"metadata": {"name": elsewhere}})
+    if begun == "by-an-administrator":
+        await invite(admin, name="t", template="widgets", identity=identity, author="ann")
+    async with running(admin):
+        await admin.create(BINDABLERESOURCESREQUESTS, request(namespace, identity))
+        await ended(admin, namespace, "SecretReady")
+        await admin.create(BINDABLERESOURCESREQUESTS, request(elsewhere, identity))
+        status = await ended(admin, elsewhere, "IdentityTaken")
+        assert f"requests in namespace {namespace} alone" in ready(status)["message"]
+        with pytest.raises(NotFound):
+            await admin.get(SECRETS, "shop-binding-response", elsewhere)
+        # An administrator goes on inviting it, and hands it over to be asked for elsewhere.
+        await invite(admin, name="t", template="widgets", identity=identity, author="ann")
+        await hand_over(admin, await find_consumer(admin, identity), "ann")
+        patch = {"metadata": {"labels": {"changed": uuid.uuid4().hex}}}
+        await admin.merge_patch(APISERVICEEXPORTTEMPLATES, "widgets", "", patch)
+        await ended(admin, elsewhere, "SecretReady")
 
 
 async def test_a_request_bounds_its_authors_consumers(admin: Client, namespace: str) -> None:

@@ -6,7 +6,7 @@ from fairlead.api.kubebind import ANNOTATION_AUTHOR
 from fairlead.api.meta import Object
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client
-from fairlead.provider.identity import GROUP_AUTHOR
+from fairlead.provider.identity import ANNOTATION_REQUESTED_IN, GROUP_AUTHOR
 from fairlead.runtime import commit
 
 
@@ -32,7 +32,8 @@ def check_author(text: str) -> str:
 async def hand_over(client: Client, namespace: Object, author: str) -> str:
     """Write whose the consumer of a cluster namespace is, and tell whose it was.
 
-    It holds for the namespace as it was read: who is faster with it wins.
+    It holds for the namespace as it was read: who is faster with it wins. Requests in whichever
+    namespace are answered with it, until there is the first one.
 
     Raises:
         ApiError: the server refused, or the namespace was changed meanwhile.
@@ -41,5 +42,7 @@ async def hand_over(client: Client, namespace: Object, author: str) -> str:
     annotations = body["metadata"].setdefault("annotations", {})
     former: str = annotations.get(ANNOTATION_AUTHOR, "")
     annotations[ANNOTATION_AUTHOR] = author
+    # The new owner may bind it at another front door.
+    annotations.pop(ANNOTATION_REQUESTED_IN, None)
     await commit(client, NAMESPACES, namespace, body)
     return former

@@ -107,6 +107,7 @@ class BindableResourcesController:
                     identity=spec.cluster_identity.identity,
                     author=spec.author,
                     options=self._options,
+                    requested_in=request.meta.namespace,
                     most=most,
                 )
         except TemplateMissingError as error:
