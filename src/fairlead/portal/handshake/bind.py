@@ -192,8 +192,7 @@ class Bind:
 
     async def _bound(self, session: Session, asked: Asked) -> JSON:
         person = session.person
-        if not await self._reviews.may(person, asked.template):
-            raise forbidden(_REFUSED, reason=f"no right to bind template {asked.template}")
+        await self._check_right(person, asked.template)
         template = self._catalog.template(asked.template)
         if template is None:
             # It may have been made a moment ago.
@@ -203,6 +202,8 @@ class Bind:
         # One at a time: the provider's controllers take a person's requests in turn, and those of
         # others must not wait behind them.
         async with self._slots.setdefault(person.author, asyncio.Lock()):
+            # The turn may have come late: a right that was taken away meanwhile is gone.
+            await self._check_right(person, asked.template)
             owned = self._owned(person, asked.identity)
             answer = await self._answered(asked, owned, self._most(person))
         response: JSON = {
@@ -222,6 +223,10 @@ class Bind:
             name = await request_export(self._client.config, response, request)
             response["bindingName"] = name
         return response
+
+    async def _check_right(self, person: Person, template: str) -> None:
+        if not await self._reviews.may(person, template):
+            raise forbidden(_REFUSED, reason=f"no right to bind template {template}")
 
     def _owned(self, person: Person, identity: str) -> Owned:
         """The identity, if it is the person's or nobody's yet.

@@ -39,6 +39,8 @@ from fairlead.api.meta import Key, Object
 from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, SECRETS
 from fairlead.client import Client, Forbidden, parse_kubeconfig
 from fairlead.portal.handshake.ownership import Owned, Ownership
+from fairlead.portal.handshake.reviews import Reviews
+from fairlead.portal.identity.people import Person
 from fairlead.portal.options import DEFAULT_NAMESPACE
 from fairlead.provider import identity
 from fairlead.provider.commands.consumers import find_consumer
@@ -410,6 +412,39 @@ async def test_rights_that_are_taken_away_are_gone_in_seconds(
 
         await until(refused)
         assert names(await it.ask(ADA, "/api/templates")) == []
+
+
+async def test_a_right_that_goes_while_a_bind_awaits_its_turn_is_gone(
+    plane: Sandbox, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rights, before = {ADA}, 0
+    asked: list[str] = []
+
+    async def may(_reviews: Reviews, person: Person, template: str) -> bool:
+        asked.append(template)
+        return person in rights
+
+    monkeypatch.setattr(Reviews, "may", may)
+
+    async def declared() -> bool:
+        return bool((await admin.list(BINDABLERESOURCESREQUESTS)).items)
+
+    async def waits() -> bool:
+        return len(asked) > before
+
+    async with house(plane, admin, provider=False, seconds=30) as it, asyncio.TaskGroup() as group:
+        await it.template()
+        first = group.create_task(it.bind(ADA, identity="one"))
+        await until(declared)
+        before = len(asked)
+        second = group.create_task(it.bind(ADA, identity="two"))
+        await until(waits)
+        rights.clear()
+        (request,) = (await admin.list(BINDABLERESOURCESREQUESTS)).items
+        failed = {**request.to_dict(), "status": {"phase": "Failed"}}
+        await admin.update(BINDABLERESOURCESREQUESTS, failed, subresource="status")
+        assert (await first).status == 409
+        assert (await second).status == 403
 
 
 async def test_a_provider_that_does_not_answer_is_told_and_nothing_stays(
