@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from fairlead.api.kubebind import GROUP
 from fairlead.api.manifests import RBAC_GROUP, READ_VERBS, Program, rule
 from fairlead.api.meta import JSON
+from fairlead.binding.options import DEFAULT_NAMESPACE as BINDING
 from fairlead.portal.options import (
     DEFAULT_NAMESPACE,
     NAME,
@@ -20,6 +21,8 @@ from fairlead.portal.options import (
     parse_issuer_url,
     parse_networks,
 )
+from fairlead.postgres.options import DEFAULT_NAMESPACE as OPERATOR
+from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER
 
 
 USERS_ROLE = "kube-bind-oidc-user"
@@ -27,6 +30,8 @@ USERS_ROLE = "kube-bind-oidc-user"
 CREDENTIALS = "fairlead-serve-oidc"
 """The Secret with the client's secret at the issuer, which a public client does without."""
 PORT = 8080
+_SHARED = frozenset({"default", BINDING, OPERATOR, PROVIDER})
+"""Namespaces of other programs, beside those of the cluster itself."""
 _METRICS_PORT = 8082
 """Beside the port that people reach, which has the number that metrics have elsewhere."""
 _SERVICE_PORT = 80
@@ -65,6 +70,7 @@ def manifests(
     Raises:
         ValueError: a value cannot be used; the message names the flag.
     """
+    _check_namespace(namespace)
     external = ExternalURL.parse(external_url)
     if not external.secure:
         raise ValueError(f"--external-url {external_url!r} has to be https: an Ingress ends it")
@@ -118,6 +124,19 @@ def manifests(
         program.service({"http": _SERVICE_PORT}),
         program.deployment(),
     ]
+
+
+def _check_namespace(namespace: str) -> None:
+    """Refuse a namespace in which another program's ServiceAccount is known to be.
+
+    Raises:
+        ValueError: it is such a one.
+    """
+    if namespace in _SHARED or namespace.startswith("kube-"):
+        raise ValueError(
+            f"--namespace {namespace} is another program's: the server may make Secrets there, "
+            "and by one become each of its ServiceAccounts; give it a namespace of its own"
+        )
 
 
 def users(

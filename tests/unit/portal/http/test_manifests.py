@@ -125,6 +125,10 @@ def test_a_role_for_people_has_the_name_and_the_prefixes() -> None:
         ({"trusted_proxies": ["ingress"]}, "--trusted-proxies"),
         ({"allowed_groups": ["system:masters"], "groups_prefix": ""}, "Kubernetes' own"),
         ({"username_prefix": "system:"}, "--oidc-username-prefix"),
+        *(
+            ({"namespace": name}, "--namespace")
+            for name in ("fairlead-provider", "kube-bind", "kube-system", "default")
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(more: dict[str, Any], said: str) -> None:
