@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
 
 import aiohttp
@@ -50,7 +50,8 @@ _control = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
 class Outgoing(NamedTuple):
     """A request: ``target`` is path and query, ``headers`` are those of this request alone.
 
-    After ``silence`` seconds without a byte of the answer it is given up.
+    After ``silence`` seconds without a byte of the answer it is given up. ``check`` is called each
+    time before it is sent, and keeps it back by raising.
     """
 
     method: str
@@ -58,6 +59,7 @@ class Outgoing(NamedTuple):
     headers: Mapping[str, str]
     body: bytes | None
     silence: float
+    check: Callable[[], None]
 
 
 class AwaitedAnswer:
@@ -311,6 +313,8 @@ async def _converse(
 ) -> Answer:
     loop = asyncio.get_running_loop()
     protocol.set_response_params(skip_payload=sent.method == "HEAD", read_until_eof=True)
+    # Not before: connecting takes its time, and so does an attempt that has failed.
+    sent.check()
     _write(protocol.transport, origin, sent)
     while True:
         try:

@@ -157,13 +157,18 @@ class Transport:
             ConfigError: no credential or no TLS context can be made.
             Fenced: it is a write, and this process may not write any more.
         """
-        target = self._target(path, params)
-        sent = Outgoing(method, target, headers or {}, body, self.timeouts.read)
-        attempt, waited = 0, 0.0
-        while True:
-            # Before each attempt: the wait for a retry may outlast the Lease.
+
+        def check() -> None:
             if method != "GET" and (reason := self.fence(path)):
                 raise Fenced(f"{method} {path} was not sent: {reason}")
+
+        target = self._target(path, params)
+        sent = Outgoing(method, target, headers or {}, body, self.timeouts.read, check)
+        attempt, waited = 0, 0.0
+        while True:
+            # Before each attempt, so that nothing is waited for: also the wait for a retry may
+            # outlast the Lease.
+            check()
             try:
                 answer = await self._send(sent)
                 try:
@@ -195,7 +200,8 @@ class Transport:
             TimeoutError: from reading: nothing arrived for ``timeouts.watch_idle`` seconds.
         """
         target = self._target(path, params)
-        answer = await self._send(Outgoing("GET", target, headers, None, self.timeouts.watch_idle))
+        idle = self.timeouts.watch_idle
+        answer = await self._send(Outgoing("GET", target, headers, None, idle, _unchecked))
         try:
             yield answer.content
         finally:
@@ -328,3 +334,7 @@ def _impersonation_headers(whom: Impersonation) -> CIMultiDict[str]:
 def _retry_after(value: str | None) -> float | None:
     """Seconds; API servers give no dates."""
     return float(value) if value and value.isascii() and value.isdigit() else None
+
+
+def _unchecked() -> None:
+    """Nothing keeps a request back that only reads."""

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -35,6 +36,7 @@ from fairlead.client import (
     TooManyRequests,
     Unauthorized,
 )
+from fairlead.client.exchange import Connections, Origin
 from fairlead.client.transport import parse_warnings
 
 
@@ -363,9 +365,49 @@ class TestFence:
 
     async def test_a_refused_write_is_not_sent_again(self, server: FakeServer) -> None:
         server.on("/x", failure(429, "TooManyRequests", Retry_After="1"), OK)
-        reasons = iter(["", "too late"])
+        # Looked at before an attempt, and once more when there is a connection for it.
+        reasons = iter(["", "", "too late"])
         async with Client(ClusterConfig(server.url)) as client:
             client.fence(lambda: next(reasons))
             with pytest.raises(Fenced, match="too late"):
                 await client.request("POST", "/x")
         assert len(server.seen) == 1
+
+    @pytest.mark.parametrize("verb", ["PUT", "DELETE"])
+    async def test_a_write_whose_connection_broke_is_not_sent_again(
+        self, server: FakeServer, verb: str
+    ) -> None:
+        """It is idempotent, and would be sent again by another connection."""
+        why = ""
+
+        async def broken(request: web.Request) -> web.StreamResponse:
+            nonlocal why
+            why = "lease not renewed for 16 s"
+            return await disconnect()(request)
+
+        server.on("/x", broken, OK)
+        async with Client(ClusterConfig(server.url)) as client:
+            client.fence(lambda: why)
+            with pytest.raises(Fenced, match=f"{verb} /x was not sent: lease not renewed"):
+                await client.request(verb, "/x")
+        assert len(server.seen) == 1
+
+    async def test_a_connection_that_takes_its_time_is_looked_at_again(
+        self, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        server.on("/x", OK)
+        why = ""
+        connect = Connections._connect
+
+        async def slow(connections: Connections, origin: Origin) -> Any:
+            nonlocal why
+            found = await connect(connections, origin)
+            why = "lease not renewed for 16 s"
+            return found
+
+        monkeypatch.setattr(Connections, "_connect", slow)
+        async with Client(ClusterConfig(server.url)) as client:
+            client.fence(lambda: why)
+            with pytest.raises(Fenced, match="lease not renewed"):
+                await client.request("POST", "/x")
+        assert server.seen == []

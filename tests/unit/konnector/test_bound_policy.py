@@ -170,6 +170,15 @@ FOREIGN = {**SOURCE, "kube-bind.io/cluster-namespace": "cluster-other"}
         ),
         pytest.param(
             {"consumer": consumer(deleting=True), "provider": provider(annotations=FOREIGN)},
+            Read("provider"),
+            id="deleting-asks-of-what-is-not-ours",
+        ),
+        pytest.param(
+            {
+                "consumer": consumer(deleting=True),
+                "provider": provider(annotations=FOREIGN),
+                "owned": {},
+            },
             PatchMetadata("consumer", {"finalizers": []}),
             id="deleting-leaves-a-foreign-object",
         ),
@@ -177,6 +186,7 @@ FOREIGN = {**SOURCE, "kube-bind.io/cluster-namespace": "cluster-other"}
             {
                 "consumer": consumer(deleting=True),
                 "provider": provider(annotations={}, uid="native"),
+                "owned": {},
             },
             PatchMetadata("consumer", {"finalizers": []}),
             id="deleting-leaves-a-native-object",
@@ -461,7 +471,10 @@ def test_what_shall_stay_is_not_deleted_for_having_lost_its_annotations() -> Non
             id="deleted-over-there-anyway",
         ),
         pytest.param(
-            {"provider": provider(annotations={"kube-bind.io/cluster-namespace": OURS})},
+            {
+                "provider": provider(annotations={"kube-bind.io/cluster-namespace": OURS}),
+                "owned": {},
+            },
             PatchMetadata("consumer", {"finalizers": []}),
             id="then-the-object-goes",
         ),

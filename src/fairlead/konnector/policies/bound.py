@@ -195,6 +195,9 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return release if "provider" in pair.gone else Read("provider")
         # What is there was let go, or is somebody else's: nobody waits for it.
         if not is_ours(provider.meta, self.cluster_namespace):
+            if pair.owned is None:
+                # The cache may know it as it was before it was marked as ours again.
+                return Read("provider")
             if orphan or not says_nothing(provider.meta):
                 return release
             if (step := _proof(pair, consumer, provider)) is not None:
