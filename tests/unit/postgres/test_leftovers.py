@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -139,6 +140,43 @@ async def test_a_role_is_removed_when_the_server_says_that_its_object_is_gone(
         claim = parse_claim(hashed.text()) or CLAIM
         assert (claim.namespace, claim.name) == ("", "")
     await world.sweep(claim)
+    assert world.removed == (["app"] if removed else [])
+
+
+def at(place: str, *, observed: int = 1, uid: str = "u-2") -> Object:
+    """The access, made anew, whose role is at the server of this identity."""
+    body = access(uid, "app").to_dict()
+    body["metadata"]["generation"] = 1
+    body["status"] = {"observedGeneration": observed, "server": {"systemIdentifier": place}}
+    return object_from_dict(body)
+
+
+@pytest.mark.parametrize(
+    ("found", "identity", "removed"),
+    [
+        pytest.param(at("there"), "here", True, id="its-role-is-at-another-server"),
+        pytest.param(at("here"), "here", False, id="its-role-is-here"),
+        pytest.param(at("there", observed=0), "here", False, id="it-may-be-on-its-way-here"),
+        pytest.param(at(""), "here", False, id="its-server-is-not-known"),
+        pytest.param(at("there"), "", False, id="this-server-does-not-say-which-it-is"),
+        pytest.param(at("there", uid="u-1"), "here", False, id="the-claim-is-its-own"),
+    ],
+)
+async def test_a_role_of_an_object_made_anew_for_another_server_is_left_over(
+    monkeypatch: pytest.MonkeyPatch, found: Object, identity: str, removed: bool
+) -> None:
+    @asynccontextmanager
+    async def working(*_: Any) -> AsyncIterator[None]:
+        yield None
+
+    async def read_server(_: Any) -> Any:
+        return SimpleNamespace(system_identifier=identity)
+
+    world = World(monkeypatch)
+    monkeypatch.setattr(leftovers, "working", working)
+    monkeypatch.setattr(leftovers, "read_server", read_server)
+    world.cached = world.listed = [found]
+    await world.sweep()
     assert world.removed == (["app"] if removed else [])
 
 

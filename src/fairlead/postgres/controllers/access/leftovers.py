@@ -29,6 +29,7 @@ from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import login_names
 from fairlead.postgres.database.plans.names import excluded
 from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.reading.catalog import read_server
 from fairlead.postgres.database.work.cleanup import cleanup, drop_login, fence, give_up
 from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.database.work.unmanaged import read_logins, unmanaged
@@ -64,7 +65,7 @@ class Leftovers:
         """Look at every claim on a server; what fails is logged alone, for no object caused it."""
         # An import claims roles for objects that nobody may have created yet.
         claimed = {role: claim for role, claim in claimed.items() if not claim.is_imported}
-        known = await self._holders(self._accesses.list(), claimed)
+        known = await self._holders(sessions, self._accesses.list(), claimed)
         await self._fence_renamed(sessions, known)
         await self._drop_unmanaged(place, sessions)
         unknown = {role: claim for role, claim in claimed.items() if role not in known}
@@ -76,7 +77,7 @@ class Leftovers:
         except ClientError as error:
             _log.warning("roles are left, for their objects are unknown", error=str(error))
             return
-        known = await self._holders(listed.items, unknown)
+        known = await self._holders(sessions, listed.items, unknown)
         left: dict[str, dict[str, Claim]] = {}
         for role, claim in islice(unknown.items(), _MOST):
             if role not in known:
@@ -85,7 +86,7 @@ class Leftovers:
             await self._remove(place, sessions, roles)
 
     async def _holders(
-        self, accesses: Sequence[Object], claimed: Mapping[str, Claim]
+        self, sessions: Sessions, accesses: Sequence[Object], claimed: Mapping[str, Claim]
     ) -> dict[str, tuple[Claim, Object]]:
         """The claims that objects hold, by role."""
         found: dict[str, tuple[Claim, Object]] = {}
@@ -107,7 +108,27 @@ class Leftovers:
                 holder = None
             if holder is not None:
                 found[role] = (claim, holder)
-        return found
+        elsewhere = await self._elsewhere(sessions, found)
+        return {role: one for role, one in found.items() if role not in elsewhere}
+
+    async def _elsewhere(
+        self, sessions: Sessions, known: Mapping[str, tuple[Claim, Object]]
+    ) -> set[str]:
+        """Roles of objects that were made anew, and say that theirs is at another server.
+
+        Raises:
+            AccessError: the server does not say which one it is.
+        """
+        places = {
+            role: _server_of(access)
+            for role, (claim, access) in known.items()
+            if access.meta.uid != claim.uid
+        }
+        if not any(places.values()):
+            return set()
+        async with working(sessions, "read which server it is") as session:
+            own = (await read_server(session)).system_identifier
+        return {role for role, place in places.items() if own and place not in {"", own}}
 
     async def _fence_renamed(
         self, sessions: Sessions, known: Mapping[str, tuple[Claim, Object]]
@@ -249,6 +270,17 @@ def _names(access: Object) -> frozenset[str]:
         return frozenset(names_of(decode_access(access)))
     except AccessError:
         return frozenset()
+
+
+def _server_of(access: Object) -> str:
+    """The identity of the server where an object's role is; "" where it may be another by now."""
+    try:
+        decoded = decode_access(access)
+    except AccessError:
+        return ""
+    status = decoded.status
+    current = status.observed_generation == access.meta.generation
+    return status.server.system_identifier if current and status.server is not None else ""
 
 
 def _owners_first(roles: Mapping[str, Claim]) -> list[tuple[str, Claim]]:
