@@ -57,7 +57,7 @@ async def test_a_parameter_that_the_server_refuses(team: Team) -> None:
     assert (found.ready, found.reason) == (False, "AttributeInvalid")
     assert "spec.attributes.config.work_mem" in found.message
     assert states(found)["object"] == "failed"
-    assert found.next_step == "correct what the message names"
+    assert found.next_step == "correct the field that the message names"
 
 
 async def test_a_username_that_another_access_holds(team: Team) -> None:
