@@ -9,6 +9,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from aiohttp import web
 
+from fairlead.portal.console.bindings import Bindings
+from fairlead.portal.console.catalogue import Catalogue
+from fairlead.portal.console.entering import Entering
+from fairlead.portal.console.rendering import Pages
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.leftovers import Leftovers
@@ -149,7 +153,30 @@ async def run_all(
     )
     leftovers, witness = Leftovers(cluster, options.namespace), Witness(cluster)
     parts = [*ended, *keys, signin, *embedded, away, catalog, bind, leftovers, witness]
+    parts += console(
+        cluster, options, guard=guard, sessions=sessions, catalog=catalog, ownership=ownership
+    )
     build(manager, cluster, options, parts, listening=listening)
+
+
+def console(
+    cluster: Cluster,
+    options: ServeOptions,
+    *,
+    guard: Guard,
+    sessions: Sessions,
+    catalog: Catalog,
+    ownership: Ownership,
+) -> list[object]:
+    """The pages for people."""
+    pages = Pages(options)
+    entering = Entering(pages, guard, sessions, options.external_url)
+    return [
+        pages,
+        entering,
+        Catalogue(cluster, pages, entering, catalog),
+        Bindings(cluster, pages, entering, ownership),
+    ]
 
 
 def _version() -> str:

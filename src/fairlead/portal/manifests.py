@@ -184,9 +184,16 @@ def _catalogue_rules() -> list[JSON]:
     return [
         rule(
             GROUP,
-            ["apiserviceexporttemplates", "collections", "apiserviceexports"],
+            [
+                "apiserviceexporttemplates",
+                "collections",
+                "apiserviceexports",
+                "clusterbindings",
+            ],
             READ_VERBS,
         ),
+        # Pages show the fields of what a template brings.
+        rule("apiextensions.k8s.io", ["customresourcedefinitions"], READ_VERBS),
         rule("", ["namespaces"], READ_VERBS),
         rule("authorization.k8s.io", ["subjectaccessreviews"], ("create",)),
     ]

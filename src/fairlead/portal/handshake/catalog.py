@@ -143,6 +143,12 @@ class Catalog:
         offered = await self._reviews.offered(session.person, self._templates.now().names)
         return _answer(self._collections.now().encoded(offered, _collected))
 
+    async def offered(self, session: Session) -> list[Object]:
+        """The templates that the person of a session may bind, by name."""
+        templates = self._templates.now()
+        allowed = await self._reviews.offered(session.person, templates.names)
+        return [one for one in templates.objects if one.meta.name in allowed]
+
     async def bindable_resources(self, request: web.Request) -> web.Response:
         """GET /api/bindable-resources: what can be claimed, in the form of Go's structs."""
         return web.json_response([_go(plural) for plural in sorted(CLAIMABLE)])

@@ -79,6 +79,14 @@ class Ownership:
             names.add(person.subject)
         return frozenset(names)
 
+    def namespaces(self, person: Person) -> list[Object]:
+        """The cluster namespaces that are a person's, or their groups'."""
+        return [
+            found
+            for author in sorted(self.authors(person))
+            for found in self._namespaces.by_index(_BY_AUTHOR, author)
+        ]
+
     def count(self, person: Person) -> int:
         """How many identities are a person's own, those of their groups left out."""
         return self._number(person.author) + self.count_original(person)

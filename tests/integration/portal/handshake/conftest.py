@@ -25,6 +25,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLEBINDINGS, CLUSTERROLES
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
+from fairlead.portal.app import Routed, console
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.leftovers import Leftovers
@@ -213,6 +214,16 @@ async def house(
         )
         leftovers = Leftovers(cluster, options.namespace, clock=clock)
         Witness(cluster)
+        pages = console(
+            cluster,
+            options,
+            guard=guard,
+            sessions=sessions,
+            catalog=catalog,
+            ownership=ownership,
+        )
+        routes = [*catalog.routes(), *bind.routes()]
+        routes += [route for part in pages if isinstance(part, Routed) for route in part.routes()]
         tasks = [group.create_task(one) for one in (cluster.run(), store.run(), leftovers.run())]
         if provider:
             works = controllers(behind)
@@ -221,7 +232,7 @@ async def house(
         async with asyncio.timeout(SECONDS):
             for informer in list(cluster.informers()):
                 await informer.synced.wait()
-        async with opened(options, [*catalog.routes(), *bind.routes()]) as door:
+        async with opened(options, routes) as door:
             yield House(plane, admin, door, sessions, leftovers)
         for task in tasks:
             task.cancel()

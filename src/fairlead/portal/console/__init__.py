@@ -1,0 +1,1 @@
+"""Pages for people: server-rendered, without script, read with what the session may see."""

@@ -1,0 +1,194 @@
+"""The catalogue: collections and templates as cards, and one template with all that it brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+import yaml
+from aiohttp import web
+
+from fairlead.api.kubebind import (
+    COLLECTIONS,
+    LABEL_EXPORTED,
+    APIServiceExportTemplate,
+    Collection,
+)
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.portal.console.claims import in_words
+from fairlead.portal.console.entering import Entrance
+from fairlead.portal.console.rendering import Pages
+from fairlead.portal.console.schemas import Field, example, fields
+from fairlead.portal.identity.sessions import Session
+from fairlead.runtime import Cluster
+
+
+_SEARCH = 200
+"""Characters of a search that are read."""
+
+
+class Offers(Protocol):
+    """Knows what each person may bind."""
+
+    async def offered(self, session: Session) -> list[Object]:
+        """The templates that the person of a session may bind, by name."""
+        ...
+
+
+class Card(msgspec.Struct, frozen=True):
+    """A template as the catalogue shows it."""
+
+    name: str
+    description: str
+    resources: tuple[str, ...]
+    scope: str
+
+
+class Shelf(msgspec.Struct, frozen=True):
+    """A collection with the cards in it; a title of "" has what is in no collection."""
+
+    title: str
+    description: str
+    cards: tuple[Card, ...]
+
+
+class ShownResource(msgspec.Struct, frozen=True):
+    """A resource of a template, as far as its CRD tells."""
+
+    name: str
+    kind: str = ""
+    version: str = ""
+    scope: str = ""
+    fields: tuple[Field, ...] = ()
+    example: str = ""
+
+
+class Catalogue:
+    """Answers from informers' caches; what a person may not bind is not there for them."""
+
+    def __init__(self, cluster: Cluster, pages: Pages, entrance: Entrance, offers: Offers) -> None:
+        self._pages = pages
+        self._entrance = entrance
+        self._offers = offers
+        self._collections = cluster.informer(COLLECTIONS)
+        self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true")
+
+    def routes(self) -> list[web.RouteDef]:
+        """The routes, below the root."""
+        return [web.get("/", self.index), web.get("/templates/{name}", self.template)]
+
+    async def index(self, request: web.Request) -> web.Response:
+        """All that the person may bind, or what of it fits ?q=."""
+        session = await self._entrance.session(request)
+        if isinstance(session, web.Response):
+            return session
+        wanted = request.query.get("q", "")[:_SEARCH].strip()
+        offered = [_card(one) for one in await self._offers.offered(session)]
+        shelves = _shelves(_collections(self._collections.list()), offered, wanted)
+        return self._pages.page(
+            request,
+            "index.html",
+            person=session.person,
+            shelves=shelves,
+            wanted=wanted,
+            offers=len(offered),
+        )
+
+    async def template(self, request: web.Request) -> web.Response:
+        """One template: what it brings, in which form, and what it claims."""
+        session = await self._entrance.session(request)
+        if isinstance(session, web.Response):
+            return session
+        name = request.match_info["name"]
+        offered = {one.meta.name: one for one in await self._offers.offered(session)}
+        found = offered.get(name)
+        if found is None:
+            return self._pages.page(
+                request, "missing.html", person=session.person, status=404, name=name
+            )
+        spec = found.decode(APIServiceExportTemplate).spec
+        resources = [self._shown(one.group, one.resource) for one in spec.resources]
+        return self._pages.page(
+            request,
+            "template.html",
+            person=session.person,
+            card=_card(found),
+            resources=resources,
+            claims=in_words(spec.permission_claims),
+            namespaces=[one.name for one in spec.namespaces],
+        )
+
+    def _shown(self, group: str, resource: str) -> ShownResource:
+        name = f"{resource}.{group}" if group else resource
+        found = self._crds.get("", name)
+        if found is None:
+            return ShownResource(name=name)
+        body = found.to_dict()["spec"]
+        served = [one for one in body.get("versions", []) if one.get("served")]
+        if not served:
+            return ShownResource(name=name, kind=body["names"]["kind"], scope=body["scope"])
+        version = served[-1]
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        made = example(
+            schema,
+            api_version=f"{group}/{version['name']}",
+            kind=body["names"]["kind"],
+            namespaced=body["scope"] == "Namespaced",
+        )
+        return ShownResource(
+            name=name,
+            kind=body["names"]["kind"],
+            version=version["name"],
+            scope=body["scope"],
+            fields=tuple(fields(_of_people(schema))),
+            example=yaml.safe_dump(made, sort_keys=False),
+        )
+
+
+def _of_people(schema: object) -> JSON:
+    """A schema without what every object has."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict):
+        return {}
+    known = {"apiVersion", "kind", "metadata"}
+    return {"properties": {key: one for key, one in properties.items() if key not in known}}
+
+
+def _card(template: Object) -> Card:
+    spec = template.decode(APIServiceExportTemplate).spec
+    names = [
+        f"{one.resource}.{one.group}" if one.group else one.resource for one in spec.resources
+    ]
+    return Card(template.meta.name, spec.description, tuple(names), spec.scope)
+
+
+def _collections(found: Iterable[Object]) -> list[tuple[str, str, tuple[str, ...]]]:
+    shelves = []
+    for one in sorted(found, key=lambda item: item.meta.name):
+        spec = one.decode(Collection).spec
+        names = tuple(reference.name for reference in spec.templates)
+        shelves.append((one.meta.name, spec.description, names))
+    return shelves
+
+
+def _shelves(
+    collections: Iterable[tuple[str, str, tuple[str, ...]]], offered: Iterable[Card], wanted: str
+) -> list[Shelf]:
+    """Cards by collection, those in none last; of these only what fits a search."""
+    cards: Mapping[str, Card] = {one.name: one for one in offered if _fits(one, wanted)}
+    shelves: list[Shelf] = []
+    shelved: set[str] = set()
+    for title, description, names in collections:
+        found = tuple(cards[name] for name in names if name in cards)
+        if found:
+            shelves.append(Shelf(title, description, found))
+            shelved.update(one.name for one in found)
+    rest = tuple(one for name, one in cards.items() if name not in shelved)
+    return [*shelves, *([Shelf("", "", rest)] if rest else [])]
+
+
+def _fits(card: Card, wanted: str) -> bool:
+    text = " ".join([card.name, card.description, *card.resources]).lower()
+    return all(word in text for word in wanted.lower().split())

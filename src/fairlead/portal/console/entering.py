@@ -1,0 +1,79 @@
+"""Who looks at a page: a session, or the page that offers to sign in; and signing out."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Protocol
+
+from aiohttp import web
+
+from fairlead.portal.console.rendering import Pages
+from fairlead.portal.http.audit import audit
+from fairlead.portal.http.context import PATH
+from fairlead.portal.http.errors import Refusal
+from fairlead.portal.identity.cookies import Cookies
+from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.sessions import Session, Sessions
+from fairlead.portal.options import AUTHORIZE_PATH, ExternalURL
+
+
+class Entrance(Protocol):
+    """Knows who looks at a page."""
+
+    async def session(self, request: web.Request) -> Session | web.Response:
+        """The session of a request, or the page that offers to sign in.
+
+        Raises:
+            Refusal: the request is not served, whoever sends it.
+        """
+        ...
+
+
+class Entering:
+    """Lets people in and out by links and forms, which need no script."""
+
+    def __init__(
+        self, pages: Pages, guard: Guard, sessions: Sessions, external: ExternalURL
+    ) -> None:
+        self._pages = pages
+        self._guard = guard
+        self._sessions = sessions
+        self._cookies = Cookies(external)
+
+    def routes(self) -> list[web.RouteDef]:
+        """The way out."""
+        return [web.post("/sign-out", self.leave)]
+
+    async def session(self, request: web.Request) -> Session | web.Response:
+        """See :class:`Entrance`.
+
+        Raises:
+            Refusal: the request is not served, whoever sends it.
+        """
+        try:
+            return await self._guard.session(request)
+        except Refusal as refusal:
+            if refusal.status != web.HTTPUnauthorized.status_code:
+                raise
+        here = self._pages.path(request.get(PATH, request.path))
+        sign_in = self._pages.path(
+            AUTHORIZE_PATH, redirect_url=here, session_id=secrets.token_urlsafe(16)
+        )
+        return self._pages.page(request, "signin.html", status=401, sign_in=sign_in)
+
+    async def leave(self, request: web.Request) -> web.Response:
+        """End the session of a form's sender, and go to the first page.
+
+        Raises:
+            Refusal: the form may be another site's, or the store is away.
+        """
+        self._guard.check_origin(request)
+        session = await self._guard.session_if_any(request)
+        if session is not None:
+            await self._sessions.end(session)
+            who = session.person.author
+            audit("sign-out", who=who, what=session.kind, result="done", request=request)
+        location = self._pages.path("/")
+        response = web.Response(status=303, headers={"Location": location})
+        self._cookies.expire(response, self._cookies.session)
+        return response

@@ -1,0 +1,212 @@
+"""The pages, as people with different rights see them, without script."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import yaml
+from tests.integration.portal.handshake.conftest import (
+    ADA,
+    BEN,
+    House,
+    _quiet,
+    admin,
+    collection,
+    house,
+    plane,
+    template,
+)
+from tests.support.portal import EXTERNAL, Answer
+from tests.support.provider import example
+from tests.support.waiting import eventually
+
+from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, COLLECTIONS
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.client import Client
+from fairlead.portal.identity.cookies import Cookies
+from fairlead.portal.identity.people import Person
+from fairlead.portal.options import ExternalURL
+from fairlead.sandbox import Sandbox
+
+
+__all__ = ["_quiet", "admin", "plane"]
+
+MARKUP = '<script>alert("1")</script>'
+
+
+class Read(HTMLParser):
+    """A page: its tags, the addresses in them, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.told: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            assert not name.startswith("on"), f"{tag} has a handler"
+            assert name != "style", f"{tag} has a style of its own"
+            if name in {"href", "src", "action"}:
+                self.addresses.append(value or "")
+
+    def handle_data(self, data: str) -> None:
+        self.told.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.told).split())
+
+
+def read(answer: Answer) -> Read:
+    policy = answer.headers["Content-Security-Policy"]
+    assert "script-src" not in policy
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    page = Read(answer.text)
+    assert {"script", "style", "iframe"} & set(page.tags) == set()
+    assert page.tags.count("h1") == 1
+    assert "main" in page.tags
+    return page
+
+
+async def shown(there: House, person: Person, path: str, **more: Any) -> Read:
+    answer = await there.ask(person, path, **more)
+    assert answer.status == 200, answer.text
+    return read(answer)
+
+
+async def test_each_person_sees_what_they_may_bind(plane: Sandbox, admin: Client) -> None:
+    async with house(plane, admin, provider=False) as there:
+        for name in ("widgets", "gadgets", "others"):
+            await there.template(name)
+        await admin.create(COLLECTIONS, collection("tools", "widgets", "gadgets"))
+        await there.allow("User:oidc:ada", templates=("widgets", "others"))
+
+        async def listed() -> bool:
+            return "others" in (await shown(there, ADA, "/")).text
+
+        await eventually(listed)
+        page = await shown(there, ADA, "/")
+        assert [one for one in ("tools", "widgets", "Others", "others") if one in page.text] == [
+            *("tools", "widgets", "Others", "others"),
+        ]
+        assert "gadgets" not in page.text
+        assert "Nothing is offered to you yet" in (await shown(there, BEN, "/")).text
+        assert "others" not in (await shown(there, ADA, "/?q=WIDG")).text.split("Search")[1]
+        assert "Nothing that you may bind fits" in (await shown(there, ADA, "/?q=none")).text
+        for person, name in ((ADA, "gadgets"), (BEN, "widgets"), (ADA, "none")):
+            answer = await there.ask(person, f"/templates/{name}")
+            assert answer.status == 404
+            assert f"There is no template {name} for you" in read(answer).text
+
+
+async def test_a_template_tells_what_it_brings(plane: Sandbox, admin: Client) -> None:
+    crd = example("crd")
+    crd["metadata"].setdefault("labels", {})["kube-bind.io/exported"] = "true"
+    async with house(plane, admin, provider=False) as there:
+        await there.allow("User:oidc:ada")
+        body = template("widgets")
+        body["spec"]["permissionClaims"] = [
+            {
+                "group": "",
+                "resource": "secrets",
+                "selector": {"namedResources": [{"name": "token", "namespace": "team"}]},
+            }
+        ]
+        await admin.create(APISERVICEEXPORTTEMPLATES, body)
+
+        async def listed() -> bool:
+            return (await there.ask(ADA, "/templates/widgets")).status == 200
+
+        await eventually(listed)
+        page = await shown(there, ADA, "/templates/widgets")
+        assert "Its fields are not known here" in page.text
+        assert "The Secret token of namespace team is copied." in page.text
+        await admin.create(CUSTOMRESOURCEDEFINITIONS, crd)
+
+        async def known() -> bool:
+            return "An example to copy" in (await shown(there, ADA, "/templates/widgets")).text
+
+        await eventually(known)
+        answer = await there.ask(ADA, "/templates/widgets")
+        text = re.findall(r"<code>(apiVersion.*?)</code>", answer.text, re.DOTALL)[0]
+        made = yaml.safe_load(text)
+        assert (made["apiVersion"], made["kind"]) == ("example.org/v1", "Widget")
+        assert "spec" in read(answer).text
+
+
+async def test_markup_is_text(plane: Sandbox, admin: Client) -> None:
+    async with house(plane, admin, provider=False) as there:
+        await there.allow("User:oidc:ada")
+        body = template("widgets")
+        body["spec"]["description"] = MARKUP
+        await admin.create(APISERVICEEXPORTTEMPLATES, body)
+
+        async def listed() -> bool:
+            return MARKUP in (await shown(there, ADA, "/")).text
+
+        await eventually(listed)
+        for path in ("/", "/templates/widgets"):
+            assert MARKUP in (await shown(there, ADA, path)).text
+        asked = await shown(there, ADA, '/?q="><script>alert(1)</script>')
+        assert "Nothing that you may bind fits" in asked.text
+        odd = await there.ask(ADA, "/templates/%3Cscript%3E")
+        assert odd.status == 404
+        assert "<script>" in read(odd).text
+
+
+async def test_strangers_are_offered_to_sign_in(plane: Sandbox, admin: Client) -> None:
+    below = f"{EXTERNAL}/below/it"
+    async with house(plane, admin, provider=False, external=below) as there:
+        for path in ("/", "/templates/widgets", "/bindings"):
+            answer = await there.door.ask(f"/below/it{path}")
+            assert answer.status == 401
+            page = read(answer)
+            (sign_in,) = [one for one in page.addresses if "authorize" in one]
+            assert sign_in.startswith("/below/it/api/authorize?redirect_url=%2Fbelow%2Fit%2F")
+            assert all(one.startswith(("/below/it/", "#")) for one in page.addresses)
+        (style,) = [one for one in page.addresses if one.endswith(".css")]
+        sheet = await there.door.ask(style)
+        assert (sheet.status, "immutable" in sheet.headers["Cache-Control"]) == (200, True)
+        assert "url(" not in sheet.text
+
+
+async def test_a_person_sees_their_own_bindings(plane: Sandbox, admin: Client) -> None:
+    await admin.create(CUSTOMRESOURCEDEFINITIONS, example("crd"))
+    async with house(plane, admin) as there:
+        await there.template()
+        await there.allow("User:oidc:ada", "User:oidc:ben")
+        assert "You have bound nothing yet" in (await shown(there, ADA, "/bindings")).text
+
+        async def bound() -> bool:
+            return (await there.bind(ADA, identity="cluster-of-ada")).status == 200
+
+        await eventually(bound)
+
+        async def listed() -> bool:
+            return "cluster-of-ada" in (await shown(there, ADA, "/bindings")).text
+
+        await eventually(listed)
+        assert "cluster-of-ada" not in (await shown(there, BEN, "/bindings")).text
+
+
+async def test_signing_out_needs_no_script_and_takes_no_foreign_form(
+    plane: Sandbox, admin: Client
+) -> None:
+    async with house(plane, admin, provider=False) as there:
+        token, _ = await there.sessions.create(ADA, "browser")
+        cookie = f"{Cookies(ExternalURL.parse(EXTERNAL)).session}={token}"
+        form = {"Cookie": cookie, "Content-Type": "application/x-www-form-urlencoded"}
+        foreign = form | {"Origin": "https://elsewhere.example.org"}
+        answer = await there.door.ask("/sign-out", "POST", headers=foreign)
+        assert answer.status == 403
+        assert (await there.door.ask("/", headers={"Cookie": cookie})).status == 200
+        answer = await there.door.ask("/sign-out", "POST", headers=form | {"Origin": EXTERNAL})
+        assert (answer.status, answer.headers["Location"]) == (303, "/")
+        assert (await there.door.ask("/", headers={"Cookie": cookie})).status == 401

@@ -1,0 +1,98 @@
+"""Schemas as people read them, whatever a CRD may hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.api.meta import JSON
+from fairlead.portal.console.schemas import DEEPEST, MOST, example, fields
+
+
+SCHEMA: JSON = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "required": ["size", "kind"],
+            "properties": {
+                "size": {"type": "integer", "format": "int32", "description": "How large."},
+                "kind": {"type": "string", "enum": ["a", "b"]},
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                "port": {"x-kubernetes-int-or-string": True, "default": 80},
+                "parts": {
+                    "type": "array",
+                    "items": {"type": "object", "properties": {"name": {"type": "string"}}},
+                },
+            },
+        }
+    },
+}
+
+
+def test_fields_are_told_in_their_order() -> None:
+    told = [(one.name, one.depth, one.type, one.required) for one in fields(SCHEMA)]
+    assert told == [
+        ("spec", 0, "object", False),
+        ("size", 1, "integer (int32)", True),
+        ("kind", 1, "string", True),
+        ("tags", 1, "list of string", False),
+        ("labels", 1, "map of string", False),
+        ("port", 1, "integer or string", False),
+        ("parts", 1, "list of object", False),
+        ("name", 2, "string", False),
+    ]
+    assert fields(SCHEMA)[2].values == ("a", "b")
+    assert fields(SCHEMA)[5].default == "80"
+
+
+def test_an_example_has_what_is_required_and_defaults() -> None:
+    made = example(SCHEMA, api_version="example.org/v1", kind="Widget", namespaced=True)
+    assert made["metadata"] == {"name": "example", "namespace": "default"}
+    assert made["spec"] == {"size": 0, "kind": "a", "port": 80}
+
+
+def test_a_deep_and_a_wide_schema_end() -> None:
+    deep: JSON = {"type": "object", "properties": {"end": {"type": "string"}}}
+    for _ in range(3 * DEEPEST):
+        deep = {"type": "object", "properties": {"inner": deep}}
+    shown = fields(deep)
+    assert len(shown) == DEEPEST
+    assert shown[-1].more
+    wide = {"properties": {f"f{n}": {"type": "string"} for n in range(2 * MOST)}}
+    assert len(fields(wide)) == MOST
+
+
+odd = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    *("type", "properties", "items", "required", "enum", "default", "format"),
+                    *("additionalProperties", "description", "minItems", "spec"),
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(schema=odd)
+def test_whatever_stands_in_a_schema(schema: Any) -> None:
+    assert len(fields(schema)) <= MOST
+    made = example(schema, api_version="v1", kind="Odd", namespaced=False)
+    assert made["kind"] == "Odd"
+
+
+@pytest.mark.parametrize("schema", [None, {}, [], "x", {"properties": None}], ids=repr)
+def test_no_schema(schema: Any) -> None:
+    assert fields(schema) == []
