@@ -134,7 +134,7 @@ class Reviews:
         return _Offer(
             templates,
             frozenset(name for name, answer in named if answer.allowed),
-            min(every.until, *(answer.until for answer in answers)),
+            min([every.until, *(answer.until for answer in answers)]),
         )
 
     def _asker(self, person: Person) -> _Asker:

@@ -75,7 +75,6 @@ TRIES: list[tuple[str, str, JSON | None]] = [
     ("POST", f"{KUBE}/namespaces/team-x/bindableresourcesrequests", {"metadata": {"name": "x"}}),
     ("POST", f"{KUBE}/namespaces/{{cluster}}/apiserviceexportrequests", {"metadata": {}}),
     ("GET", f"{KUBE}/apiserviceexportrequests", None),
-    ("GET", f"{KUBE}/clusterbindings", None),
     ("GET", f"{KUBE}/boundschemas", None),
     ("PATCH", f"{KUBE}/apiserviceexporttemplates/widgets", {"metadata": {"labels": {}}}),
     ("DELETE", f"{KUBE}/apiserviceexporttemplates/widgets", None),

@@ -71,6 +71,10 @@ async def test_what_is_offered(allowed: list[tuple[str, str]], expected: list[st
     assert [name for name in ("one", "two") if await found.may(ADA, name)] == expected
 
 
+async def test_where_there_are_no_templates_nothing_is_offered() -> None:
+    assert await reviews(Server()).offered(ADA, ()) == frozenset()
+
+
 async def test_people_are_asked_about_under_their_prefixes() -> None:
     server = Server()
     await reviews(server).may(ADA, "one")
