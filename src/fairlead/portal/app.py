@@ -10,9 +10,12 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from aiohttp import web
 
 from fairlead.portal.console.bindings import Bindings
-from fairlead.portal.console.catalogue import Catalogue
+from fairlead.portal.console.catalogue import Catalogue, TemplatePage
 from fairlead.portal.console.entering import Entering
-from fairlead.portal.console.rendering import Pages
+from fairlead.portal.console.live import Hub
+from fairlead.portal.console.rendering import Pages, Tab
+from fairlead.portal.console.site import Site
+from fairlead.portal.console.viewing import View
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.leftovers import Leftovers
@@ -35,6 +38,13 @@ from fairlead.portal.identity.sessions import Sessions, SessionStore
 from fairlead.portal.identity.signin import SignIn
 from fairlead.portal.options import ServeOptions
 from fairlead.runtime import Cluster, Manager, Runnable
+
+
+TABS = (
+    Tab("/", "Catalogue", ("/templates/",)),
+    Tab("/bindings", "My bindings", ("/bindings/",)),
+)
+"""The pages that the navigation names."""
 
 
 @runtime_checkable
@@ -169,14 +179,20 @@ def console(
     ownership: Ownership,
 ) -> list[object]:
     """The pages for people."""
-    pages = Pages(options)
+    pages = Pages(
+        options.external_url,
+        provider=options.pretty_name,
+        embedded=options.oidc.type == "embedded",
+        tabs=TABS,
+    )
     entering = Entering(pages, guard, sessions, options.external_url)
-    return [
-        pages,
-        entering,
-        Catalogue(cluster, pages, entering, catalog),
-        Bindings(cluster, pages, entering, ownership),
+    hub = Hub()
+    views: list[View] = [
+        Catalogue(cluster, hub, catalog),
+        TemplatePage(cluster, hub, catalog),
+        Bindings(cluster, hub, ownership),
     ]
+    return [pages, entering, Site(pages, entering, hub, views)]
 
 
 def _version() -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
-from aiohttp import web
 
 from fairlead.api.kubebind import (
     ANNOTATION_CLUSTER_PRETTY_NAME,
@@ -19,19 +19,13 @@ from fairlead.api.kubebind.conditions import READY, Condition, get_condition
 from fairlead.api.meta import Object
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.entering import Entrance
-from fairlead.portal.console.rendering import Pages
+from fairlead.api.resource import NAMESPACES
+from fairlead.portal.console.live import Hub
+from fairlead.portal.console.viewing import Asked, Topics, View
 from fairlead.portal.handshake.ownership import Ownership
+from fairlead.portal.identity.sessions import Session
 from fairlead.provider.namespaces import identity_of
 from fairlead.runtime import Cluster
-
-
-_WORDS: dict[State, str] = {
-    "ok": "in sync",
-    "failed": "broken",
-    "waiting": "waiting",
-    "unknown": "not known",
-}
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -45,44 +39,32 @@ class Row(msgspec.Struct, frozen=True):
     helps: str = ""
     heartbeat: str = ""
 
-    @property
-    def word(self) -> str:
-        """The state, for people."""
-        return _WORDS[self.state]
 
+class Bindings(View):
+    """One list over all of a person's clusters; of their own namespaces alone."""
 
-class Bindings:
-    """Answers from informers' caches, for the namespaces of a person's own consumers alone."""
+    route = "/bindings"
+    template = "bindings.html"
 
-    def __init__(
-        self, cluster: Cluster, pages: Pages, entrance: Entrance, ownership: Ownership
-    ) -> None:
-        self._pages = pages
-        self._entrance = entrance
+    def __init__(self, cluster: Cluster, hub: Hub, ownership: Ownership) -> None:
         self._ownership = ownership
-        self._exports = cluster.informer(APISERVICEEXPORTS)
-        self._connections = cluster.informer(CLUSTERBINDINGS)
+        self._namespaces = hub.informer(cluster, NAMESPACES, metadata_only=True)
+        self._exports = hub.informer(cluster, APISERVICEEXPORTS)
+        self._connections = hub.informer(cluster, CLUSTERBINDINGS)
 
-    def routes(self) -> list[web.RouteDef]:
-        """The routes, below the root."""
-        return [web.get("/bindings", self.index)]
+    async def scope(self, session: Session, asked: Asked) -> Hashable:
+        """The names of the person's cluster namespaces."""
+        return tuple(one.meta.name for one in self._ownership.namespaces(session.person))
 
-    async def index(self, request: web.Request) -> web.Response:
-        """One list over all of a person's clusters."""
-        session = await self._entrance.session(request)
-        if isinstance(session, web.Response):
-            return session
-        rows = [
-            row
-            for namespace in self._ownership.namespaces(session.person)
-            for row in self._rows(namespace)
-        ]
-        return self._pages.page(
-            request,
-            "bindings.html",
-            person=session.person,
-            rows=sorted(rows, key=lambda row: (row.cluster, row.namespace, row.binding)),
-        )
+    def topics(self, scope: Any) -> Topics:
+        """These namespaces, and whether there are others."""
+        return ("", *scope)
+
+    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        """A row for each binding, and for each cluster without one."""
+        found = [one for name in scope if (one := self._namespaces.get("", name)) is not None]
+        rows = [row for namespace in found for row in self._rows(namespace)]
+        return {"rows": sorted(rows, key=lambda row: (row.cluster, row.namespace, row.binding))}
 
     def _rows(self, namespace: Object) -> Iterator[Row]:
         name = namespace.meta.name

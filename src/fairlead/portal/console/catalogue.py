@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, Protocol
 
 import msgspec
 import yaml
-from aiohttp import web
 
 from fairlead.api.kubebind import (
+    APISERVICEEXPORTTEMPLATES,
     COLLECTIONS,
     LABEL_EXPORTED,
     APIServiceExportTemplate,
@@ -18,15 +18,11 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.portal.console.claims import in_words
-from fairlead.portal.console.entering import Entrance
-from fairlead.portal.console.rendering import Pages
+from fairlead.portal.console.live import Hub
 from fairlead.portal.console.schemas import Field, example, fields
+from fairlead.portal.console.viewing import Asked, MissingError, Topics, View
 from fairlead.portal.identity.sessions import Session
 from fairlead.runtime import Cluster
-
-
-_SEARCH = 200
-"""Characters of a search that are read."""
 
 
 class Offers(Protocol):
@@ -34,6 +30,10 @@ class Offers(Protocol):
 
     async def offered(self, session: Session) -> list[Object]:
         """The templates that the person of a session may bind, by name."""
+        ...
+
+    def template(self, name: str) -> Object | None:
+        """The template of this name, whoever may bind it."""
         ...
 
 
@@ -65,60 +65,79 @@ class ShownResource(msgspec.Struct, frozen=True):
     example: str = ""
 
 
-class Catalogue:
-    """Answers from informers' caches; what a person may not bind is not there for them."""
+class Catalogue(View):
+    """All that a person may bind, or what of it fits ?q=."""
 
-    def __init__(self, cluster: Cluster, pages: Pages, entrance: Entrance, offers: Offers) -> None:
-        self._pages = pages
-        self._entrance = entrance
+    route = "/"
+    template = "index.html"
+
+    def __init__(self, cluster: Cluster, hub: Hub, offers: Offers) -> None:
         self._offers = offers
-        self._collections = cluster.informer(COLLECTIONS)
-        self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true")
+        self._collections = hub.informer(cluster, COLLECTIONS)
+        hub.informer(cluster, APISERVICEEXPORTTEMPLATES)
 
-    def routes(self) -> list[web.RouteDef]:
-        """The routes, below the root."""
-        return [web.get("/", self.index), web.get("/templates/{name}", self.template)]
+    async def scope(self, session: Session, asked: Asked) -> Hashable:
+        """The names of the templates that are offered to the person."""
+        return tuple(one.meta.name for one in await self._offers.offered(session))
 
-    async def index(self, request: web.Request) -> web.Response:
-        """All that the person may bind, or what of it fits ?q=."""
-        session = await self._entrance.session(request)
-        if isinstance(session, web.Response):
-            return session
-        wanted = request.query.get("q", "")[:_SEARCH].strip()
-        offered = [_card(one) for one in await self._offers.offered(session)]
-        shelves = _shelves(_collections(self._collections.list()), offered, wanted)
-        return self._pages.page(
-            request,
-            "index.html",
-            person=session.person,
-            shelves=shelves,
-            wanted=wanted,
-            offers=len(offered),
+    def topics(self, scope: Any) -> Topics:
+        """What is in no namespace."""
+        return ("",)
+
+    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        """Shelves of cards."""
+        wanted = asked.get("q")
+        found = [one for name in scope if (one := self._offers.template(name)) is not None]
+        shelves = _shelves(
+            _collections(self._collections.list()), [_card(one) for one in found], wanted
+        )
+        return {"shelves": shelves, "wanted": wanted, "offers": len(scope)}
+
+
+class TemplatePage(View):
+    """One template: what it brings, in which form, and what it claims."""
+
+    route = "/templates/{name}"
+    template = "template.html"
+
+    def __init__(self, cluster: Cluster, hub: Hub, offers: Offers) -> None:
+        self._offers = offers
+        hub.informer(cluster, APISERVICEEXPORTTEMPLATES)
+        self._crds = hub.informer(
+            cluster, CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true"
         )
 
-    async def template(self, request: web.Request) -> web.Response:
-        """One template: what it brings, in which form, and what it claims."""
-        session = await self._entrance.session(request)
-        if isinstance(session, web.Response):
-            return session
-        name = request.match_info["name"]
-        offered = {one.meta.name: one for one in await self._offers.offered(session)}
-        found = offered.get(name)
-        if found is None:
-            return self._pages.page(
-                request, "missing.html", person=session.person, status=404, name=name
+    async def scope(self, session: Session, asked: Asked) -> Hashable:
+        """The template's name.
+
+        Raises:
+            MissingError: it is not there, or not offered to the person.
+        """
+        name = asked.name("name")
+        if all(one.meta.name != name for one in await self._offers.offered(session)):
+            raise MissingError(
+                f"There is no template {name} for you",
+                "It is not there, or you may not bind it. Ask the provider's team for the right"
+                " to bind it.",
             )
+        return name
+
+    def topics(self, scope: Any) -> Topics:
+        """What is in no namespace."""
+        return ("",)
+
+    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        """The template, its resources and its claims."""
+        found = self._offers.template(scope)
+        if found is None:
+            raise MissingError(f"There is no template {scope} any more")
         spec = found.decode(APIServiceExportTemplate).spec
-        resources = [self._shown(one.group, one.resource) for one in spec.resources]
-        return self._pages.page(
-            request,
-            "template.html",
-            person=session.person,
-            card=_card(found),
-            resources=resources,
-            claims=in_words(spec.permission_claims),
-            namespaces=[one.name for one in spec.namespaces],
-        )
+        return {
+            "card": _card(found),
+            "resources": [self._shown(one.group, one.resource) for one in spec.resources],
+            "claims": in_words(spec.permission_claims),
+            "namespaces": [one.name for one in spec.namespaces],
+        }
 
     def _shown(self, group: str, resource: str) -> ShownResource:
         name = f"{resource}.{group}" if group else resource

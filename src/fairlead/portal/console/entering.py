@@ -24,7 +24,23 @@ class Entrance(Protocol):
         """The session of a request, or the page that offers to sign in.
 
         Raises:
-            Refusal: the request is not served, whoever sends it.
+            Refusal: the request is not served.
+        """
+        ...
+
+    async def signed_in(self, request: web.Request) -> Session:
+        """The session of a request.
+
+        Raises:
+            Refusal: there is none, or the request is not served.
+        """
+        ...
+
+    async def still(self, request: web.Request) -> bool:
+        """Whether the session of a request that goes on is still there.
+
+        Raises:
+            Refusal: the store is away.
         """
         ...
 
@@ -48,7 +64,7 @@ class Entering:
         """See :class:`Entrance`.
 
         Raises:
-            Refusal: the request is not served, whoever sends it.
+            Refusal: the request is not served.
         """
         try:
             return await self._guard.session(request)
@@ -60,6 +76,22 @@ class Entering:
             AUTHORIZE_PATH, redirect_url=here, session_id=secrets.token_urlsafe(16)
         )
         return self._pages.page(request, "signin.html", status=401, sign_in=sign_in)
+
+    async def signed_in(self, request: web.Request) -> Session:
+        """See :class:`Entrance`.
+
+        Raises:
+            Refusal: there is no session, or the request is not served.
+        """
+        return await self._guard.session(request)
+
+    async def still(self, request: web.Request) -> bool:
+        """See :class:`Entrance`.
+
+        Raises:
+            Refusal: the store is away.
+        """
+        return await self._guard.still(request)
 
     async def leave(self, request: web.Request) -> web.Response:
         """End the session of a form's sender, and go to the first page.

@@ -3,35 +3,86 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from importlib.resources import files
-from typing import Any, Final
-from urllib.parse import urlencode
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
 
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 
+from fairlead.api.reasons.model import State
+from fairlead.api.timestamps import moment, parse_time
 from fairlead.portal.http.context import PATH, REQUEST_ID
 from fairlead.portal.identity.people import Person
-from fairlead.portal.options import ServeOptions
+from fairlead.portal.options import ExternalURL
 
 
-_POLICY: Final = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
-    " frame-ancestors 'none'"
-)
-_STYLE = (files("fairlead.portal.console") / "static" / "console.css").read_bytes()
-_STYLE_PATH = f"/static/console.{hashlib.sha256(_STYLE).hexdigest()[:16]}.css"
-"""Its name changes with its content, so that browsers may keep it for ever."""
+WORDS: Final[Mapping[State, str]] = {
+    "ok": "in order",
+    "failed": "broken",
+    "waiting": "waiting",
+    "unknown": "not known",
+}
+"""A state's word on a page where nothing more precise is known."""
+
+_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
+_KEPT: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
+_TIME: Final = re.compile(r"(<time [^>]*>)[^<]*</time>")
+
+
+class _File(NamedTuple):
+    """A file that browsers keep for ever: its path changes with its content."""
+
+    path: str
+    content: bytes
+    type: str
+
+
+def _file(name: str) -> _File:
+    content = (files("fairlead.portal.console") / "static" / name).read_bytes()
+    stem, _, ending = name.rpartition(".")
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    return _File(f"/static/{stem}.{digest}.{ending}", content, _TYPES[ending])
+
+
+_STYLES: Final = [_file("console.css")]
+_SCRIPTS: Final = [_file(name) for name in ("htmx.min.js", "hx-sse.min.js", "console.js")]
+
+
+class Tab(NamedTuple):
+    """A page that the navigation names; it is the current one where the path begins so."""
+
+    path: str
+    title: str
+    beginnings: tuple[str, ...] = ()
 
 
 class Pages:
-    """Renders templates; whatever people wrote is shown as text."""
+    """Renders templates; whatever people wrote is shown as text.
 
-    def __init__(self, options: ServeOptions) -> None:
-        self._external = options.external_url
-        self._provider = options.pretty_name
-        self._embedded = options.oidc.type == "embedded"
+    Args:
+        external: the address that browsers know.
+        provider: its name for people, "" for none.
+        embedded: whether people sign in at the embedded issuer.
+        tabs: pages in the navigation.
+        leave: the path of a form that signs out, "" where people cannot.
+    """
+
+    def __init__(
+        self,
+        external: ExternalURL,
+        *,
+        provider: str = "",
+        embedded: bool = False,
+        tabs: Iterable[Tab] = (),
+        leave: str = "/sign-out",
+    ) -> None:
+        self._external = external
         self._environment = Environment(
             loader=PackageLoader("fairlead.portal.console"),
             autoescape=select_autoescape(default=True, default_for_string=True),
@@ -39,11 +90,23 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.globals["path"] = self.path
+        self._environment.globals |= {
+            "path": self.path,
+            "provider": provider,
+            "embedded": embedded,
+            "tabs": list(tabs),
+            "leave": leave,
+            "external": external.absolute(""),
+            "styles": [self.path(one.path) for one in _STYLES],
+            "scripts": [self.path(one.path) for one in _SCRIPTS],
+        }
+        self._environment.filters |= {"ago": ago, "word": WORDS.__getitem__, "segment": segment}
+        # Blocks that are rendered by themselves see globals alone.
+        self._environment.globals["ui"] = self._environment.get_template("macros.html").module
 
     def routes(self) -> list[web.RouteDef]:
-        """The style sheet's."""
-        return [web.get(_STYLE_PATH, self._style)]
+        """The files that pages use."""
+        return [web.get(one.path, _serve(one)) for one in (*_STYLES, *_SCRIPTS)]
 
     def path(self, path: str, **query: str) -> str:
         """The address of a page of ours, below the path of the external URL."""
@@ -58,27 +121,82 @@ class Pages:
         person: Person | None = None,
         status: int = 200,
         headers: Mapping[str, str] | None = None,
+        form_to: str = "",
+        live: str = "",
         **values: Any,
     ) -> web.Response:
-        """Render one page."""
+        """Render one page.
+
+        Args:
+            request: that is answered.
+            template: its file.
+            person: who is signed in.
+            status: of the answer.
+            headers: of the answer, beside those that all pages have.
+            form_to: an origin beside our own that a form of the page may end at.
+            live: the address of its stream, "" for none.
+            values: what the template names.
+        """
+        nonce = secrets.token_urlsafe(16)
         text = self._environment.get_template(template).render(
             person=person,
-            provider=self._provider,
-            embedded=self._embedded,
-            style=self.path(_STYLE_PATH),
-            external=self._external.absolute(""),
             here=request.get(PATH, request.path),
             request_id=request.get(REQUEST_ID, ""),
+            nonce=nonce,
+            live=live,
             **values,
         )
-        own = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-store"}
+        policy = (
+            f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self';"
+            f" connect-src 'self'; form-action 'self'{form_to and ' ' + form_to};"
+            " base-uri 'none'; frame-ancestors 'none'"
+        )
+        own = {"Content-Security-Policy": policy, "Cache-Control": "no-store"}
         return web.Response(
             text=text, status=status, content_type="text/html", headers=own | dict(headers or {})
         )
 
-    async def _style(self, request: web.Request) -> web.Response:
-        return web.Response(
-            body=_STYLE,
-            content_type="text/css",
-            headers={"Cache-Control": "public, max-age=31536000, immutable"},
-        )
+    def part(self, template: str, values: Mapping[str, Any]) -> str:
+        """Render what of a page its stream keeps up to date: its block ``live``."""
+        found = self._environment.get_template(template)
+        context = found.new_context(dict(values))
+        return "".join(found.blocks["live"](context))
+
+
+def digest(text: str) -> str:
+    """Tell one part of a page from another, whatever time it is that they say."""
+    return hashlib.sha256(_TIME.sub(r"\1</time>", text).encode()).hexdigest()[:16]
+
+
+def ago(told: str | datetime | None, missing: str = "never") -> Markup:
+    """A time as people read it, with the exact one on hover; a script keeps it true."""
+    if not told:
+        return Markup("<span>{}</span>").format(missing)
+    try:
+        then = told if isinstance(told, datetime) else parse_time(told)
+        passed = max(0.0, (moment() - then).total_seconds())
+    except (ValueError, OverflowError):
+        return Markup("<span>{}</span>").format(told)
+    exact = then.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Markup('<time datetime="{0}" title="{0}" data-ago>{1}</time>').format(
+        exact, _passed(passed)
+    )
+
+
+def _passed(seconds: float) -> str:
+    for unit, length, limit in (("s", 1, 120), ("m", 60, 7200), ("h", 3600, 172800)):
+        if seconds < limit:
+            return f"{int(seconds // length)}{unit} ago"
+    return f"{int(seconds // 86400)}d ago"
+
+
+def segment(text: str) -> str:
+    """A name as one segment of a path."""
+    return quote(text, safe="")
+
+
+def _serve(file: _File) -> Any:
+    async def serve(request: web.Request) -> web.Response:
+        return web.Response(body=file.content, content_type=file.type, headers=_KEPT)
+
+    return serve

@@ -1,4 +1,4 @@
-"""Who may bind which template, as the API server says."""
+"""Who may do what, as the API server says: bind a template, read an object."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import sha256
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, GROUP
 from fairlead.api.meta import JSON
-from fairlead.api.resource import SUBJECTACCESSREVIEWS
+from fairlead.api.resource import SUBJECTACCESSREVIEWS, Resource
 from fairlead.client import Client
 from fairlead.portal.identity.people import Person, Prefixes
 
@@ -28,9 +28,27 @@ _MOST_OFFERS = 1000
 _AT_ONCE = 16
 """Questions that are under way at the same time, those of all requests together."""
 _CALL_SECONDS = 10.0
+_ACCOUNTS = "system:serviceaccounts"
 
-_Question = tuple[bytes, str, str]
-"""The hash of a user with their groups, and the resource and name that they would bind."""
+
+class Action(NamedTuple):
+    """What would be done, in a review's words; a name of "" stands for all objects."""
+
+    verb: str
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    @classmethod
+    def on(cls, resource: Resource, verb: str, namespace: str = "", name: str = "") -> Self:
+        """An action on an object, or on all of a kind."""
+        return cls(verb, resource.group, resource.version, resource.plural, namespace, name)
+
+
+_Question = tuple[bytes, Action]
+"""The hash of a user with their groups, and what they would do."""
 
 
 class _Asker(NamedTuple):
@@ -73,9 +91,15 @@ class Reviews:
     """
 
     def __init__(
-        self, client: Client, prefixes: Prefixes, *, clock: Callable[[], float] = time.monotonic
+        self,
+        client: Client,
+        prefixes: Prefixes,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        believed: float = BELIEVED_SECONDS,
     ) -> None:
         self._client = client
+        self._seconds = believed
         self._prefixes = prefixes
         self._clock = clock
         self._known: OrderedDict[_Question, _Answer] = OrderedDict()
@@ -92,6 +116,25 @@ class Reviews:
         """
         asker = self._asker(person)
         return (await self._every(asker)).allowed or (await self._of(asker, template)).allowed
+
+    async def allows(self, person: Person, action: Action) -> bool:
+        """Whether a person may do something.
+
+        Raises:
+            ClientError: the API server refused the question or is away; that is no yes.
+            Refusal: the person's name is Kubernetes' own.
+        """
+        return (await self._answer(self._asker(person), action)).allowed
+
+    async def allows_account(self, namespace: str, name: str, action: Action) -> bool:
+        """Whether a ServiceAccount may do something.
+
+        Raises:
+            ClientError: the API server refused the question or is away; that is no yes.
+        """
+        groups = (_ACCOUNTS, f"{_ACCOUNTS}:{namespace}", "system:authenticated")
+        asker = _hashed(f"system:serviceaccount:{namespace}:{name}", groups)
+        return (await self._answer(asker, action)).allowed
 
     def believed(self, person: Person, templates: tuple[str, ...]) -> frozenset[str] | None:
         """The templates that a person may bind where that was asked a moment ago, else None.
@@ -139,38 +182,33 @@ class Reviews:
 
     def _asker(self, person: Person) -> _Asker:
         user = self._prefixes.user(person)
-        groups = tuple(sorted(self._prefixes.groups_of(person)))
-        return _Asker(user, groups, sha256(msgspec.json.encode((user, groups))).digest())
+        return _hashed(user, tuple(sorted(self._prefixes.groups_of(person))))
 
     async def _every(self, asker: _Asker) -> _Answer:
         """Whether a person may bind all templates."""
-        verb = await self._answer(asker, "", "")
+        verb = await self._answer(asker, Action(VERB, GROUP))
         if verb.allowed:
             return verb
         every = await self._of(asker, "")
         return every._replace(until=min(verb.until, every.until))
 
     async def _of(self, asker: _Asker, template: str) -> _Answer:
-        return await self._answer(asker, APISERVICEEXPORTTEMPLATES.plural, template)
+        return await self._answer(asker, Action.on(APISERVICEEXPORTTEMPLATES, VERB, name=template))
 
-    async def _answer(self, asker: _Asker, resource: str, name: str) -> _Answer:
-        question = (asker.hashed, resource, name)
+    async def _answer(self, asker: _Asker, action: Action) -> _Answer:
+        question = (asker.hashed, action)
         known = self._known.get(question)
         if known is not None and known.until > self._clock():
             return known
         task = self._asked.get(question)
         if task is None:
             # One question for all who wait for it; it outlives a client that goes.
-            task = self._asked[question] = asyncio.create_task(self._ask(asker, resource, name))
+            task = self._asked[question] = asyncio.create_task(self._ask(asker, action))
             task.add_done_callback(lambda done: self._answered(question, done))
         return await asyncio.shield(task)
 
-    async def _ask(self, asker: _Asker, resource: str, name: str) -> _Answer:
-        attributes: JSON = {"verb": VERB, "group": GROUP}
-        if resource:
-            attributes |= {"version": APISERVICEEXPORTTEMPLATES.version, "resource": resource}
-        if name:
-            attributes["name"] = name
+    async def _ask(self, asker: _Asker, action: Action) -> _Answer:
+        attributes = {key: value for key, value in action._asdict().items() if value}
         body: JSON = {
             "apiVersion": SUBJECTACCESSREVIEWS.api_version,
             "kind": SUBJECTACCESSREVIEWS.kind,
@@ -187,7 +225,7 @@ class Reviews:
             answer = await self._client.create(SUBJECTACCESSREVIEWS, body)
         status = answer.decode(_Review).status
         allowed = status.allowed and not status.denied
-        return _Answer(allowed, begun + BELIEVED_SECONDS)
+        return _Answer(allowed, begun + self._seconds)
 
     def _answered(self, question: _Question, task: asyncio.Task[_Answer]) -> None:
         self._asked.pop(question, None)
@@ -197,3 +235,7 @@ class Reviews:
         self._known[question] = task.result()
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
+
+
+def _hashed(user: str, groups: tuple[str, ...]) -> _Asker:
+    return _Asker(user, groups, sha256(msgspec.json.encode((user, groups))).digest())

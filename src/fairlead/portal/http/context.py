@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import web
 
@@ -17,3 +17,15 @@ PARAMETERS: web.RequestKey[dict[str, str]] = web.RequestKey("PARAMETERS", dict)
 """The query's parameters, each of which is there once."""
 SESSION: web.RequestKey[Any] = web.RequestKey("SESSION", object)
 """The sender's session; the guard of protected routes has set it."""
+
+
+class Endless(Protocol):
+    """Lets a request go on for as long as its client stays."""
+
+    def __call__(self) -> object:
+        """Count its time no more."""
+        ...
+
+
+ENDLESS: web.RequestKey[Endless] = web.RequestKey("ENDLESS", Endless)
+"""For streams, whose number is bounded elsewhere."""

@@ -7,6 +7,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -18,7 +19,14 @@ from fairlead.client import ClientError
 from fairlead.portal.http.addresses import client_address
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.bodies import LIMITS
-from fairlead.portal.http.context import ADDRESS, PARAMETERS, PATH, REQUEST_ID, SESSION
+from fairlead.portal.http.context import (
+    ADDRESS,
+    ENDLESS,
+    PARAMETERS,
+    PATH,
+    REQUEST_ID,
+    SESSION,
+)
 from fairlead.portal.http.deadlines import Deadlines
 from fairlead.portal.http.errors import Refusal, answer
 from fairlead.portal.http.faults import refusal_of
@@ -112,6 +120,7 @@ class _Door:
         task = asyncio.current_task(request.task.get_loop())
         assert task is not None  # noqa: S101  a handler runs in one
         self._deadlines.begin(task)
+        request[ENDLESS] = partial(self._deadlines.end, task)
         try:
             if path not in PROBES:
                 self._admit(request, path)

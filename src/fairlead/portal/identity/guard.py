@@ -26,8 +26,10 @@ class Guard:
         self._external = external
         self._cookies = Cookies(external)
 
-    async def session(self, request: web.Request) -> Session:
+    async def session(self, request: web.Request, *, content_type: str = JSON_TYPE) -> Session:
         """The session of the one who asks, which the request has from now on.
+
+        A body has to be of the type that is told.
 
         Raises:
             Refusal: there is none, the request may come from another site, or it asks for
@@ -44,10 +46,19 @@ class Guard:
             if from_cookie:
                 self.check_origin(request)
             if request.body_exists:
-                _check_type(request)
+                _check_type(request, content_type)
         request[SESSION] = session
         count(request, session.person.author)
         return session
+
+    async def still(self, request: web.Request) -> bool:
+        """Whether the session of a request that goes on is still there.
+
+        Raises:
+            Refusal: the store is away.
+        """
+        token, _ = self._token(request)
+        return (self._sessions.believed(token) or await self._sessions.find(token)) is not None
 
     async def session_if_any(self, request: web.Request) -> Session | None:
         """The session of the one who asks, None where there is none that is known.
@@ -132,9 +143,9 @@ def check_cluster(request: web.Request) -> None:
         raise forbidden("there is no such cluster for this session: leave cluster_id empty")
 
 
-def _check_type(request: web.Request) -> None:
-    if request.content_type != JSON_TYPE:
-        message = f"the body has to be {JSON_TYPE}: set Content-Type"
+def _check_type(request: web.Request, content_type: str) -> None:
+    if request.content_type != content_type:
+        message = f"the body has to be {content_type}: set Content-Type"
         raise Refusal(415, ErrorCode.BAD_REQUEST, message)
 
 

@@ -1,0 +1,161 @@
+"""The site: each view as a page, and as the stream that keeps an open page up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from functools import partial
+
+import structlog
+from aiohttp import ClientConnectionResetError, web
+from markupsafe import Markup
+
+from fairlead.client import ClientError
+from fairlead.portal.console.entering import Entrance
+from fairlead.portal.console.live import Hub, Live, Subscription, message
+from fairlead.portal.console.rendering import Pages, digest
+from fairlead.portal.console.viewing import Asked, MissingError, View, asked_of
+from fairlead.portal.http.context import ENDLESS
+from fairlead.portal.http.errors import Refusal
+from fairlead.portal.identity.sessions import Session
+
+
+STREAMS = "/live"
+"""Below it each page has its stream."""
+_SEEN = "seen"
+"""The parameter with the digest of what a page shows already."""
+_OVER = b"event: over\ndata: over\n\n"
+_ALIVE = b": alive\n\n"
+_log = structlog.get_logger(logger_name="fairlead.portal.console")
+
+
+class Site:
+    """Serves views."""
+
+    def __init__(self, pages: Pages, entrance: Entrance, hub: Hub, views: Iterable[View]) -> None:
+        self._pages = pages
+        self._entrance = entrance
+        self._hub = hub
+        self._live = Live(pages, hub)
+        self._views = list(views)
+
+    def routes(self) -> list[web.RouteDef]:
+        """A page and a stream for each view, below the root."""
+        found: list[web.RouteDef] = []
+        for view in self._views:
+            stream = STREAMS + view.route.rstrip("/")
+            found.append(web.get(view.route, partial(self._page, view)))
+            found.append(web.get(stream, partial(self._stream, view)))
+        return found
+
+    async def show(
+        self,
+        view: View,
+        request: web.Request,
+        session: Session,
+        *,
+        status: int = 200,
+        **more: object,
+    ) -> web.Response:
+        """Render a view's page, with values beside its own: the answer to a form, say.
+
+        Raises:
+            Refusal: the request is not served.
+            ClientError: the API server refused, or is away.
+        """
+        asked = asked_of(request)
+        try:
+            scope = await view.scope(session, asked)
+            values = dict(await view.values(scope, asked))
+            own = await view.own(session, scope, asked)
+        except MissingError as missing:
+            return self.missing(request, session, missing)
+        part = self._pages.part(view.template, values)
+        stream = ""
+        if view.topics(scope):
+            query = dict(asked.query) | {_SEEN: digest(part)}
+            stream = self._pages.path(STREAMS + asked.path.rstrip("/"), **query)
+        return self._pages.page(
+            request,
+            view.template,
+            person=session.person,
+            status=status,
+            live=stream,
+            part=Markup(part),  # noqa: S704  rendered with autoescape
+            **(values | dict(own) | more),
+        )
+
+    def missing(
+        self, request: web.Request, session: Session, missing: MissingError
+    ) -> web.Response:
+        """The page that tells what is not there for a person."""
+        return self._pages.page(
+            request,
+            "missing.html",
+            person=session.person,
+            status=404,
+            told=str(missing),
+            helps=missing.helps,
+        )
+
+    async def _page(self, view: View, request: web.Request) -> web.Response:
+        session = await self._entrance.session(request)
+        if isinstance(session, web.Response):
+            return session
+        return await self.show(view, request, session)
+
+    async def _stream(self, view: View, request: web.Request) -> web.StreamResponse:
+        session = await self._entrance.signed_in(request)
+        page = asked_of(request, _SEEN)
+        asked = page._replace(path=page.path.removeprefix(STREAMS) or "/")
+        with self._hub.subscribed(session.person.author) as subscription:
+            try:
+                scope = await view.scope(session, asked)
+            except MissingError as missing:
+                raise web.HTTPNotFound from missing
+            response = web.StreamResponse(
+                headers={
+                    "Content-Type": "text/event-stream",
+                    "Cache-Control": "no-store",
+                    # A proxy that keeps answers back would keep changes back.
+                    "X-Accel-Buffering": "no",
+                }
+            )
+            request[ENDLESS]()
+            await response.prepare(request)
+            seen = request.headers.get("Last-Event-ID") or request.query.get(_SEEN, "")
+            try:
+                await self._follow(
+                    view, session, scope, asked, request, response, subscription, seen
+                )
+            except (ClientConnectionResetError, ConnectionResetError):
+                pass
+            except (ClientError, Refusal) as error:
+                # The browser comes again; it is told then what is wrong.
+                _log.info("a stream ends", page=asked.path, reason=str(error))
+            return response
+
+    async def _follow(
+        self,
+        view: View,
+        session: Session,
+        scope: Hashable,
+        asked: Asked,
+        request: web.Request,
+        response: web.StreamResponse,
+        subscription: Subscription,
+        seen: str,
+    ) -> None:
+        while True:
+            subscription.take(frozenset(view.topics(scope)))
+            part = await self._live.part(view, scope, asked)
+            await response.write(_ALIVE if part.digest == seen else message(part))
+            seen = part.digest
+            await subscription.wait()
+            if not await self._entrance.still(request):
+                await response.write(_OVER)
+                return
+            try:
+                scope = await view.scope(session, asked)
+            except MissingError:
+                await response.write(_OVER)
+                return

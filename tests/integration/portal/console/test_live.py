@@ -1,0 +1,95 @@
+"""Streams of pages: who is woken, what is shared, and when a stream ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+from tests.integration.portal.console.test_pages import shown
+from tests.integration.portal.handshake.conftest import ADA, House, _quiet, admin, house, plane
+from tests.support.portal import EXTERNAL
+from tests.support.waiting import SECONDS, eventually
+
+from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES
+from fairlead.client import Client
+from fairlead.portal.identity.cookies import Cookies
+from fairlead.portal.options import ExternalURL
+from fairlead.sandbox import Sandbox
+
+
+__all__ = ["_quiet", "admin", "plane"]
+
+
+class Stream:
+    """A stream as a browser reads it."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self.response = response
+
+    async def told(self) -> tuple[str, str]:
+        """The next message: its event, "" for a part of the page, and its data."""
+        event, data = "", []
+        async with asyncio.timeout(SECONDS):
+            while line := await self.response.content.readline():
+                text = line.decode().rstrip("\n")
+                name, _, value = text.partition(": ")
+                if name == "event":
+                    event = value
+                elif name == "data":
+                    data.append(value)
+                elif not text and data:
+                    return event, "\n".join(data)
+        return "end", ""
+
+
+@asynccontextmanager
+async def followed(there: House, token: str, path: str) -> AsyncIterator[Stream]:
+    cookie = f"{Cookies(ExternalURL.parse(EXTERNAL)).session}={token}"
+    url = there.door.server.url + path
+    async with there.door.session.get(url, headers={"Cookie": cookie}) as response:
+        assert response.status == 200
+        assert response.content_type == "text/event-stream"
+        yield Stream(response)
+
+
+async def test_a_page_names_its_stream_which_tells_what_has_changed(
+    plane: Sandbox, admin: Client
+) -> None:
+    async with house(plane, admin, provider=False) as there:
+        await there.template("widgets")
+        await there.allow("User:oidc:ada")
+
+        async def listed() -> bool:
+            return "widgets" in (await shown(there, ADA, "/")).text
+
+        await eventually(listed)
+        (path,) = (await shown(there, ADA, "/")).streams
+        token, _ = await there.sessions.create(ADA, "browser")
+        async with followed(there, token, path) as stream:
+            await there.template("gadgets")
+            event, text = await stream.told()
+            assert event == ""
+            assert "gadgets" in text
+            assert "<h1" not in text
+            await admin.delete(APISERVICEEXPORTTEMPLATES, "widgets")
+            _, text = await stream.told()
+            assert "/templates/widgets" not in text
+
+
+async def test_a_stream_ends_with_its_session(plane: Sandbox, admin: Client) -> None:
+    async with house(plane, admin, provider=False) as there:
+        token, session = await there.sessions.create(ADA, "browser")
+        async with followed(there, token, "/live") as stream:
+            assert "Nothing is offered to you yet" in (await stream.told())[1]
+            await there.sessions.end(session)
+            await there.template("widgets")
+            assert await stream.told() == ("over", "over")
+            assert (await stream.told())[0] == "end"
+
+
+async def test_no_stream_without_a_session(plane: Sandbox, admin: Client) -> None:
+    async with house(plane, admin, provider=False) as there:
+        assert (await there.door.ask("/live")).status == 401
+        assert (await there.ask(ADA, "/live/templates/none")).status == 404
