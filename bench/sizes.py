@@ -64,6 +64,11 @@ SERVE_SECONDS = 0.1
 BINDS = _form(short=12, long=30)
 """Binds of one at a time; all people together have no more than 50 at once."""
 
+STREAMS = 1000
+"""Pages of the front door that are open at once."""
+CHANGES = _form(short=10, long=30)
+"""Changes, one a second, that have to reach all of them."""
+
 SANDBOX_ROUNDS = _form(short=1, long=3)
 """Rounds in which all servers take turns."""
 

@@ -24,7 +24,8 @@ from bench.serve.asking import Place, ask
 from bench.serve.bare import bare_server
 from bench.serve.calls import BARE_BINDINGS, BARE_REQUESTS, BareBind
 from bench.serve.figures import CONNECTIONS, Asked, Bound, Cold, Figures, Load, rows
-from bench.sizes import BINDS, PARTS, PLANES, SERVE_ROUNDS, SERVE_SECONDS
+from bench.serve.screens import Screens, watch
+from bench.sizes import BINDS, CHANGES, PARTS, PLANES, SERVE_ROUNDS, SERVE_SECONDS, STREAMS
 from fairlead.api.kubebind import (
     API_VERSION,
     APISERVICEEXPORTTEMPLATES,
@@ -55,6 +56,8 @@ COLD = 1000
 WARM = 3
 """Binds that are not counted, and those of the bare client."""
 _SECONDS = 3600.0
+_OF_A_PERSON = 20
+"""Streams of one person."""
 _ALL, _HALF = "all", "half"
 """Groups of people who may bind all templates, and half of them by name."""
 
@@ -68,6 +71,7 @@ class Door(NamedTuple):
     sessions: Sessions
     issuer: str
     bare: BareBind
+    admin: Client
 
     async def token(self, name: str, group: str) -> str:
         """Sign a person of this group in."""
@@ -103,6 +107,25 @@ class Door(NamedTuple):
         writes = after.writes - before.writes
         others = after.requests - before.requests - writes
         return Cold(pace.answers, pace.seconds, writes, others, TEMPLATES, BELIEVED_SECONDS)
+
+    async def screens(self) -> Screens:
+        """Open catalogues of many people, and change a template again and again."""
+        name = _template(0)["metadata"]["name"]
+        people = [
+            await self.token(f"reader-{number}", _ALL)
+            for number in range(-(-STREAMS // _OF_A_PERSON))
+        ]
+        places = [
+            Place(self.port, "/live", people[number // _OF_A_PERSON]) for number in range(STREAMS)
+        ]
+
+        async def change(mark: str) -> None:
+            patch = {"spec": {"description": mark}}
+            await self.admin.merge_patch(APISERVICEEXPORTTEMPLATES, name, "", patch)
+
+        found = await watch(places, change, self.serve.resident, changes=CHANGES)
+        say(f"screens {found}")
+        return found
 
     async def binds(self) -> Bound:
         """Bind for new clusters, in turns with the bare client."""
@@ -185,7 +208,7 @@ async def door(kind: str) -> AsyncIterator[Door]:
         sessions = Sessions(store, lifetime=_SECONDS)
         issuer = f"http://127.0.0.1:{port}/oidc"
         bare = BareBind(loading, DEFAULT_NAMESPACE, _template(0)["metadata"]["name"])
-        yield Door(serve, provider, port, sessions, issuer, bare)
+        yield Door(serve, provider, port, sessions, issuer, bare, admin)
 
 
 async def _furnish(admin: Client) -> None:
@@ -273,6 +296,8 @@ async def compare() -> list[Row]:
         async with door(kind) as one:
             if not figures.routes and _chosen("requests"):
                 figures = figures._replace(routes=await one.rounds(), cold=await one.cold())
+            if figures.screens is None and _chosen("screens"):
+                figures = figures._replace(screens=await one.screens())
             if _chosen("bind"):
                 figures = figures._replace(binds={**figures.binds, kind: await one.binds()})
     return list(rows(figures))

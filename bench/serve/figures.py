@@ -6,12 +6,15 @@ import statistics
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bench.rows import TITLES, Row, milliseconds
+from bench.rows import MIB, TITLES, Row, milliseconds
+from bench.serve.screens import Screens
 
 
 CONNECTIONS = 16
 AIM_PACE = 0.5
 AIM_BIND = 1.5
+AIM_SCREEN_SECONDS = 1.0
+AIM_SCREEN_MIB = 200.0
 QUESTIONS_OF_A_PERSON = 2
 """Reviews before those of templates by name: of the verb alone, and of all templates."""
 _TITLES = {
@@ -71,6 +74,7 @@ class Figures(NamedTuple):
     routes: dict[str, Asked]
     cold: Cold | None
     binds: dict[str, Bound]
+    screens: Screens | None = None
 
 
 def rows(figures: Figures) -> Iterator[Row]:
@@ -81,6 +85,8 @@ def rows(figures: Figures) -> Iterator[Row]:
         yield from _cold(figures.cold)
     for kind, bound in figures.binds.items():
         yield from _bind(kind, bound)
+    if figures.screens is not None:
+        yield from _screens(figures.screens)
 
 
 def _route(name: str, asked: Asked) -> Iterator[Row]:
@@ -127,6 +133,26 @@ def _cold(cold: Cold) -> Iterator[Row]:
         "",
         aim=periods * CONNECTIONS,
         note=f"{CONNECTIONS} connections may read the session at once; nothing is listed",
+    )
+
+
+def _screens(screens: Screens) -> Iterator[Row]:
+    title = f"{screens.streams:,} open pages, one change a second"
+    yield milliseconds(
+        "serve_screens",
+        f"{title}: until it is on the last screen",
+        max(screens.changes),
+        aim=1000 * AIM_SCREEN_SECONDS,
+        note=f"the slowest of {len(screens.changes)} changes; median "
+        f"{1000 * statistics.median(screens.changes):.0f} ms",
+    )
+    yield Row(
+        "serve_screens_memory",
+        f"{title}: the server's memory",
+        screens.after / MIB,
+        "MiB",
+        aim=AIM_SCREEN_MIB,
+        note=f"{screens.before / MIB:.0f} MiB without them",
     )
 
 

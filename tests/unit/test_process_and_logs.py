@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from tests.support.waiting import SECONDS
 
 from fairlead.cli.logs import configure_logs
 from fairlead.client import ClusterConfig
-from fairlead.process import cancel_on, run
+from fairlead.process import cancel_on, raise_file_limit, run
 
 
 @pytest.fixture(autouse=True)
@@ -244,3 +245,13 @@ async def test_work_is_awaited_when_the_caller_is_cancelled() -> None:
     caller.cancel()
     await asyncio.wait({caller})
     assert ended.is_set()
+
+
+def test_the_soft_limit_becomes_the_hard_one() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before[1] - 1, before[1]))
+        assert raise_file_limit() == before[1]
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == before[1]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -7,27 +7,11 @@ leave none for writes, so that some are kept for everything else.
 
 from __future__ import annotations
 
-import resource
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import suppress
 
 
 _FEW = 64
-
-
-def raise_limit() -> int:
-    """Raise the soft limit of open files to the hard one; the limit as it is then.
-
-    0 where there is none.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        # Some systems allow less than the hard limit says.
-        with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-            soft = hard
-    return 0 if soft == resource.RLIM_INFINITY else soft
 
 
 class WatchBudget:

@@ -161,7 +161,7 @@ class Limits(msgspec.Struct, kw_only=True, frozen=True):
     request_seconds: float = 90.0
     idle_seconds: float = 60.0
     requests_at_once: int = 256
-    connections: int = 1024
+    connections: int = 4096
     connections_per_address: int = 128
     addresses: int = 10_000
     per_address: Rate = Rate(50.0, 200)

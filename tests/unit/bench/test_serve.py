@@ -9,6 +9,7 @@ from bench.rows import SERVE, Row, write
 from bench.serve.asking import Place, ask
 from bench.serve.bare import bare_server
 from bench.serve.figures import Asked, Bound, Cold, Figures, Load, rows
+from bench.serve.screens import Screens
 
 
 def load(answers: int) -> Load:
@@ -19,6 +20,7 @@ FIGURES = Figures(
     {"ping": Asked([load(60), load(50)], [load(100), load(100)], 4)},
     Cold(1000, 0.5, 102.0, 3.0, 100, 10.0),
     {"sandbox": Bound([0.03, 0.04, 0.03], [0.02, 0.02, 0.03], 24, 30.0)},
+    Screens(1000, [0.4, 0.6, 0.5], 60 << 20, 150 << 20),
 )
 
 
@@ -28,6 +30,8 @@ def test_every_row_is_of_the_section_and_compares_with_what_is_bare(tmp_path: Pa
     assert found["serve_ping_pace"].value == pytest.approx(0.55)
     assert found["serve_ping_pace"].holds
     assert found["serve_cold_reviews"].holds
+    assert found["serve_screens"].value == pytest.approx(600.0)
+    assert found["serve_screens_memory"].holds
     assert found["serve_bind_sandbox"].value == pytest.approx(1.5)
     write(tmp_path, [Row("a", "A", 1.0)])
     write(tmp_path, list(found.values()), SERVE)

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import errno
-import resource
 
 import pytest
 
 from fairlead.client.connection import explain
-from fairlead.konnector.files import WatchBudget, raise_limit
+from fairlead.konnector.files import WatchBudget
 
 
 def allowed(budget: WatchBudget, *watches: str) -> list[str]:
@@ -63,16 +62,6 @@ def test_what_several_want_together_takes_one_place() -> None:
     assert (budget.allows("w"), budget.allows("x")) == (True, False)
     budget.leave("other")
     assert budget.allows("x")
-
-
-def test_the_soft_limit_becomes_the_hard_one() -> None:
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (before[1] - 1, before[1]))
-        assert raise_limit() == before[1]
-        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == before[1]
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])

@@ -10,9 +10,9 @@ from click.core import ParameterSource
 from fairlead.cli.options import check_name, cluster_options, parse_duration, run_options
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.konnector import app
-from fairlead.konnector.files import raise_limit
 from fairlead.konnector.manifests import LEASE, NAME
 from fairlead.konnector.options import DEFAULT_NAMESPACE, DEFAULT_WORKERS, Options
+from fairlead.process import raise_file_limit
 from fairlead.runtime import Cluster, Manager
 
 
@@ -109,7 +109,7 @@ def run(
         ),
         unbind_timeout=parse_duration(unbind_timeout, option="--unbind-timeout"),
         workers=workers,
-        files=raise_limit(),
+        files=raise_file_limit(),
     )
 
     async def build(manager: Manager, cluster: Cluster) -> None:

@@ -36,6 +36,7 @@ from fairlead.portal.options import (
     parse_scopes,
     parse_token_expiry,
 )
+from fairlead.process import raise_file_limit
 from fairlead.provider.options import DEFAULT_PREFIX, check_namespace_prefix
 from fairlead.runtime import Cluster, Manager
 from fairlead.runtime.manager.health import AddressError, split_address
@@ -324,6 +325,9 @@ def serve(
 
     # Not before: the other programs do without what only this one needs.
     from fairlead.portal import app
+
+    # Each page that is open has a connection.
+    raise_file_limit()
 
     async def build(manager: Manager, cluster: Cluster) -> None:
         try:
