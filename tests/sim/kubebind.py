@@ -27,12 +27,14 @@ from tests.support.load import differences
 from tests.support.provider import WIDGETS
 from tests.support.waiting import condition
 
+from fairlead.api.conditions import stored_conditions
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     APISERVICEEXPORTS,
     APISERVICENAMESPACES,
     CLUSTERBINDINGS,
 )
+from fairlead.api.kubebind.conditions import OBJECTS_REWRITTEN
 from fairlead.api.kubebind.names import (
     ANNOTATION_CONSUMER_UID,
     ANNOTATION_DELETION_POLICY,
@@ -172,8 +174,9 @@ class KubeBind(Administered):
         # Why one that goes is not gone is told again when another look has shown something else.
         # That a konnector is heard again is told with its next heartbeat.
         heard = commit.collection == "events" and commit.key.name.startswith("cluster.")
-        if commit.collection not in REST and not going and not heard:
-            self.written.append(f"{commit.by} wrote {commit.collection} {commit.key}")
+        if commit.collection in REST or going or heard or _calmed(commit):
+            return
+        self.written.append(f"{commit.by} wrote {commit.collection} {commit.key}")
 
     def _keeps_foreign(self, commit: Commit) -> str | None:
         place = Place(commit.plane.name, commit.collection, commit.key)
@@ -489,3 +492,14 @@ def _unready(cluster: Object) -> bool:
     """
     ready = condition(cluster.to_dict(), "Ready")
     return ready.get("status") != "True" and ready.get("reason") != "HeartbeatTimeDrift"
+
+
+def _calmed(commit: Commit) -> bool:
+    """Whether a binding tells no more of writes that were undone: that lapses with time alone."""
+    if commit.collection != APISERVICEBINDINGS.group_resource or commit.old is None:
+        return False
+    before, now = (
+        {one.type: one for one in stored_conditions(found.to_dict())}
+        for found in (commit.old, commit.new)
+    )
+    return before.pop(OBJECTS_REWRITTEN, None) is not None and before == now
