@@ -31,8 +31,6 @@ GIVES = {
     "false": 1,
 }
 """What takes a reason, and at which place, besides by name."""
-NO_FAULTS = {"Current", "Recorded", "NA", "Unknown"}
-"""Reasons of conditions that carry a value, and tell of no fault."""
 UNSEEN = {"NotFound"}
 """Reasons of errors that are told on standard error alone."""
 
@@ -80,9 +78,7 @@ def test_each_reason_that_is_given_stands_in_the_table(
     found = dict(given(package))
     assert len(found) >= fewest
     assert {
-        name: where
-        for name, where in found.items()
-        if name not in table and name not in NO_FAULTS | UNSEEN
+        name: where for name, where in found.items() if name not in table and name not in UNSEEN
     } == {}
 
 

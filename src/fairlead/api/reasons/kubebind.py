@@ -196,6 +196,10 @@ _EXPORTS: Final = (
     Reason(
         "APIServiceBindingNotFound", "the consumer does not bind the export", KONNECTOR, "waiting"
     ),
+    Reason("NA", "the consumer does not bind the export", KONNECTOR, "waiting"),
+    Reason("Unknown", "the consumer's binding tells nothing of it yet", KONNECTOR, "waiting"),
+    Reason("Current", "the message is what the konnector works with", state="ok"),
+    Reason("Recorded", "the message is the cluster that the copies are made for", state="ok"),
     Reason("BoundSchemasNotValid", "a BoundSchema of the export is not valid", _PROVIDER),
     Reason("Revoked", "the consumer's access is being taken away", "invite the consumer again"),
     Reason(

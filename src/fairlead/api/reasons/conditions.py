@@ -1,0 +1,117 @@
+"""How an object stands by one of its conditions: whether True or False is bad, and how bad.
+
+What is bad by its type is as bad as the tables say of its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal, Protocol
+
+import msgspec
+
+from fairlead.api.conditions import ConditionStatus
+from fairlead.api.kubebind import conditions as kubebind
+from fairlead.api.postgresaccess import IN_PROGRESS, RECONCILING, STALLED, SUCCESS
+from fairlead.api.postgresaccess.server import REACHABLE
+from fairlead.api.reasons.kubebind import KUBE_BIND
+from fairlead.api.reasons.model import State
+from fairlead.api.reasons.postgres import POSTGRES
+from fairlead.api.reasons.servicebinding import SERVICE_BINDING
+from fairlead.api.servicebinding import common
+
+
+class Told(Protocol):
+    """A condition, of Kubernetes or of kube-bind."""
+
+    @property
+    def type(self) -> str:
+        """What it is about."""
+
+    @property
+    def status(self) -> ConditionStatus:
+        """Whether it holds."""
+
+    @property
+    def reason(self) -> str:
+        """Why; "" where there is nothing to say."""
+
+
+class ConditionType(msgspec.Struct, frozen=True):
+    """A type of conditions: which status is ``bad``, and how bad where no reason tells."""
+
+    name: str
+    bad: Literal["True", "False"] = "False"
+    state: State = "failed"
+
+
+TABLES: Final = (KUBE_BIND, POSTGRES, SERVICE_BINDING)
+
+TYPES: Final[Mapping[str, ConditionType]] = MappingProxyType(
+    {
+        one.name: one
+        for one in (
+            *(ConditionType(name, "True") for name in kubebind.WRONG_WHILE_TRUE),
+            ConditionType(kubebind.CONNECTED),
+            ConditionType(kubebind.CONSUMER_CLUSTER),
+            ConditionType(kubebind.CONSUMER_IN_SYNC),
+            ConditionType(kubebind.CREDENTIALS_IN_USE),
+            ConditionType(kubebind.EXPORTS_READY),
+            ConditionType(kubebind.HEALTHY),
+            ConditionType(kubebind.HEARTBEATING),
+            ConditionType(kubebind.INFORMERS_SYNCED),
+            ConditionType(kubebind.KONNECTORS),
+            ConditionType(kubebind.NAMESPACE_READY),
+            ConditionType(kubebind.PERMISSIONS_GRANTED),
+            ConditionType(kubebind.PERMISSION_CLAIM),
+            ConditionType(kubebind.PROVIDER_IN_SYNC),
+            ConditionType(kubebind.READY),
+            ConditionType(kubebind.SCHEMA_IN_SYNC),
+            ConditionType(kubebind.SECRET_VALID),
+            ConditionType(kubebind.SYNCED),
+            ConditionType(kubebind.VALID_VERSION),
+            ConditionType(REACHABLE),
+            ConditionType(SUCCESS),
+            ConditionType(IN_PROGRESS, "True", "waiting"),
+            ConditionType(RECONCILING, "True", "waiting"),
+            ConditionType(STALLED, "True"),
+            ConditionType(common.COLLECTION_READY),
+            ConditionType(common.INJECTION_READY),
+            ConditionType(common.SERVICE_AVAILABLE),
+            # Kubernetes' own, of CRDs and of Deployments.
+            ConditionType("Available"),
+            ConditionType("Established", state="waiting"),
+            ConditionType("KubernetesAPIApprovalPolicyConformant"),
+            ConditionType("NamesAccepted"),
+            ConditionType("NonStructuralSchema", "True"),
+            ConditionType("ReplicaFailure", "True"),
+            ConditionType("StorageMigrating", "True", "waiting"),
+            ConditionType("Terminating", "True", "waiting"),
+            # What operators have by habit, for services of any kind.
+            ConditionType("Degraded", "True"),
+            ConditionType("Failed", "True"),
+        )
+    }
+)
+"""Every type of conditions that is known, by its name."""
+
+
+def state_of(condition: Told) -> State:
+    """How an object stands by one of its conditions.
+
+    What is not known is never well: neither a status Unknown, nor a type that is in no table, of
+    which only a reason that is in one can tell something.
+    """
+    if condition.status == "Unknown":
+        return "unknown"
+    known = TYPES.get(condition.type)
+    if known is not None and condition.status != known.bad:
+        return "ok"
+    state = next((one.state(condition.reason) for one in TABLES if condition.reason in one), None)
+    if known is None:
+        return state if state not in {None, "ok"} else "unknown"
+    if state == "ok":
+        # What it tells of was well, and another thing keeps it from being so now.
+        return "waiting"
+    return state or known.state
