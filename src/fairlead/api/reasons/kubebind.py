@@ -265,6 +265,15 @@ _OBJECTS: Final = (
         "ask the provider's team what it waits for",
         "waiting",
     ),
+    Reason(
+        "WriteChanged",
+        "an Event: a webhook of the provider stores other values in the copy",
+        "set what it sets, or ask the provider's team about it",
+    ),
+    Reason("BindingCreated", "an Event: a bundle binds another APIServiceExport", state="ok"),
+    Reason(
+        "BindingDeleted", "an Event: the provider has taken an APIServiceExport away", state="ok"
+    ),
     Reason("ProviderGone", "an Event: a binding was given up, and copies stay", _PROVIDER),
     Reason(
         "RightsMissing", "an Event: a binding was given up for want of rights", "see the message"

@@ -205,7 +205,6 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
                 "a role that is no group of this installation has the group's name",
                 "rename or drop the role of the message, or set spec.groups: None",
             ),
-            Reason("InProgress", "a pass is not over", "wait: the operator is at it", "waiting"),
             Reason(
                 "InsufficientPrivilege",
                 "the administrator may not do it",
@@ -264,7 +263,11 @@ _OTHERS: Final = (
     Reason("Reachable", "a PostgresServer answers", state="ok"),
     Reason("Ready", "all is as asked for", state="ok"),
     Reason("ReconcileSuccess", "all is as asked for", state="ok"),
-    Reason("Success", "all is as asked for", state="ok"),
+    Reason(
+        "ApiError",
+        "the API server of the cluster refuses",
+        "see the message; the operator tries again by itself",
+    ),
     Reason("DatabaseSyncFailed", "a step failed in the database", "see the reason in its message"),
     Reason("FinalizeFailed", "the removal has failed", "see the reason in its message"),
     Reason("SecretSyncFailed", "the Secret was not written", "see the reason in its message"),

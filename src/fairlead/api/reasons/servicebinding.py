@@ -100,9 +100,20 @@ SERVICE_BINDING: Final = Reasons(
             "give them other names with spec.namingStrategy or spec.mappings",
         ),
         Reason(
+            "Waiting",
+            "an Event: what the binding needs has not come yet",
+            "wait, or see what the message is about",
+            "waiting",
+        ),
+        Reason(
             "InvalidSpec", "a field cannot be used", "correct the field that the message names"
         ),
         Reason("NotProjected", "a workload has not what it is bound to", CONTROLLER),
+        Reason(
+            "NotReady",
+            "the service is not Ready",
+            "see what the service waits for: kubectl describe it, and ask who runs it",
+        ),
         Reason(
             "Deleting",
             "the service is being deleted",
