@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import click
 from rich.console import Console
 from rich.text import Text
 
+from fairlead.api.reasons.model import State
 from fairlead.cli.texts import plain
 
 
 _WIDE = 10_000
 """Characters of a line where nobody looks at the edge: nothing is wrapped for a program."""
-_MARKS = {
-    "ok": ("ok", "green"),
-    "failed": ("FAILED", "red"),
-    "waiting": ("waiting", "yellow"),
-    "unknown": ("?", "dim"),
+_MARKS: Mapping[State, str] = {
+    "ok": "ok",
+    "failed": "FAILED",
+    "waiting": "waiting",
+    "unknown": "?",
 }
+STYLES: Mapping[State, str] = {
+    "ok": "green",
+    "failed": "red",
+    "waiting": "yellow",
+    "unknown": "dim",
+}
+"""How each state looks on a terminal."""
 
 
 def console() -> Console:
@@ -45,7 +53,7 @@ class ShownStep(Protocol):
         ...
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """Which of the four."""
         ...
 
@@ -73,11 +81,11 @@ def steps(out: Console, found: Iterable[ShownStep]) -> None:
     every = list(found)
     width = max((len(step.name) for step in every), default=0) + 2
     for step in every:
-        mark, colour = _MARKS[step.state]
+        mark, style = _MARKS[step.state], STYLES[step.state]
         reason = f"{plain(step.reason)}: " if step.reason else ""
         out.print(
             Text.assemble(
-                f"  {step.name:<{width}}", (f"{mark:<9}", colour), f"{reason}{plain(step.message)}"
+                f"  {step.name:<{width}}", (f"{mark:<9}", style), f"{reason}{plain(step.message)}"
             )
         )
 

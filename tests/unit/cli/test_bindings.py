@@ -20,6 +20,9 @@ WELL = Row(
 BEHIND = Row(
     *("widgets", "Factory", ["widgets.example.org", "gadgets.example.org"], 97, 100, 130.0),
     *("2026-01-01T09:59:00Z", "NameTooLong: 3 objects have names that are too long: a, b, c"),
+    state="failed",
+    reason="NameTooLong",
+    remedy="use a shorter name",
 )
 UNSEEN = Row("queue", "", [], None, None, None, None, "cannot reach https://10.0.0.1:6443")
 
@@ -36,6 +39,7 @@ def test_a_wide_table_has_one_line_for_each_binding() -> None:
     assert [line.split()[0] for line in lines] == ["BINDING", "postgres", "widgets", "queue"]
     assert lines[1].split() == ["postgres", "Acme", "accesses", "100/100", "-", "42s", "-"]
     assert "widgets, gadgets   97/100   2m         2h  NameTooLong: 3 objects" in lines[2]
+    assert lines[2].endswith("too long: a, b, c; next: use a shorter name")
     assert lines[3].split()[:6] == ["queue", "-", "-", "?", "?", "?"]
     assert lines[3].endswith("cannot reach https://10.0.0.1:6443")
 
@@ -46,6 +50,7 @@ def test_a_narrow_table_has_the_problems_below_it() -> None:
     assert max(map(len, lines)) <= 80
     assert lines[4] == ""
     assert lines[5].startswith("widgets: NameTooLong: 3 objects")
+    assert "next: use a shorter name" in " ".join(lines[5:-1])
     assert lines[-1] == "queue: cannot reach https://10.0.0.1:6443"
 
 
@@ -77,6 +82,9 @@ def test_json_names_everything_and_says_null_for_what_is_unknown() -> None:
         "lagSeconds": 130.0,
         "lastHeartbeatTime": "2026-01-01T09:59:00Z",
         "problem": BEHIND.problem,
+        "state": "failed",
+        "reason": "NameTooLong",
+        "remedy": "use a shorter name",
     }
     assert document["bindings"][1]["inSync"] is None
     assert json.loads(rows_json([])) == {"bindings": []}

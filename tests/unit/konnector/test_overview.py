@@ -12,6 +12,8 @@ from tests.integration.konnector.conftest import binding_body
 
 from fairlead.api.kubebind import ClusterBinding
 from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict
+from fairlead.api.reasons.kubebind import KONNECTOR, KUBE_BIND
+from fairlead.api.reasons.model import State
 from fairlead.konnector.commands.overview.comparison import changed_at, contains, waiting
 from fairlead.konnector.commands.overview.objects import ObjectRow, happened_at, object_rows
 from fairlead.konnector.commands.overview.rows import Copies, FetchedBinding, Kind, make_row
@@ -404,6 +406,59 @@ def test_problems(bound: FetchedBinding, expected: str) -> None:
     found = make_row(bound, NOW).problem
     assert found.startswith(expected)
     assert bool(found) == bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("bound", "state", "reason", "remedy"),
+    [
+        pytest.param(FetchedBinding(binding(READY), reached=True), "ok", "", "", id="well"),
+        pytest.param(
+            FetchedBinding(binding(), reached=True, absence="there is no sign"),
+            *("waiting", "Pending", KUBE_BIND.helps("Pending")),
+            id="new",
+        ),
+        pytest.param(
+            FetchedBinding(
+                binding(READY, condition("CopiesHeld", "True", "ClusterIdentityChanged", "2"))
+            ),
+            *("failed", "ClusterIdentityChanged", KUBE_BIND.helps("ClusterIdentityChanged")),
+            id="bad-when-true",
+        ),
+        pytest.param(
+            FetchedBinding(binding(READY, condition("Heartbeating", "Unknown"))),
+            *("waiting", "", KONNECTOR),
+            id="not-said-yet",
+        ),
+        pytest.param(
+            FetchedBinding(binding(READY), problem="none", reason="APIServiceExportNotFound"),
+            *("failed", "APIServiceExportNotFound", KUBE_BIND.helps("APIServiceExportNotFound")),
+            id="no-export",
+        ),
+        pytest.param(
+            FetchedBinding(binding(READY, meta={"deletionTimestamp": MINUTE_AGO})),
+            *("waiting", "Unbinding", KUBE_BIND.helps("Unbinding")),
+            id="deleting",
+        ),
+        pytest.param(
+            FetchedBinding(
+                binding(READY),
+                cluster_binding=cluster(condition("Ready", "False", "FirstHeartbeatPending", "")),
+            ),
+            *("waiting", "FirstHeartbeatPending", KONNECTOR),
+            id="the-provider-waits",
+        ),
+        pytest.param(
+            FetchedBinding(binding(boundSchemas="none")),
+            *("failed", "Invalid", KUBE_BIND.helps("Invalid")),
+            id="what-cannot-be-read",
+        ),
+    ],
+)
+def test_how_bad_a_problem_is_and_what_helps(
+    bound: FetchedBinding, state: State, reason: str, remedy: str
+) -> None:
+    row = make_row(bound, NOW)
+    assert (row.state, row.reason, row.remedy) == (state, reason, remedy)
 
 
 def test_provider_and_heartbeat() -> None:

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.cli.kubebind.consumers import table
 from fairlead.provider.commands.overview import Row, State, age, rows
 
@@ -207,9 +208,20 @@ def test_the_table_has_a_line_for_each_consumer() -> None:
     assert first.split() == [
         *("Team", "?[31mA", "(shop)", "ns", "widgets", "-", "0", "v0.8.1", "3m", "healthy")
     ]
-    assert second.split() == [
-        *("zoo", "n2", "not", "recorded", "-", "0", "-", "never", "NotInvited")
-    ]
+    known = ["zoo", "n2", "not", "recorded", "-", "0", "-", "never"]
+    assert second.split() == [*known, *KUBE_BIND.what("NotInvited").split()]
+
+
+def test_a_consumer_without_a_heartbeat_is_waited_for_in_words() -> None:
+    row = one(binding("Team A"))
+    assert (row.healthy.reason, row.state) == ("FirstHeartbeatPending", "waiting")
+    assert row.remedy == KUBE_BIND.helps("FirstHeartbeatPending")
+    assert shown(row)[1].endswith("no konnector has reported yet")
+
+
+def test_a_consumer_that_is_well_needs_no_help() -> None:
+    row = one(binding("Team A", **BEATS))
+    assert (row.state, row.remedy) == ("ok", "")
 
 
 def test_the_table_says_whose_konnector_is_not_ours() -> None:

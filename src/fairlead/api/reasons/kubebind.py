@@ -161,7 +161,11 @@ _CONNECTIONS: Final = (
 )
 
 _EXPORTS: Final = (
-    Reason("NotInvited", "the consumer has no invitation for what it requests", _INVITE),
+    Reason(
+        "NotInvited",
+        "the consumer has no invitation, or none for what it requests",
+        "have it invited by fairlead provider invite, and bind with that: fairlead bind -f",
+    ),
     Reason(
         "NotExportable", "the kind is one of Kubernetes or of kube-bind", "request another kind"
     ),
@@ -205,7 +209,9 @@ _EXPORTS: Final = (
     Reason(
         "Forbidden", "the provider may not grant the rights", "grant it what the message names"
     ),
-    Reason("Invalid", "the rights, or the object, are refused", "correct what the message names"),
+    Reason(
+        "Invalid", "the rights, or the object, are not valid", "correct what the message names"
+    ),
     Reason("NamespacePending", "the provider namespace is not there yet", _AGAIN, "waiting"),
     Reason("NamespaceTerminating", "the provider namespace is going", _AGAIN, "waiting"),
     Reason("PermissionsPending", "the rights are not written yet", _AGAIN, "waiting"),
@@ -247,7 +253,12 @@ _EXPORTS: Final = (
 )
 
 _OBJECTS: Final = (
-    Reason("NotReached", "the provider was not seen", "see fairlead bindings"),
+    Reason(
+        "NotReached",
+        "the provider was not seen",
+        "see the message; look again when the provider's API server answers here",
+    ),
+    Reason("CredentialsRefused", "the provider does not accept the credentials any more", _INVITE),
     Reason("NotCopied", "the copy is not there yet", "see fairlead bindings --objects", "waiting"),
     Reason(
         "NotInSync", "a change has not crossed yet", "see fairlead bindings --objects", "waiting"

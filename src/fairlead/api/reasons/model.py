@@ -42,6 +42,11 @@ class Reasons:
     def __contains__(self, name: object) -> bool:
         return name in self._known
 
+    def what(self, name: str) -> str:
+        """What has happened, in words; the reason itself where it is not known."""
+        found = self._known.get(name)
+        return found.what if found is not None else name
+
     def helps(self, name: str, default: str = "correct what the message names") -> str:
         """What helps for a reason, and ``default`` for one that says nothing of it."""
         found = self._known.get(name)

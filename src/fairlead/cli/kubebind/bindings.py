@@ -26,6 +26,7 @@ from fairlead.api.durations import rough_duration
 from fairlead.api.timestamps import moment
 from fairlead.cli import completion
 from fairlead.cli.options import cluster_config, cluster_options, json_option
+from fairlead.cli.printing import STYLES
 from fairlead.cli.texts import to_json
 from fairlead.client import Client, ClientError, ClusterConfig
 from fairlead.konnector.commands.overview.fetch import TIMEOUTS, Overview
@@ -77,7 +78,7 @@ def command(
     IN SYNC counts objects that the konnector would leave as they are, and their copies too. LAG is
     the age of the oldest change that has not crossed, HEARTBEAT that of the konnector's last sign
     of life at the provider. A question mark stands for what cannot be seen. Nothing is written.
-    With BINDING that one alone is shown.
+    PROBLEM ends with what helps. With BINDING that one alone is shown.
 
     \b
     Example:
@@ -260,7 +261,13 @@ def _name(row: Row) -> Text:
 
 
 def _problem(row: Row) -> Text:
-    return Text(_plain(row.problem), style="red") if row.problem else Text("-")
+    """What is wrong, and what helps; one line for each binding, where the width allows that."""
+    if not row.problem:
+        return Text("-")
+    problem = Text(_plain(row.problem), style=STYLES[row.state])
+    if row.remedy:
+        problem.append("; next: ", style="bold").append(_plain(row.remedy), style="default")
+    return problem
 
 
 def _count(in_sync: int | None, objects: int | None) -> str:

@@ -13,10 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fairlead import process
-from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.timestamps import moment
 from fairlead.cli.errors import INCOMPLETE
 from fairlead.cli.options import cluster_config, cluster_options
+from fairlead.cli.printing import STYLES
 from fairlead.cli.texts import printable, to_json
 from fairlead.client import Client
 from fairlead.provider.commands.overview import Row, age
@@ -44,6 +45,7 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
 
     TEMPLATES is what each was invited to, and so what it may request. A kind that cannot be
     listed is told, with "+ ?" behind the OBJECTS of those that export it, and the exit code is 3.
+    HEALTH says what is wrong; what helps stands below, on standard error.
 
     \b
     Example:
@@ -67,6 +69,8 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
         for row in found:
             for warning in row.warnings:
                 click.echo(printable(f"warning: {row.title}: {warning}"), err=True)
+            if row.remedy and not row.deleting:
+                click.echo(printable(f"next: {row.title}: {row.remedy}"), err=True)
     else:
         click.echo(
             "no consumers yet: fairlead provider invite NAME --template T -o FILE", err=True
@@ -115,14 +119,6 @@ def _konnector(row: Row) -> str:
 
 def _health(row: Row) -> Text:
     if row.deleting:
-        return Text("being revoked", style="yellow")
-    text, style = _judgement(row.healthy)
-    return Text(printable(text), style=style)
-
-
-def _judgement(condition: Condition) -> tuple[str, str]:
-    if condition.status == "True":
-        return "healthy", "green"
-    if condition.severity == "Info":
-        return condition.reason, "dim"
-    return condition.reason, "yellow" if condition.severity == "Warning" else "red"
+        return Text("being revoked", style=STYLES["waiting"])
+    text = "healthy" if row.state == "ok" else KUBE_BIND.what(row.healthy.reason)
+    return Text(printable(text), style=STYLES[row.state])

@@ -23,6 +23,9 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.kubebind.conditions import HEALTHY, Condition, unknown
 from fairlead.api.meta import Object
+from fairlead.api.reasons import model
+from fairlead.api.reasons.conditions import state_of
+from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES
 from fairlead.api.timestamps import moment, parse_time
 from fairlead.client import Client
@@ -39,7 +42,7 @@ class Row(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
 
     ``not_counted`` is why kinds that it exports are not counted, by plural and group.
     ``templates`` are those that it was invited to, None where that was not recorded, and
-    ``warnings`` what somebody should look at.
+    ``warnings`` what somebody should look at. ``state`` and ``remedy`` go with ``healthy``.
     """
 
     identity: str
@@ -53,6 +56,8 @@ class Row(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     original_konnector: bool = False
     last_heartbeat_time: str
     healthy: Condition
+    state: model.State
+    remedy: str = ""
     deleting: bool = False
     warnings: list[str] = []
 
@@ -124,6 +129,7 @@ def _row(
 ) -> Row:
     read = ClusterBindingView() if binding is None else _view(binding, now)
     record = record_of(binding)
+    stands = state_of(read.healthy)
     kinds = {kind for export in exports for kind in exported(export)}
     return Row(
         identity=identity_of(namespace),
@@ -137,6 +143,8 @@ def _row(
         original_konnector=read.original,
         last_heartbeat_time=read.heartbeat,
         healthy=read.healthy,
+        state=stands,
+        remedy="" if stands == "ok" else KUBE_BIND.helps(read.healthy.reason),
         deleting=namespace.meta.deleting or record.revoked,
         warnings=[] if binding is None else _warnings(state, binding, exports),
     )

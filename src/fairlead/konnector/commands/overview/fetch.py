@@ -27,6 +27,7 @@ from fairlead.api.kubebind import (
     crd_name,
 )
 from fairlead.api.meta import Key, Object, OwnerReference
+from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, SECRETS, Resource
 from fairlead.client import Client, ClientError, ConfigError, Timeouts, Unauthorized
 from fairlead.client.lookups import find, list_all, unknown
@@ -34,7 +35,7 @@ from fairlead.konnector.commands.overview.objects import EventAbout, happened_at
 from fairlead.konnector.commands.overview.rows import Copies, FetchedBinding, Kind
 from fairlead.konnector.commands.presence import absence
 from fairlead.konnector.commands.readiness import untouched
-from fairlead.konnector.controllers.apiservicebinding.reconcile import no_export
+from fairlead.konnector.controllers.apiservicebinding.reconcile import EXPORT_NOT_FOUND, no_export
 from fairlead.konnector.crds import has_status, served_resource
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Strategy, choose
@@ -49,10 +50,6 @@ PATIENCE = 30.0
 TIMEOUTS = Timeouts(connect=5.0, read=15.0)
 """A person waits: a server that is silent for so long, in seconds, is told of."""
 _AGENT = "fairlead-bindings"
-_REFUSED = (
-    "the provider does not accept the credentials any more: ask it for another invitation, and "
-    "give that to `fairlead bind`"
-)
 
 
 class _Consumed(msgspec.Struct, frozen=True):
@@ -167,7 +164,12 @@ class Overview:
             problem = f"the provider did not answer within {PATIENCE:g} s"
             return FetchedBinding(binding, here, problem=problem)
         except Unauthorized:
-            return FetchedBinding(binding, here, problem=_REFUSED)
+            reason = "CredentialsRefused"
+            problem = KUBE_BIND.what(reason)
+            return FetchedBinding(binding, here, problem=problem, reason=reason)
+        except ConfigError as error:
+            reason = "KubeconfigSecretInvalid"
+            return FetchedBinding(binding, here, problem=str(error), reason=reason)
         except (ClientError, msgspec.MsgspecError, ValueError) as error:
             return FetchedBinding(binding, here, problem=str(error))
 
@@ -199,7 +201,7 @@ class Overview:
         if export is None:
             here = [Kind(kind.objects) for kind in consumed]
             problem = no_export(binding.decode(APIServiceBinding))
-            return FetchedBinding(binding, here, known, problem=problem)
+            return FetchedBinding(binding, here, known, problem=problem, reason=EXPORT_NOT_FOUND)
         isolation = export.decode(APIServiceExport).spec.isolation
         places = await self._places(client)
         kinds = []

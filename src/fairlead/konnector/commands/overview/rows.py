@@ -11,9 +11,13 @@ import msgspec
 from fairlead.api.kubebind import APIServiceBinding, BindingStatus, ClusterBinding, crd_name
 from fairlead.api.kubebind.conditions import READY, WRONG_WHILE_TRUE, Condition, get_condition
 from fairlead.api.meta import Key, Object
+from fairlead.api.reasons.conditions import state_of
+from fairlead.api.reasons.kubebind import KONNECTOR, KUBE_BIND
+from fairlead.api.reasons.model import State
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at, waiting
 from fairlead.konnector.commands.readiness import PENDING
+from fairlead.konnector.controllers.unbind.reconcile import UNBINDING
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Strategy
 from fairlead.konnector.policies.steps import Pair
@@ -39,8 +43,8 @@ class Kind(msgspec.Struct, frozen=True):
 class FetchedBinding(msgspec.Struct, frozen=True):
     """A binding and what was fetched for it.
 
-    ``problem`` says what could not be fetched; ``reached`` whether the provider told all.
-    ``absence`` says why no konnector works on it, where none does.
+    ``problem`` says what could not be fetched, for which ``reason``; ``reached`` whether the
+    provider told all. ``absence`` says why no konnector works on it, where none does.
     """
 
     binding: Object
@@ -48,12 +52,17 @@ class FetchedBinding(msgspec.Struct, frozen=True):
     """None when not even the consumer's own objects were seen."""
     cluster_binding: ClusterBinding | None = None
     problem: str = ""
+    reason: str = "NotReached"
     reached: bool = False
     absence: str = ""
 
 
 class Row(msgspec.Struct, frozen=True, rename="camel"):
-    """One line about one binding; numbers that nobody knows are None."""
+    """One line about one binding; numbers that nobody knows are None.
+
+    ``state``, ``reason`` and ``remedy`` are those of its problem; a reason of "" is told in words
+    alone.
+    """
 
     binding: str
     provider: str
@@ -64,6 +73,9 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
     """Age of the oldest change that has not crossed; None also when there is no such change."""
     last_heartbeat_time: str | None
     problem: str
+    state: State = "ok"
+    reason: str = ""
+    remedy: str = ""
 
     def heartbeat_age(self, now: datetime) -> float | None:
         """Seconds since the last heartbeat; None when none is known."""
@@ -77,9 +89,9 @@ def make_row(bound: FetchedBinding, now: datetime) -> Row:
     """The line about one binding at a moment."""
     try:
         status = bound.binding.decode(APIServiceBinding).status
-        problem = bound.problem or _problem(bound, status.conditions)
-    except msgspec.ValidationError as error:
-        status, problem = BindingStatus(), f"it cannot be read: {error}"
+    except msgspec.ValidationError:
+        status = BindingStatus()
+    found = fault(bound)
     cluster = bound.cluster_binding
     sides = [found.side for kind in bound.kinds or () for _, found in unsynced(kind)]
     objects = None if bound.kinds is None else sum(len(kind.objects) for kind in bound.kinds)
@@ -93,7 +105,10 @@ def make_row(bound: FetchedBinding, now: datetime) -> Row:
         objects=objects,
         lag_seconds=_seconds(now, min(since)) if since else None,
         last_heartbeat_time=(cluster.status.last_heartbeat_time or None) if cluster else None,
-        problem=problem,
+        problem=found.text if found is not None else "",
+        state=found.state if found is not None else "ok",
+        reason=found.reason if found is not None else "",
+        remedy=found.remedy if found is not None else "",
     )
 
 
@@ -117,38 +132,56 @@ def unsynced(kind: Kind) -> Iterable[tuple[Pair, AwaitedStep]]:
 
 
 class Fault(NamedTuple):
-    """What is wrong with a binding: a reason, "" where it has none, and what is said of it."""
+    """What is wrong with a binding, and how bad that is.
+
+    ``reason`` is "" where only a message tells; ``line`` is both where that is not simply one
+    after the other.
+    """
 
     reason: str
     message: str
+    state: State
     since: str = ""
+    line: str = ""
 
     @property
     def text(self) -> str:
         """Both, in one line."""
-        return ": ".join(part for part in (self.reason, self.message) if part)
+        return self.line or ": ".join(part for part in (self.reason, self.message) if part)
+
+    @property
+    def remedy(self) -> str:
+        """What helps."""
+        silent = not self.reason and self.state == "waiting"
+        return KONNECTOR if silent else KUBE_BIND.helps(self.reason)
 
 
-def fault(bound: FetchedBinding, conditions: Sequence[Condition]) -> Fault | None:
-    """What is wrong with a binding by its conditions and the provider's; None when nothing is."""
+def fault(bound: FetchedBinding) -> Fault | None:
+    """What is wrong with a binding by all that was fetched; None when nothing is."""
+    try:
+        conditions = bound.binding.decode(APIServiceBinding).status.conditions
+    except msgspec.ValidationError as error:
+        return _plain("Invalid", f"it cannot be read: {error}")
+    if bound.problem:
+        return _plain(bound.reason, bound.problem)
     ready = get_condition(conditions, READY)
     if ready is None or ready.reason == PENDING:
-        return Fault("", f"no konnector has picked it up: {bound.absence}")
+        return _plain(PENDING, f"no konnector has picked it up: {bound.absence}")
     wrong = (get_condition(conditions, type_) for type_ in WRONG_WHILE_TRUE)
-    found = next((one for one in wrong if one is not None and one.status == "True"), None)
+    found = next((one for one in wrong if one is not None and state_of(one) != "ok"), None)
     if ready.status == "True" and found is not None:
         return _told(found)
     unwell = next((one for one in conditions if _unwell(one)), None)
     if unwell is not None:
         return _told(unwell)
     if bound.binding.meta.deleting:
-        return Fault("", "it is being deleted")
+        return _plain(UNBINDING, "it is being deleted")
     return _providers_fault(bound.cluster_binding)
 
 
-def _problem(bound: FetchedBinding, conditions: Sequence[Condition]) -> str:
-    found = fault(bound, conditions)
-    return found.text if found is not None else ""
+def _plain(reason: str, message: str) -> Fault:
+    """A fault that the message alone tells people of."""
+    return Fault(reason, message, KUBE_BIND.state(reason), line=message)
 
 
 def _unwell(condition: Condition) -> bool:
@@ -161,14 +194,18 @@ def _providers_fault(found: ClusterBinding | None) -> Fault | None:
     if ready is None or ready.status == "True":
         return None
     told = _told(ready)
-    return Fault("", f"on the provider: {told.text}", told.since)
+    message, line = f"on the provider: {told.message}", f"on the provider: {told.text}"
+    return told._replace(message=message, line=line)
 
 
 def _told(condition: Condition) -> Fault:
-    message = condition.message
+    message, state = condition.message, state_of(condition)
     if not condition.reason and not message:
         message = f"{condition.type} is {condition.status}"
-    return Fault(condition.reason, message, condition.last_transition_time)
+    if state == "unknown":
+        # The konnector has yet to say it.
+        state = "waiting"
+    return Fault(condition.reason, message, state, condition.last_transition_time)
 
 
 def _seconds(now: datetime, then: datetime) -> float:
