@@ -6,11 +6,12 @@ systems tell of their links in this one way, and are joined by those who know se
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 import msgspec
 
-from fairlead.api.reasons.model import State
+from fairlead.api.reasons.model import Reasons, State
 
 
 LinkName = Literal["workload", "binding", "Secret", "service", "provider", "role"]
@@ -40,3 +41,24 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     def message(self) -> str:
         """What it is, and what there is to say about it."""
         return f"{self.object}: {self.about}" if self.about else self.object
+
+
+def wrong(
+    table: Reasons, reason: str, *, name: LinkName, subject: str, about: str, remedy: str = ""
+) -> Link:
+    """A link that stands as a table says of a reason; ``remedy`` where one knows better."""
+    return Link(
+        name=name,
+        object=subject,
+        state=table.state(reason),
+        about=about,
+        reason=reason,
+        remedy=remedy or table.helps(reason),
+    )
+
+
+def worst(links: Iterable[Link]) -> Link | None:
+    """The first link that has failed, else the first that waits; None where all goes well."""
+    every = list(links)
+    failed = next((one for one in every if one.state == "failed"), None)
+    return failed or next((one for one in every if one.state == "waiting"), None)

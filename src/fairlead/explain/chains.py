@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from fairlead.api.links import ORDER, Link, LinkName
+from fairlead.api.links import ORDER, Link, LinkName, worst
 from fairlead.binding.commands.chain import Chain as BindingChain
 
 
@@ -56,9 +56,7 @@ def join(subject: str, links: Iterable[Link]) -> Chain:
         behind = any(one.state in {"failed", "waiting"} for one in judged)
         follows = link.state == "failed" and behind
         judged.append(msgspec.structs.replace(link, state="waiting") if follows else link)
-    first = next((one for one in judged if one.state == "failed"), None) or next(
-        (one for one in judged if one.state == "waiting"), None
-    )
+    first = worst(judged)
     return Chain(
         subject=subject,
         ready=first is None,

@@ -13,6 +13,7 @@ from fairlead.api.kubebind import APISERVICEBINDINGS, LABEL_OWNER, APIServiceBin
 from fairlead.api.links import Link
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
+from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.resource import SECRETS, Resource
 from fairlead.binding.commands.chain import Seen, secret_link, seen
@@ -181,16 +182,16 @@ def _object_link(found: Object) -> Link:
             remedy="wait, or see its finalizers",
             since=found.meta.deletion_timestamp or "",
         )
-    wrong = unready(body)
-    if wrong is not None:
+    condition = unready(body)
+    if condition is not None:
         return Link(
             name="service",
             object=text,
-            state="failed",
-            about=wrong.message or "says that it is not Ready",
-            reason=wrong.reason or "NotReady",
+            state=state_of(condition),
+            about=condition.message or "says that it is not Ready",
+            reason=condition.reason or "NotReady",
             remedy=KUBE_BIND.helps("NotReady"),
-            since=wrong.last_transition_time,
+            since=condition.last_transition_time,
         )
     known = get_condition(stored_conditions(body), "Ready")
     about = "is Ready" if known is not None and known.status == "True" else "is there"

@@ -80,6 +80,11 @@ SICK = there(
         ],
     },
 )
+STARTING = there(
+    "Database",
+    "db",
+    status={"conditions": [{"type": "Ready", "status": "False", "reason": "Reconciling"}]},
+)
 UNSERVED = absent("Database", "db", "NotServed", "no such kind")
 LOGIN = there("Secret", "login", data={"host": "ZGI=", "password": "c2VjcmV0"})
 RECORD = Record(
@@ -146,6 +151,10 @@ AWAY = Link(name="provider", object="x", state="failed", reason="NotReached", re
         ),
         pytest.param(
             whole(READY, SICK), "service", "Down", "ok ok ok failed", id="service-is-sick",
+        ),
+        pytest.param(
+            whole(NOT_COLLECTED, STARTING, (), [BARE]),
+            "service", "Reconciling", "waiting waiting waiting", id="service-is-not-there-yet",
         ),
         pytest.param(
             whole(NOT_COLLECTED, SICK, [absent("Secret", "login")], [BARE], AWAY),

@@ -5,14 +5,15 @@ Pure: what was seen of the objects is judged here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal, Protocol
 
 import msgspec
 
 from fairlead.api.conditions import Condition, get_condition, unready
-from fairlead.api.links import ORDER, Link, LinkName
+from fairlead.api.links import ORDER, Link, LinkName, worst, wrong
 from fairlead.api.meta import JSON, Key, Object
+from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.servicebinding import CONTROLLER, SERVICE_BINDING
 from fairlead.api.servicebinding.common import (
@@ -117,23 +118,20 @@ def secret_named(service: Seen) -> str:
 
 def binding_link(told: Told) -> Link:
     """How the binding stands by its status."""
-    link = _linker("binding", told.text)
+    link, broken = _linkers("binding", told.text)
     if told.problem:
-        remedy = "correct the field that the message names"
-        return link("failed", told.problem, "InvalidSpec", remedy)
+        return broken("InvalidSpec", told.problem)
     if told.condition(READY) is None:
-        return link("failed", "no controller has looked at it yet", "Unseen", CONTROLLER)
+        return broken("Unseen", "no controller has looked at it yet")
     if not told.fresh:
-        text = "no controller has looked at it since it was changed"
-        return link("failed", text, "Unseen", CONTROLLER)
+        return broken("Unseen", "no controller has looked at it since it was changed")
     if told.deleting:
         text = "is being deleted, once nothing of it is on workloads any more"
         return link("waiting", text, remedy=CONTROLLER)
     for type_ in (SERVICE_AVAILABLE, COLLECTION_READY, INJECTION_READY, READY):
         found = told.condition(type_)
         if found is not None and found.status != "True":
-            remedy = SERVICE_BINDING.helps(found.reason)
-            return link("failed", found.message, found.reason, remedy)
+            return broken(found.reason, found.message)
     return link("ok", "is Ready")
 
 
@@ -147,16 +145,8 @@ def workload_links(bound: Iterable[BoundWorkload], told: Told, reference: str) -
     """
     links = [_workload_link(one, told) for one in bound]
     if not links:
-        return [
-            Link(
-                name="workload",
-                object=reference,
-                state="failed",
-                about="selects nothing",
-                reason=APPLICATION_NOT_FOUND,
-                remedy=SERVICE_BINDING.helps(APPLICATION_NOT_FOUND),
-            )
-        ]
+        _, broken = _linkers("workload", reference)
+        return [broken(APPLICATION_NOT_FOUND, "selects nothing")]
     well = [one for one in links if one.state == "ok"]
     wrong = sorted((one for one in links if one.state != "ok"), key=_urgency)
     if len(well) > FEW:
@@ -169,39 +159,49 @@ def _urgency(link: Link) -> int:
     return ("failed", "waiting", "unknown", "ok").index(link.state)
 
 
-def _linker(name: LinkName, object_: str) -> Callable[..., Link]:
-    """Makes the link of this name from its state, what is about it, the reason and the remedy."""
+class _Broken(Protocol):
+    def __call__(self, reason: str, about: str, remedy: str = "") -> Link: ...
 
-    def link(state: State, about: str, reason: str = "", remedy: str = "") -> Link:
-        return Link(
-            name=name, object=object_, state=state, about=about, reason=reason, remedy=remedy
+
+class _Linked(Protocol):
+    def __call__(self, state: State, about: str, remedy: str = "") -> Link: ...
+
+
+def _linkers(name: LinkName, object_: str) -> tuple[_Linked, _Broken]:
+    """What makes a link of this name by its state, and by a reason why it is broken."""
+
+    def link(state: State, about: str, remedy: str = "") -> Link:
+        return Link(name=name, object=object_, state=state, about=about, remedy=remedy)
+
+    def broken(reason: str, about: str, remedy: str = "") -> Link:
+        return wrong(
+            SERVICE_BINDING, reason, name=name, subject=object_, about=about, remedy=remedy
         )
 
-    return link
+    return link, broken
 
 
 def _workload_link(bound: BoundWorkload, told: Told) -> Link:
     found, record = bound.workload, bound.record
 
-    link = _linker("workload", found.text)
+    link, broken = _linkers("workload", found.text)
     if found.sight == "NotServed":
-        return link("failed", found.problem, found.sight, "install its CRD, or correct its kind")
+        return broken("NotServed", found.problem)
     if found.sight == "NotFound":
-        remedy = SERVICE_BINDING.helps(APPLICATION_NOT_FOUND)
-        return link("failed", "is not there", APPLICATION_NOT_FOUND, remedy)
+        return broken(APPLICATION_NOT_FOUND, "is not there")
     if found.sight != "there":
         return link("unknown", found.problem)
     if record is None and told.ready:
         return link("unknown", "has no record of the binding, which says that it is bound")
     if record is None:
-        return link("failed", "has nothing of the binding", "NotProjected", CONTROLLER)
+        return broken("NotProjected", "has nothing of the binding")
     if told.secret and record.secret != told.secret:
         about = f"still has Secret {record.secret}, in the place of {told.secret}"
-        return link("failed", about, "NotProjected", CONTROLLER)
+        return broken("NotProjected", about)
     lost = Holding(found.body, record).lost()
     if lost:
         about = f"was bound, and has lost {', '.join(lost)}"
-        return link("failed", about, "NotProjected", _UNDONE)
+        return broken("NotProjected", about, _UNDONE)
     return link("ok", f"has Secret {record.secret} {_places(record)}".rstrip())
 
 
@@ -219,37 +219,39 @@ def _places(record: Record) -> str:
 
 def service_link(found: Seen, told: Told) -> Link:
     """How a service stands, by itself and by what it offers."""
-    link = _linker("service", found.text)
+    link, broken = _linkers("service", found.text)
     if found.sight == "NotServed":
         remedy = "install its CRD, bind it with fairlead bind, or correct the reference"
-        return link("failed", found.problem, SERVICE_NOT_FOUND, remedy)
+        return broken(SERVICE_NOT_FOUND, found.problem, remedy)
     if found.sight == "NotFound":
-        return link(
-            "failed", "is not there", SERVICE_NOT_FOUND, SERVICE_BINDING.helps(SERVICE_NOT_FOUND)
-        )
+        return broken(SERVICE_NOT_FOUND, "is not there")
     if found.sight != "there":
         return link("unknown", found.problem)
     if found.deleting:
-        remedy = "bind another service, or delete the binding"
-        return link("failed", "is being deleted", "Deleting", remedy)
-    wrong = unready(found.body)
-    if wrong is not None:
-        about = wrong.message or "says that it is not Ready"
-        return link("failed", about, wrong.reason or "NotReady", _mend(found))
+        return broken("Deleting", "is being deleted")
+    condition = unready(found.body)
+    if condition is not None:
+        about = condition.message or "says that it is not Ready"
+        return msgspec.structs.replace(
+            broken("NotReady", about, _mend(found)),
+            state=state_of(condition),
+            reason=condition.reason or "NotReady",
+        )
     name = secret_named(found)
     if name:
         is_it = found.body.get("kind") == "Secret"
         return link("ok", "is the Secret itself" if is_it else f"names Secret {name}")
     if told.collected:
         return link("ok", "offers what its annotations say")
-    about = "names no Secret yet in status.binding.name"
-    return link("waiting", about, SERVICE_MISSING_BINDING, _mend(found))
+    return broken(
+        SERVICE_MISSING_BINDING, "names no Secret yet in status.binding.name", _mend(found)
+    )
 
 
 def _mend(found: Seen) -> str:
     if found.body.get("kind") == "PostgresAccess":
         return f"fairlead postgres explain {found.key.name} -n {found.key.namespace}"
-    return "see what the service waits for: kubectl describe it, and ask who runs it"
+    return SERVICE_BINDING.helps("NotReady")
 
 
 def secret_link(wanted: Sequence[Seen], own: Seen | None) -> Link | None:
@@ -268,14 +270,8 @@ def secret_link(wanted: Sequence[Seen], own: Seen | None) -> Link | None:
         return Link(name="Secret", object=hidden.text, state="unknown", about=hidden.problem)
     empty = next((one for one in every if not one.body.get("data")), None)
     if empty is not None:
-        return Link(
-            name="Secret",
-            object=empty.text,
-            state="failed",
-            about="has no entries",
-            reason=NO_BINDING_DATA,
-            remedy="have who runs the service write them",
-        )
+        _, broken = _linkers("Secret", empty.text)
+        return broken(NO_BINDING_DATA, "has no entries", "have who runs the service write them")
     last = every[-1]
     count = len(last.body.get("data") or {})
     about = f"has {count} {'entry' if count == 1 else 'entries'}"
@@ -291,14 +287,8 @@ def _missing_secret(found: Seen, *, own: bool) -> Link:
             "have who runs the service write it; where kube-bind brings it, fairlead bindings"
             " tells why it has not come"
         )
-    return Link(
-        name="Secret",
-        object=found.text,
-        state="failed",
-        about=about,
-        reason=ERROR_READING_SECRET,
-        remedy=remedy,
-    )
+    _, broken = _linkers("Secret", found.text)
+    return broken(ERROR_READING_SECRET, about, remedy)
 
 
 def chain(told: Told, links: Iterable[Link]) -> Chain:
@@ -313,9 +303,7 @@ def chain(told: Told, links: Iterable[Link]) -> Chain:
         open_ = {one.name for one in judged if one.state in {"failed", "waiting"}}
         follows = link.state == "failed" and _follows(link, open_, told)
         judged.append(msgspec.structs.replace(link, state="waiting") if follows else link)
-    first = next((one for one in judged if one.state == "failed"), None) or next(
-        (one for one in judged if one.state == "waiting"), None
-    )
+    first = worst(judged)
     return Chain(
         binding=told.text,
         ready=told.ready and first is None,

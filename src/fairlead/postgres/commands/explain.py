@@ -112,7 +112,7 @@ async def explain(around: Surroundings, name: str, namespace: str) -> Explanatio
             reason=problem.reason,
             message=problem.message,
             steps=(_failed("object", problem),),
-            next_step="correct the field that the message names",
+            next_step=POSTGRES.helps(problem.reason),
         )
     explaining = _Explaining(around, found, given.access)
     await explaining.run()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from fairlead.api.conditions import get_condition
-from fairlead.api.links import Link
+from fairlead.api.links import Link, wrong
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import READY, PostgresAccess
 from fairlead.api.reasons.model import State
@@ -57,14 +57,8 @@ def role_by_status(found: Object) -> Link:
     try:
         access = found.decode(PostgresAccess)
     except msgspec.ValidationError as error:
-        return Link(
-            name="role",
-            object=f"the role of {found.kind} {found.key}",
-            state="failed",
-            about=str(error),
-            reason="InvalidSpec",
-            remedy=POSTGRES.helps("InvalidSpec"),
-        )
+        text = f"the role of {found.kind} {found.key}"
+        return wrong(POSTGRES, "InvalidSpec", name="role", subject=text, about=str(error))
     text = f"role {access.status.username or access.spec.username}"
     ready, reason, message = told(access)
     condition = get_condition(access.status.conditions, READY)

@@ -13,7 +13,7 @@ import msgspec
 from fairlead.api.conditions import get_condition
 from fairlead.api.postgresaccess import READY, PostgresAccess
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.postgres import StepName, step_of
+from fairlead.api.reasons.postgres import POSTGRES, StepName, step_of
 
 
 STEPS: Final[tuple[StepName, ...]] = ("object", "server", "policy", "role", "Secret", "grants")
@@ -37,8 +37,6 @@ NO_HEIR = (
 
 _INNER = re.compile(r"([A-Z][A-Za-z]+): (.*)", re.DOTALL)
 _STAGES = {"FinalizeFailed", "SecretSyncFailed", "DatabaseSyncFailed"}
-_PASSING = {"Locked", "Conflict", "TimedOut", "Reconciling"}
-"""Reasons of what the operator has in hand itself."""
 
 
 def finer(reason: str, message: str) -> tuple[str, str]:
@@ -73,12 +71,11 @@ def from_status(access: PostgresAccess) -> dict[StepName, ExplainedStep]:
     if reason == "Unseen":
         return {name: ExplainedStep(name=name, state="unknown", message=message) for name in STEPS}
     failing = step_of(reason)
-    waits = reason in _PASSING
     found: dict[StepName, ExplainedStep] = {}
     state: State = "ok"
     for name in STEPS:
         if name == failing:
-            how: State = "waiting" if waits else "failed"
+            how = POSTGRES.state(reason)
             found[name] = ExplainedStep(name=name, state=how, message=message, reason=reason)
             state = "unknown"
         else:

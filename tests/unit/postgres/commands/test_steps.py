@@ -90,6 +90,12 @@ def test_a_lock_is_waited_for() -> None:
     assert found["grants"].state == "waiting"
 
 
+@pytest.mark.parametrize("reason", ["Locked", "Reconciling", "Unfinished", "OwnsObjects"])
+def test_a_step_stands_as_the_table_says_of_its_reason(reason: str) -> None:
+    found = from_status(access(reason=reason, message="why"))
+    assert found[step_of(reason)].state == POSTGRES.state(reason)
+
+
 def test_finer_reasons() -> None:
     assert finer("DatabaseSyncFailed", "Locked: by x: y") == ("Locked", "by x: y")
     assert finer("UsernameConflict", "A: b") == ("UsernameConflict", "A: b")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from fairlead.api.conditions import unready
-from fairlead.api.links import Link
+from fairlead.api.links import Link, wrong
 from fairlead.api.meta import Object
+from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.kubebind import KUBE_BIND
-from fairlead.api.reasons.model import State
 from fairlead.api.resource import Resource
 from fairlead.client import Client
 from fairlead.konnector.commands.overview.fetch import Overview
@@ -30,31 +32,31 @@ def judge(bound: FetchedBinding, obj: Object) -> Link:
     name = bound.binding.meta.name
     text = f"the {obj.kind} that APIServiceBinding {name} brings"
 
-    def link(state: State, about: str, reason: str = "", remedy: str = "") -> Link:
-        return Link(
-            name="provider", object=text, state=state, about=about, reason=reason, remedy=remedy
-        )
+    def broken(reason: str, about: str, remedy: str = "") -> Link:
+        return wrong(KUBE_BIND, reason, name="provider", subject=text, about=about, remedy=remedy)
 
     copies = bound.kinds[0].copies if bound.kinds else None
     if bound.problem or copies is None:
         problem = bound.problem or "the provider was not seen"
-        return link("failed", problem, "NotReached", f"fairlead bindings {name}")
+        return broken("NotReached", problem, f"fairlead bindings {name}")
     target = copies.strategy.to_provider(obj.key)
     copy = copies.objects.get(target) if target is not None else None
     waits = _waits(bound)
     remedy = f"fairlead bindings {name} --objects"
     if copy is None:
-        about = f"waits for {waits or 'its copy to be created'}"
-        return link("waiting", about, "NotCopied", remedy)
+        return broken("NotCopied", f"waits for {waits or 'its copy to be created'}", remedy)
     text = f"{copy.kind} {copy.key} of the provider, by APIServiceBinding {name}"
-    wrong = unready(copy.to_dict())
-    if wrong is not None:
-        about = wrong.message or "says that it is not Ready"
-        helps = KUBE_BIND.helps("NotReady")
-        return link("failed", about, wrong.reason or "NotReady", helps)
+    condition = unready(copy.to_dict())
+    if condition is not None:
+        about = condition.message or "says that it is not Ready"
+        return msgspec.structs.replace(
+            broken("NotReady", about),
+            state=state_of(condition),
+            reason=condition.reason or "NotReady",
+        )
     if waits:
-        return link("waiting", f"waits for {waits}", "NotInSync", remedy)
-    return link("ok", "is in sync")
+        return broken("NotInSync", f"waits for {waits}", remedy)
+    return Link(name="provider", object=text, state="ok", about="is in sync")
 
 
 def _waits(bound: FetchedBinding) -> str:
