@@ -1,0 +1,313 @@
+"""Inputs with what stands in them: filled in from an object, or as they were posted.
+
+A control is named by the place of its value: names, in the coding of URLs, and numbers of rows,
+joined by dots. What belongs to a value and is not it follows a ``!``, which that coding has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from fairlead.portal.console.authoring import facts
+from fairlead.portal.console.authoring.facts import UNSET
+from fairlead.portal.console.authoring.inputs import Input
+from fairlead.portal.console.authoring.printing import as_yaml
+
+
+ROWS = 100
+"""Rows of one list or map."""
+WEIGHT = 6_000
+"""What all entries of a form may weigh."""
+ROW, KEY, KEEP, REST = "!row", "!key", "!keep", "!rest"
+_KEY_INPUT = Input("text", "name", required=True)
+
+
+class Entry(msgspec.Struct):
+    """An input with what was written into it, and what is wrong with that.
+
+    ``path`` names its control, ``label`` is what people read, ``id`` stands in the page. ``text``
+    and ``picked`` are as in the controls; ``kept`` says that a group stays with nothing in it.
+    """
+
+    input: Input
+    path: str
+    label: str
+    text: str = ""
+    picked: tuple[str, ...] = ()
+    kept: bool = False
+    children: list[Entry] = []
+    rest: Entry | None = None
+    rows: list[Entry] = []
+    key: Entry | None = None
+    errors: list[str] = []
+    id: str = ""
+    opened: bool = False
+
+    @property
+    def full(self) -> bool:
+        """Whether a list or map has as many rows as it may."""
+        most = self.input.schema.get(
+            "maxProperties" if self.input.kind == "map" else "maxItems", ROWS
+        )
+        return len(self.rows) >= (min(most, ROWS) if isinstance(most, int) else ROWS)
+
+    def walk(self) -> Iterator[Entry]:
+        """This entry and all below it, in the order of the page."""
+        yield self
+        if self.key is not None:
+            yield self.key
+        for one in (*self.children, *self.rows):
+            yield from one.walk()
+        if self.rest is not None:
+            yield self.rest
+
+    def control(self) -> Entry:
+        """The first control of an entry, for the cursor."""
+        if self.key is not None:
+            return self.key
+        plain = (one for one in self.children if one.input.kind not in {"group", "list", "map"})
+        return next(plain, self)
+
+
+class Room:
+    """What is left of what a form may weigh."""
+
+    def __init__(self, left: int = WEIGHT) -> None:
+        self.left = left
+
+    def take(self, one: Input) -> bool:
+        """Make room for another row."""
+        if one.weight > self.left:
+            return False
+        self.left -= one.weight
+        return True
+
+
+def below(path: str, name: str) -> str:
+    """The name of a control one level deeper."""
+    coded = quote(name, safe="").replace(".", "%2E")
+    return f"{path}.{coded}" if path else coded
+
+
+def blank(one: Input, path: str = "") -> Entry:
+    """An entry as it is before anything is written: with the defaults of its schema."""
+    return filled(one, UNSET, path, Room())
+
+
+def filled(one: Input, value: Any, path: str, room: Room) -> Entry:
+    """An entry with a value; what its control cannot show is left out."""
+    given = value is not UNSET
+    if not given:
+        value = one.default
+    made = Entry(one, path, one.name)
+    match one.kind:
+        case "group":
+            _fill_group(made, value if isinstance(value, dict) else {}, room)
+            made.kept = (
+                given and not one.required and one.keepable and same(made, blank(one, path))
+            )
+        case "list" | "map":
+            _fill_rows(made, value, room)
+        case "boxes":
+            known = {option.value for option in one.options}
+            found = map(facts.encode, value) if isinstance(value, list) else ()
+            made.picked = tuple(told for told in found if told in known)
+        case "lines":
+            made.text = _lines(one, value)
+        case _:
+            made.text = "" if value is UNSET else _shown(one, value)
+    return made
+
+
+def _fill_group(made: Entry, value: dict[str, Any], room: Room) -> None:
+    one = made.input
+    made.children = [
+        filled(child, value.get(child.name, UNSET), below(made.path, child.name), room)
+        for child in one.children
+    ]
+    if one.rest is not None:
+        names = {child.name for child in one.children}
+        others = {name: item for name, item in value.items() if name not in names}
+        made.rest = Entry(one.rest, made.path + REST, "other fields")
+        made.rest.text = as_yaml(others) if others and facts.is_plain(others) else ""
+
+
+def _fill_rows(made: Entry, value: Any, room: Room) -> None:
+    one = made.input
+    assert one.item is not None
+    found: list[tuple[str, Any]] = []
+    if isinstance(value, list) and one.kind == "list":
+        found = [("", item) for item in value]
+    elif isinstance(value, dict) and one.kind == "map":
+        found = list(value.items())
+    elif value is UNSET and one.required and one.kind == "list":
+        found = [("", UNSET)] if facts.count(one.schema, "minItems") else []
+    for name, item in found[:ROWS]:
+        if not room.take(one.item):
+            break
+        path = below(made.path, str(len(made.rows)))
+        row = filled(one.item, item, path, room)
+        add_row(made, row, name)
+
+
+def add_row(made: Entry, row: Entry, key: str = "") -> None:
+    """Put a row below the others of a list or a map."""
+    number = len(made.rows) + 1
+    row.label = f"{made.label} {number}"
+    if made.input.kind == "map":
+        row.key = Entry(_KEY_INPUT, row.path + KEY, f"name {number}", text=key)
+        row.label = row.label if row.input.kind == "group" else f"value {number}"
+    made.rows.append(row)
+
+
+def _shown(one: Input, value: Any) -> str:
+    """A value as the text of its control, "" where that cannot hold it."""
+    match one.kind:
+        case "text" | "long":
+            broken = {"\r", "\0"} | ({"\n"} if one.kind == "text" else set())
+            return value if isinstance(value, str) and not broken & set(value) else ""
+        case "number":
+            plain = isinstance(value, int | float) and not isinstance(value, bool)
+            return repr(value) if plain else ""
+        case "mixed":
+            if isinstance(value, str):
+                # In quotes is what would be read as a number, or as a text in quotes.
+                return facts.encode(value) if needs_quotes(value) else value
+            return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+        case "choice":
+            told = facts.encode(value)
+            return told if any(told == option.value for option in one.options) else ""
+        case "check":
+            return "true" if value is True else ""
+        case _:
+            return as_yaml(value) if facts.is_plain(value) else ""
+
+
+def needs_quotes(value: str) -> bool:
+    """Whether a text of an int-or-string is written in quotes."""
+    return (
+        value[:1] == '"'
+        or value != value.strip()
+        or any(ord(one) < 32 for one in value)
+        or value.removeprefix("-").removeprefix("+").isdecimal()
+    )
+
+
+def _lines(one: Input, value: Any) -> str:
+    assert one.item is not None
+    if not isinstance(value, list):
+        return ""
+    lines = [_shown(one.item, item) for item in value]
+    return "" if any(not line.strip() or "\n" in line for line in lines) else "\n".join(lines)
+
+
+class Posted:
+    """The fields of a form as they came.
+
+    Raises:
+        TooMuchError: there are more than a form of ours has.
+    """
+
+    FIELDS = 8_000
+    TEXT = 256 * 1024
+    """Characters of all fields."""
+
+    def __init__(self, fields: Iterable[tuple[str, str]]) -> None:
+        self._values: dict[str, list[str]] = {}
+        self._rows: dict[str, list[str]] = {}
+        left, letters = self.FIELDS, self.TEXT
+        for name, value in fields:
+            left -= 1
+            letters -= len(name) + len(value)
+            if min(left, letters) < 0:
+                raise TooMuchError
+            self._values.setdefault(name, []).append(_clean(value))
+            if name.endswith(ROW):
+                path, _, number = name.removesuffix(ROW).rpartition(".")
+                self._rows.setdefault(path, []).append(number)
+        self.added = self.text("!add")
+        self.removed = self.text("!remove")
+        self.room = Room()
+
+    def text(self, name: str) -> str:
+        """The first field of a name, "" for none."""
+        return self._values.get(name, [""])[0]
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """All fields of a name."""
+        return tuple(self._values.get(name, ()))
+
+    def rows(self, path: str) -> list[str]:
+        """The rows of a list or map, without the one that is to go."""
+        rows = dict.fromkeys(self._rows.get(path, ()))
+        return [number for number in rows if f"{path}.{number}" != self.removed]
+
+
+class TooMuchError(ValueError):
+    """A form has more fields, or more text in them, than is read."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the form has more than {Posted.FIELDS:,} fields or {Posted.TEXT // 1024} KiB of text;"
+            " write the object as YAML instead"
+        )
+
+
+def _clean(value: str) -> str:
+    """A text with the line breaks of YAML, and without what UTF-8 has not."""
+    told = value.replace("\r\n", "\n").replace("\r", "\n")
+    return told.encode("utf-8", "replace").decode()
+
+
+def posted(one: Input, fields: Posted, at: str, path: str) -> Entry:
+    """An entry as it was posted: at one name, and with another where rows before it are gone."""
+    made = Entry(one, path, one.name)
+    match one.kind:
+        case "group":
+            made.kept = one.keepable and not one.required and bool(fields.text(at + KEEP))
+            made.children = [
+                posted(child, fields, below(at, child.name), below(path, child.name))
+                for child in one.children
+            ]
+            if one.rest is not None:
+                made.rest = Entry(one.rest, path + REST, "other fields")
+                made.rest.text = fields.text(at + REST)
+        case "list" | "map":
+            _read_rows(made, fields, at)
+        case "boxes":
+            chosen = set(fields.all(at))
+            made.picked = tuple(one.value for one in one.options if one.value in chosen)
+        case _:
+            made.text = fields.text(at)
+    return made
+
+
+def _read_rows(made: Entry, fields: Posted, at: str) -> None:
+    item = made.input.item
+    assert item is not None
+    for number in fields.rows(at):
+        if len(made.rows) >= ROWS or not fields.room.take(item):
+            made.errors = ["has more than a form can show; write the object as YAML instead"]
+            return
+        old = f"{at}.{number}"
+        row = posted(item, fields, old, below(made.path, str(len(made.rows))))
+        add_row(made, row, fields.text(old + KEY))
+    if fields.added and fields.added == at and not made.full and fields.room.take(item):
+        add_row(made, blank(item, below(made.path, str(len(made.rows)))))
+
+
+def same(one: Entry, other: Entry) -> bool:
+    """Whether the same stands in two entries of one input."""
+    if _own(one) != _own(other) or len(one.rows) != len(other.rows):
+        return False
+    inner = zip((*one.children, *one.rows), (*other.children, *other.rows), strict=True)
+    return all(a.kept == b.kept and same(a, b) for a, b in inner)
+
+
+def _own(entry: Entry) -> tuple[str, frozenset[str], str, str]:
+    others = (one.text if one is not None else "" for one in (entry.key, entry.rest))
+    return entry.text, frozenset(entry.picked), *others
