@@ -23,7 +23,7 @@ ROWS = 100
 WEIGHT = 6_000
 """What all entries of a form may weigh."""
 ROW, KEY, KEEP, REST = "!row", "!key", "!keep", "!rest"
-_KEY_INPUT = Input("text", "name", required=True)
+_KEY_INPUT = Input("text", "name")
 
 
 class Entry(msgspec.Struct):
@@ -137,20 +137,20 @@ def _fill_group(made: Entry, value: dict[str, Any], room: Room) -> None:
 
 
 def _fill_rows(made: Entry, value: Any, room: Room) -> None:
-    one = made.input
-    assert one.item is not None
+    one, item = made.input, made.input.item
+    if item is None:
+        return
     found: list[tuple[str, Any]] = []
     if isinstance(value, list) and one.kind == "list":
-        found = [("", item) for item in value]
+        found = [("", inner) for inner in value]
     elif isinstance(value, dict) and one.kind == "map":
         found = list(value.items())
     elif value is UNSET and one.required and one.kind == "list":
         found = [("", UNSET)] if facts.count(one.schema, "minItems") else []
-    for name, item in found[:ROWS]:
-        if not room.take(one.item):
+    for name, inner in found[:ROWS]:
+        if not room.take(item):
             break
-        path = below(made.path, str(len(made.rows)))
-        row = filled(one.item, item, path, room)
+        row = filled(item, inner, below(made.path, str(len(made.rows))), room)
         add_row(made, row, name)
 
 
@@ -198,10 +198,9 @@ def needs_quotes(value: str) -> bool:
 
 
 def _lines(one: Input, value: Any) -> str:
-    assert one.item is not None
-    if not isinstance(value, list):
+    if not isinstance(value, list) or one.item is None:
         return ""
-    lines = [_shown(one.item, item) for item in value]
+    lines = [_shown(one.item, inner) for inner in value]
     return "" if any(not line.strip() or "\n" in line for line in lines) else "\n".join(lines)
 
 
@@ -252,8 +251,8 @@ class TooMuchError(ValueError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"the form has more than {Posted.FIELDS:,} fields or {Posted.TEXT // 1024} KiB of text;"
-            " write the object as YAML instead"
+            f"the form has more than {Posted.FIELDS:,} fields or {Posted.TEXT // 1024} KiB of"
+            " text; write the object as YAML instead"
         )
 
 
@@ -288,7 +287,8 @@ def posted(one: Input, fields: Posted, at: str, path: str) -> Entry:
 
 def _read_rows(made: Entry, fields: Posted, at: str) -> None:
     item = made.input.item
-    assert item is not None
+    if item is None:
+        return
     for number in fields.rows(at):
         if len(made.rows) >= ROWS or not fields.room.take(item):
             made.errors = ["has more than a form can show; write the object as YAML instead"]
@@ -309,5 +309,5 @@ def same(one: Entry, other: Entry) -> bool:
 
 
 def _own(entry: Entry) -> tuple[str, frozenset[str], str, str]:
-    others = (one.text if one is not None else "" for one in (entry.key, entry.rest))
-    return entry.text, frozenset(entry.picked), *others
+    key, rest = (one.text if one is not None else "" for one in (entry.key, entry.rest))
+    return entry.text, frozenset(entry.picked), key, rest

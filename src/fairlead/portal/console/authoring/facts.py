@@ -86,8 +86,8 @@ def number(schema: JSON, name: str) -> float | None:
 
 def count(schema: JSON, name: str) -> int | None:
     """A whole number of a schema, of 0 or more."""
-    value = number(schema, name)
-    return value if isinstance(value, int) and value >= 0 else None
+    value = schema.get(name)
+    return value if isinstance(value, int) and type(value) is not bool and value >= 0 else None
 
 
 def properties(schema: JSON) -> dict[str, JSON]:

@@ -1,7 +1,7 @@
 """A CRD's schema as a tree of inputs, bounded whatever the schema holds.
 
-Levels are opened from the top down for as long as there is room, so that a schema with thousands of
-fields has inputs for the outer ones; what lies deeper is written as YAML.
+Levels are opened from the top down for as long as there is room, so that a schema with thousands
+of fields has inputs for the outer ones; what lies deeper is written as YAML.
 """
 
 from __future__ import annotations
@@ -33,12 +33,24 @@ _NAME = 200
 _SHORT = 253
 """Characters of a text that stands in one line: the longest name in Kubernetes."""
 _DESCRIPTION = 500
+"""Characters of a description; of the next, those of a pattern, of a default, of a rule's text."""
 _PATTERN = 200
 _SHOWN = 80
+_RULE, _RULES = 200, 6
 
 Kind = Literal[
-    *("text", "long", "number", "mixed", "choice", "check"),
-    *("lines", "boxes", "yaml", "group", "list", "map"),
+    "text",
+    "long",
+    "number",
+    "mixed",
+    "choice",
+    "check",
+    "lines",
+    "boxes",
+    "yaml",
+    "group",
+    "list",
+    "map",
 ]
 Path = tuple[str, ...]
 _ITEM = "*"
@@ -89,6 +101,23 @@ class Input(msgspec.Struct, frozen=True):
         """
         pattern = facts.text(self.schema, "pattern")
         return pattern if self.kind in {"text", "long"} and len(pattern) <= _PATTERN else ""
+
+    @property
+    def rules(self) -> list[str]:
+        """What the API server wants besides, in the words of the schema's rules."""
+        found = self.schema.get("x-kubernetes-validations")
+        told = []
+        for one in found[: 2 * _RULES] if isinstance(found, list) else ():
+            message = facts.text(one, "message") if isinstance(one, dict) else ""
+            # Rules about changes say nothing about what is new.
+            if message and len(message) <= _RULE and "oldSelf" not in facts.text(one, "rule"):
+                told.append(message)
+        return told[:_RULES]
+
+    @property
+    def told(self) -> bool:
+        """Whether there is a hint."""
+        return bool(self.description or self.hints or self.pattern or self.rules)
 
     @property
     def defaulted(self) -> bool:
@@ -238,8 +267,8 @@ def _repeated(schema: JSON, item: Input, made: Any) -> Input:
     plain = all(isinstance(one, str | int | float) for one in facts.choices(item.schema))
     if item.kind == "choice" and plain and "enum" in item.schema and len(item.options) <= _BOXES:
         return made("boxes", item.options, item=item)  # type: ignore[no-any-return]
-    kind = "lines" if item.kind in {"text", "long", "number", "mixed"} else "list"
-    return made(kind, item=item)  # type: ignore[no-any-return]
+    lines = item.kind in {"text", "long", "number", "mixed"}
+    return made("lines" if lines else "list", item=item)  # type: ignore[no-any-return]
 
 
 def _options(schema: JSON) -> tuple[Option, ...]:

@@ -32,7 +32,7 @@ _Dumper.add_representer(str, _text)
 
 
 def as_yaml(value: Any) -> str:
-    """A value as a YAML document; lists are not indented below their names, as kubectl has them."""
+    """A value as a YAML document, with lists below their names as kubectl has them."""
     written: str = yaml.dump(
         value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000
     )

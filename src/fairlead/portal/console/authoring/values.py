@@ -104,8 +104,7 @@ def _row(entry: Entry) -> Any:
 
 
 def _lines(entry: Entry) -> Any:
-    item = entry.input.item
-    assert item is not None
+    item = entry.input.item or entry.input
     found = []
     for number, line in enumerate(entry.text.split("\n"), 1):
         if not line.strip():
@@ -119,15 +118,13 @@ def _lines(entry: Entry) -> Any:
 
 
 def _map(entry: Entry) -> Any:
-    item = entry.input.item
-    assert item is not None
     found: dict[str, Any] = {}
     for row in entry.rows:
         key = row.key.text.strip() if row.key else ""
         if not key and _is_blank(row):
             continue
         one = value(row)
-        if one is UNSET and item.kind in {"text", "long"}:
+        if one is UNSET and row.input.kind in {"text", "long"}:
             one = ""
         told = _wrong_key(key, found)
         if told and row.key is not None:
