@@ -20,8 +20,10 @@ from fairlead.portal.console.authoring.printing import as_yaml
 
 ROWS = 100
 """Rows of one list or map."""
-WEIGHT = 6_000
+WEIGHT = 2_000
 """What all entries of a form may weigh."""
+_ERRORS = 10
+"""Problems of one entry that are told."""
 ROW, KEY, KEEP, REST = "!row", "!key", "!keep", "!rest"
 _KEY_INPUT = Input("text", "name")
 
@@ -54,6 +56,11 @@ class Entry(msgspec.Struct):
             "maxProperties" if self.input.kind == "map" else "maxItems", ROWS
         )
         return len(self.rows) >= (min(most, ROWS) if isinstance(most, int) else ROWS)
+
+    def wrong(self, message: str) -> None:
+        """Note what is wrong, which goes after the label; of very much the first is enough."""
+        if len(self.errors) < _ERRORS:
+            self.errors = [*self.errors, message]
 
     def walk(self) -> Iterator[Entry]:
         """This entry and all below it, in the order of the page."""
@@ -212,7 +219,7 @@ class Posted:
     """
 
     FIELDS = 8_000
-    TEXT = 256 * 1024
+    TEXT = 128 * 1024
     """Characters of all fields."""
 
     def __init__(self, fields: Iterable[tuple[str, str]]) -> None:

@@ -23,6 +23,7 @@ from fairlead.portal.console.authoring.entries import (
     same,
 )
 from fairlead.portal.console.authoring.entries import filled as entry_with
+from fairlead.portal.console.authoring.hints import Hint
 from fairlead.portal.console.authoring.inputs import Input, describe
 from fairlead.portal.console.authoring.printing import as_yaml, manifest
 from fairlead.portal.console.authoring.values import tell, value
@@ -122,8 +123,8 @@ def read(wanted: Blank, fields: Iterable[tuple[str, str]]) -> Form:
 
 
 def _form(wanted: Blank, metadata: JSON, root: Entry) -> Form:
-    def entry(path: str, name: str, hint: str) -> Entry:
-        one = Input("text", name, {"description": hint}, required=True)
+    def entry(path: str, name: str, told: str) -> Entry:
+        one = Input("text", name, required=True, hint=Hint(told))
         text = metadata.get(name)
         return Entry(one, path, name, text if isinstance(text, str) else "")
 

@@ -7,13 +7,14 @@ of fields has inputs for the outer ones; what lies deeper is written as YAML.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from fairlead.api.meta import JSON
 from fairlead.portal.console.authoring import facts
 from fairlead.portal.console.authoring.facts import UNSET
+from fairlead.portal.console.authoring.hints import Hint, Kind, hint
 
 
 DEEPEST = 8
@@ -32,26 +33,7 @@ _NAME = 200
 """Characters of a field's name, or of an option, in a form."""
 _SHORT = 253
 """Characters of a text that stands in one line: the longest name in Kubernetes."""
-_DESCRIPTION = 500
-"""Characters of a description; of the next, those of a pattern, of a default, of a rule's text."""
-_PATTERN = 200
-_SHOWN = 80
-_RULE, _RULES = 200, 6
 
-Kind = Literal[
-    "text",
-    "long",
-    "number",
-    "mixed",
-    "choice",
-    "check",
-    "lines",
-    "boxes",
-    "yaml",
-    "group",
-    "list",
-    "map",
-]
 Path = tuple[str, ...]
 _ITEM = "*"
 
@@ -80,44 +62,7 @@ class Input(msgspec.Struct, frozen=True):
     item: Input | None = None
     rest: Input | None = None
     weight: int = 1
-
-    @property
-    def description(self) -> str:
-        """What the schema says about it."""
-        told = " ".join(facts.text(self.schema, "description").split())
-        return told if len(told) <= _DESCRIPTION else told[: _DESCRIPTION - 1] + "…"
-
-    @property
-    def hints(self) -> list[str]:
-        """What is allowed, in short sentences."""
-        return list(_hints(self))
-
-    @property
-    def pattern(self) -> str:
-        """What a text has to match; it is shown, and never run.
-
-        It is written in the language of Go, which is neither Python's nor a browser's, and in
-        both of these a pattern can take for ever.
-        """
-        pattern = facts.text(self.schema, "pattern")
-        return pattern if self.kind in {"text", "long"} and len(pattern) <= _PATTERN else ""
-
-    @property
-    def rules(self) -> list[str]:
-        """What the API server wants besides, in the words of the schema's rules."""
-        found = self.schema.get("x-kubernetes-validations")
-        told = []
-        for one in found[: 2 * _RULES] if isinstance(found, list) else ():
-            message = facts.text(one, "message") if isinstance(one, dict) else ""
-            # Rules about changes say nothing about what is new.
-            if message and len(message) <= _RULE and "oldSelf" not in facts.text(one, "rule"):
-                told.append(message)
-        return told[:_RULES]
-
-    @property
-    def told(self) -> bool:
-        """Whether there is a hint."""
-        return bool(self.description or self.hints or self.pattern or self.rules)
+    hint: Hint = Hint()
 
     @property
     def defaulted(self) -> bool:
@@ -145,8 +90,12 @@ def describe(schema: Any, *, without: frozenset[str] = frozenset()) -> Input:
     """The inputs of an object; fields named in ``without`` have none."""
     whole = schema if isinstance(schema, dict) else {}
     shown = {name: one for name, one in facts.properties(whole).items() if name not in without}
-    root = whole | {"properties": shown, "type": "object"}
-    root.pop("default", None)
+    root: JSON = {
+        "type": "object",
+        "properties": shown,
+        "required": sorted(facts.required(whole) - without),
+        "x-kubernetes-preserve-unknown-fields": facts.is_free(whole),
+    }
     return _input("", root, required=True, path=(), plan=_Plan(root))
 
 
@@ -220,7 +169,10 @@ def _input(name: str, schema: JSON, *, required: bool, path: Path, plan: _Plan) 
     ) -> Input:
         weight = 1 + len(options) // 10 + sum(one.weight for one in children)
         known = default if kind != "check" or isinstance(default, bool) else UNSET
-        return Input(kind, name, schema, required, known, options, children, item, rest, weight)
+        told = hint(kind, schema, known)
+        return Input(
+            kind, name, schema, required, known, options, children, item, rest, weight, told
+        )
 
     if "enum" in schema and facts.choices(schema):
         if path in plan.offered:
@@ -255,7 +207,7 @@ def _input(name: str, schema: JSON, *, required: bool, path: Path, plan: _Plan) 
         for one in names
     )
     left = len(names) < len(fields) or facts.is_free(schema)
-    rest = Input("yaml", schema={"description": _rest(len(fields) - len(names))}) if left else None
+    rest = Input("yaml", hint=Hint(_rest(len(fields) - len(names)))) if left else None
     return made("group", children=children, rest=rest)
 
 
@@ -292,48 +244,3 @@ def _is_short(schema: JSON, default: Any) -> bool:
 def _rest(left: int) -> str:
     fields = f"{left:,} more fields have no input here: " if left > 0 else "More fields: "
     return f"{fields}write them as YAML, each with its name."
-
-
-def _hints(one: Input) -> Any:
-    schema = one.schema
-    match one.kind:
-        case "text" | "long":
-            yield from _range(schema, "minLength", "maxLength", " characters", trivial=1)
-        case "number":
-            whole = facts.text(schema, "type") == "integer"
-            yield "A whole number." if whole else "A number."
-            yield from _range(schema, "minimum", "maximum", "", trivial=None)
-        case "mixed":
-            yield "A whole number, or text; a number in quotes is text."
-        case "lines":
-            yield "One a line."
-            yield from _range(schema, "minItems", "maxItems", " lines", trivial=1)
-        case "list" | "boxes":
-            yield from _range(schema, "minItems", "maxItems", "", trivial=1)
-        case "map":
-            yield from _range(schema, "minProperties", "maxProperties", "", trivial=1)
-        case "yaml" if one.name:
-            yield "In YAML."
-    listed = facts.choices(schema) if one.kind in {"text", "long", "number"} else []
-    if listed:
-        yield f"One of {len(listed):,} values, such as {facts.encode(listed[0])[:_SHOWN]}."
-    form = facts.text(schema, "format")
-    if form and len(form) <= _SHOWN and one.kind in {"text", "long"}:
-        yield f"Format {form}."
-    if one.default is not UNSET and one.kind not in {"group", "list", "map", "yaml"}:
-        plain = isinstance(one.default, str) and one.default.strip()
-        default = one.default if plain else facts.encode(one.default)
-        if len(default) <= _SHOWN:
-            yield f"Default: {default}."
-
-
-def _range(schema: JSON, low: str, high: str, unit: str, *, trivial: int | None) -> Any:
-    least, most = facts.number(schema, low), facts.number(schema, high)
-    if trivial is not None and least is not None and least <= trivial:
-        least = None
-    if least is not None and most is not None:
-        yield f"{least} to {most}{unit}."
-    elif least is not None:
-        yield f"At least {least}{unit}."
-    elif most is not None:
-        yield f"At most {most}{unit}."

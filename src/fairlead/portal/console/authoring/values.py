@@ -19,6 +19,8 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,40}")
 _NUMBER = re.compile(r"[-+]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][-+]?[0-9]{1,4})?")
 _NAME = 1024
 """Characters of a map's name."""
+_LINES = 1_000
+"""Lines of a list that is written as text."""
 _DEEPEST = 30
 """Levels of a value that is written as YAML."""
 
@@ -45,7 +47,7 @@ def value(entry: Entry) -> Any:
         return UNSET
     found = _scalar(one, entry.text)
     if isinstance(found, _Wrong):
-        entry.errors = [*entry.errors, str(found)]
+        entry.wrong(str(found))
         return INVALID
     return found
 
@@ -99,19 +101,23 @@ def _row(entry: Entry) -> Any:
     found = value(entry)
     if found is not UNSET:
         return found
-    entry.errors = [*entry.errors, "is empty: fill it in, or remove it"]
+    entry.wrong("is empty: fill it in, or remove it")
     return INVALID
 
 
 def _lines(entry: Entry) -> Any:
     item = entry.input.item or entry.input
     found = []
-    for number, line in enumerate(entry.text.split("\n"), 1):
+    lines = entry.text.split("\n")
+    if len(lines) > _LINES:
+        entry.wrong(f"has {len(lines):,} lines, and may have at most {_LINES:,} here")
+        return INVALID
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         one = _scalar(item, line)
         if isinstance(one, _Wrong):
-            entry.errors = [*entry.errors, f"line {number} {one}"]
+            entry.wrong(f"line {number} {one}")
             one = INVALID
         found.append(one)
     return _listed(entry.input, found)
@@ -130,7 +136,7 @@ def _map(entry: Entry) -> Any:
         if told and row.key is not None:
             row.key.errors = [told]
         elif one is UNSET:
-            row.errors = [*row.errors, "is empty: fill it in, or remove it"]
+            row.wrong("is empty: fill it in, or remove it")
             found[key] = INVALID
         else:
             found[key] = one
@@ -212,7 +218,7 @@ def tell(root: Entry, problem: Problem) -> None:
     elif left and entry.input.kind != "boxes":
         message = f"{place(left)} {message}"
         entry = entry.rest or entry
-    entry.errors = [*entry.errors, message]
+    entry.wrong(message)
 
 
 def _inner(entry: Entry, name: str | int) -> Entry | None:

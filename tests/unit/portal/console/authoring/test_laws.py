@@ -84,7 +84,8 @@ def lists(draw: st.DrawFn, inner: st.SearchStrategy[Pair]) -> Pair:
     if not {"type", "x-kubernetes-int-or-string", "enum"} & item.schema.keys():
         return item
     if item.schema.get("type") in {"string", "integer", "number"} or "enum" in item.schema:
-        return draw(flat)
+        found: Pair = draw(flat)
+        return found
     # A text or a number of a list stands in one line.
     if "x-kubernetes-int-or-string" in item.schema:
         return Pair({"type": "array", "items": item.schema}, st.lists(whole, min_size=1))
