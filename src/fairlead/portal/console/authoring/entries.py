@@ -197,7 +197,7 @@ def _shown(one: Input, value: Any) -> str:
 def needs_quotes(value: str) -> bool:
     """Whether a text of an int-or-string is written in quotes."""
     return (
-        value[:1] == '"'
+        value[:1] in {"", '"'}
         or value != value.strip()
         or any(ord(one) < 32 for one in value)
         or value.removeprefix("-").removeprefix("+").isdecimal()

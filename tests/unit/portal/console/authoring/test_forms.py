@@ -197,6 +197,24 @@ def test_what_is_written_becomes_a_value(field: JSON, posted: Fields, expected: 
             ".a: name stands here twice",
         ),
         (PART, [("f.name", ""), ("f.size", "4")], ".name is required"),
+        (
+            {**STRINGS, "x-kubernetes-list-type": "set"},
+            [("f", "a\nb\n\na")],
+            "line 4 stands in the list twice",
+        ),
+        (
+            {
+                "type": "array",
+                "items": PART,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name", "size"],
+            },
+            [
+                *(("f.0!row", ""), ("f.0.name", "a"), ("f.0.size", "3")),
+                *(("f.1!row", ""), ("f.1.name", "a"), ("f.1.size", "")),
+            ],
+            "[1] stands in the list twice",
+        ),
         ({}, [("f", "a: [")], "is no YAML: "),
         ({}, [("f", "&a [*a]")], "has YAML aliases"),
         ({}, [("f", "[" * 60 + "]" * 60)], "is nested more than 30 levels deep"),
@@ -331,6 +349,7 @@ def test_an_access_is_written() -> None:
     page = shown(start(wanted))
     page = shown(read(wanted, [*page.fields, ("!add", "spec.grants")]))
     assert "The API server also checks: set one of serverRef, existingSecret" in page.text
+    assert "username cannot be changed" not in page.text
     typed = {
         "!name": "orders",
         "!namespace": "shop",
@@ -389,6 +408,14 @@ def test_folded_groups_open_where_there_is_something_to_see() -> None:
     wrong = read(wanted, [("f.inner.size", "x")])
     assert wrong.root.children[0].opened
     assert wrong.root.children[0].children[0].opened
+    asked = {"type": "object", "default": {}, "properties": {"inner": PART | {"default": {}}}}
+    wrong = read(blank(asked), [*NAMED, ("f.inner.size", "3")])
+    assert [one.place for one in wrong.problems] == ["f.inner.name"]
+    assert wrong.root.children[0].opened
+    listed = blank({"type": "object", "properties": {"l": {"type": "array", "items": PART}}})
+    emptied = read(listed, [("f.l.0!row", ""), ("!remove", "f.l.0")])
+    assert emptied.focus == "f.l!add"
+    assert emptied.root.children[0].opened
     assert start(wanted, {"f": {"inner": {"name": "x"}}}).root.children[0].opened
 
 

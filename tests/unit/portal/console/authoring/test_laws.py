@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from fairlead.api.meta import JSON
 from fairlead.portal.console.authoring import Blank, read, start
 from fairlead.portal.console.authoring.checking import problems
 from fairlead.portal.console.authoring.defaults import without_defaults
+from fairlead.portal.console.authoring.facts import encode
 from fairlead.portal.console.authoring.printing import as_yaml
 
 
@@ -128,16 +130,51 @@ nested = st.recursive(
 
 
 @given(pair=groups(nested), data=st.data())
-def test_an_object_goes_through_its_form_unchanged(pair: Pair, data: st.DataObject) -> None:
-    fields = data.draw(pair.values)
+def test_an_object_made_at_random_goes_through_its_form_unchanged(
+    pair: Pair, data: st.DataObject
+) -> None:
+    unchanged(pair.schema, data.draw(pair.values))
+
+
+MIXED: JSON = {"x-kubernetes-int-or-string": True}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        *(
+            (MIXED, value)
+            for value in (80, "80", "-1", "+5", "", '"', '"80"', " a", "a\nb", "25%")
+        ),
+        *(({"type": "string"}, value) for value in ("\n\na", "a\n", " ", "</textarea>", "&lt;")),
+        ({"type": "string", "maxLength": 9}, " \"'&"),
+        ({"type": "string", "enum": ["", " ", "a"]}, ""),
+        ({"type": "array", "items": MIXED}, ["80", 80, "a b", '"']),
+        ({"type": "array", "items": {"type": "number"}}, [1, 1.5, 1e22]),
+        ({"enum": [1, True, 1.0, "1", None], "nullable": True}, True),
+        ({"enum": [1, True, 1.0, "1", None], "nullable": True}, None),
+        ({"properties": {"b.c": {}, "b": {"properties": {"c": {}}}}}, {"b.c": 1, "b": {"c": 2}}),
+        ({"properties": {"a": {"type": "boolean", "default": True}}}, {}),
+        ({"properties": {"a": {"type": "boolean", "default": True}}}, {"a": False}),
+    ],
+    ids=repr,
+)
+def test_values_of_note_go_through_a_form(schema: JSON, value: Any) -> None:
+    # Alone, and in a row of a map.
+    unchanged(schema, value)
+    unchanged({"type": "object", "additionalProperties": schema}, {"on": value})
+
+
+def unchanged(fields_schema: JSON, fields: Any) -> None:
     metadata = {"name": "one", "namespace": "shop"}
-    schema = {"properties": {"spec": pair.schema}}
+    schema = {"properties": {"spec": fields_schema}}
     wanted: JSON = {"apiVersion": "v1", "kind": "Odd", "metadata": metadata, "spec": fields}
     assert problems(schema, {"spec": fields}) == []
     blank = Blank("v1", "Odd", True, schema)
     form = read(blank, shown(start(blank, wanted)).fields)
     assert form.problems == []
-    assert form.object == without_defaults(schema, wanted)
+    assert form.object is not None
+    assert encode(form.object) == encode(without_defaults(schema, wanted))
     assert yaml.safe_load(form.yaml) == form.object
     again = read(blank, shown(form).fields)
     assert again.object == form.object
@@ -202,3 +239,22 @@ def test_any_value_can_be_checked(schema: Any, value: Any) -> None:
 @given(value=free)
 def test_what_is_printed_is_read_the_same(value: Any) -> None:
     assert yaml.safe_load(as_yaml(value)) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("y", "N", "yes", "on", "Off", "true", "null", "~", "", "1", "-1", "+1", "1_000", "1e3"),
+        *("1E+3", "0x1F", "0o17", "0b1", "017", ".5", "1.", "12:30:45", "2020-01-01", "=", "<<"),
+    ],
+)
+def test_texts_that_look_like_others_are_in_quotes(text: str) -> None:
+    for written in (as_yaml({"a": text}), as_yaml({text: "a"}), as_yaml([text])):
+        assert f"'{text}'" in written
+
+
+def test_texts_that_are_plain_are_without_quotes() -> None:
+    value = {"a": "720h", "b": "one two", "c": "üb", "d": "line\nline\n", "e": [{"f": "g" * 300}]}
+    assert as_yaml(value) == (
+        f"a: 720h\nb: one two\nc: üb\nd: |\n  line\n  line\ne:\n- f: {'g' * 300}\n"
+    )
