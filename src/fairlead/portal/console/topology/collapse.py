@@ -1,0 +1,204 @@
+"""Many parts as few: those of a kind that stand well become one, those with a problem stay."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from fairlead.api.reasons.model import State
+from fairlead.portal.console.topology.graph import WORST, Column, Node, counted, told
+from fairlead.portal.console.topology.wiring import Breaks, Wired
+
+
+MOST: Final = 50
+"""Parts that are drawn; where a graph has more, they are collapsed."""
+_FEWEST: Final = 4
+"""Parts that a collapsed column may always have."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A part as drawn: one node, or ``size`` of them.
+
+    ``roots`` is how many of them others wait for, ``tally`` how they stand.
+    """
+
+    node: Node
+    column: int
+    size: int = 1
+    roots: int = 0
+    tally: dict[State, int] = {}
+
+
+class Tie(msgspec.Struct, frozen=True):
+    """A way between two parts: ``source`` needs ``target``, ``size`` edges are in it.
+
+    ``label`` says why it is broken, where it leads to what others wait for.
+    """
+
+    source: int
+    target: int
+    state: State
+    broken: bool = False
+    label: str = ""
+    size: int = 1
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """What is drawn, never more than :data:`MOST` parts; ``total`` counts the nodes behind it."""
+
+    columns: tuple[Column, ...]
+    parts: tuple[Part, ...]
+    ties: tuple[Tie, ...]
+    total: int
+
+
+_Group = tuple[str, int]
+"""A kind, and the part that its members stand under; -1 for none."""
+
+
+def collapse(wired: Wired, broken: Breaks) -> Picture:
+    """Make a picture of a graph, in one walk over its nodes and one over its edges."""
+    return _Collapsing(wired, broken).run()
+
+
+class _Collapsing:
+    def __init__(self, wired: Wired, broken: Breaks) -> None:
+        self._wired = wired
+        self._broken = broken
+        self._parts: list[Part] = []
+        self._part_of = [-1] * len(wired.nodes)
+        self._places: list[list[int]] = [[] for _ in wired.columns]
+        for number, column in enumerate(wired.column):
+            self._places[column].append(number)
+
+    def run(self) -> Picture:
+        allowed = self._allowed()
+        for column, members in enumerate(self._places):
+            if len(members) <= allowed[column]:
+                for number in members:
+                    self._single(number)
+            else:
+                self._collapsed(column, members, allowed[column])
+        total = len(self._wired.nodes)
+        return Picture(self._wired.columns, tuple(self._parts), self._ties(), total)
+
+    def _allowed(self) -> list[int]:
+        """How many parts each column may have; a column with no more nodes stays as it is."""
+        sizes = [len(members) for members in self._places]
+        if sum(sizes) <= MOST:
+            return sizes
+        share = MOST // sum(1 for size in sizes if size)
+        large = sum(1 for size in sizes if size > share)
+        left = MOST - sum(size for size in sizes if size <= share)
+        return [size if size <= share else max(left // large, _FEWEST) for size in sizes]
+
+    def _single(self, number: int) -> None:
+        self._part_of[number] = len(self._parts)
+        self._parts.append(
+            Part(
+                self._wired.nodes[number],
+                self._wired.column[number],
+                roots=1 if number in self._broken.roots else 0,
+            )
+        )
+
+    def _collapsed(self, column: int, members: Sequence[int], most: int) -> None:
+        """Keep what has a problem for half of the room, and make groups of the rest."""
+        shown = set(self._worst(members, most // 2))
+        groups: dict[_Group, list[int]] = {}
+        for number in members:
+            if number in shown:
+                self._single(number)
+            else:
+                key = (self._wired.nodes[number].kind, self._parent(number))
+                groups.setdefault(key, []).append(number)
+        room = most - len(shown)
+        kept = list(groups.values())
+        if len(kept) > room:
+            largest = heapq.nlargest(room - 1, range(len(kept)), key=lambda one: len(kept[one]))
+            chosen = set(largest)
+            rest = [
+                number
+                for place, group in enumerate(kept)
+                if place not in chosen
+                for number in group
+            ]
+            kept = [kept[place] for place in sorted(chosen)]
+            kept.append(rest)
+        beside = {(self._wired.nodes[one].kind, self._parent(one)) for one in shown}
+        for group in kept:
+            self._group(column, group, beside)
+
+    def _worst(self, members: Iterable[int], most: int) -> list[int]:
+        """Members with a problem: first what others wait for, what failed before what waits."""
+        ranked: list[list[int]] = [[], [], [], []]
+        for number in members:
+            if self._wired.problem(number):
+                failed = self._wired.nodes[number].state == "failed"
+                root = number in self._broken.roots
+                ranked[(0 if failed else 2) + (0 if root else 1)].append(number)
+        return [number for rank in ranked for number in rank[:most]][:most]
+
+    def _parent(self, number: int) -> int:
+        """The part further left that a node is tied to first."""
+        wired, column = self._wired, self._wired.column[number]
+        for edges, end in ((wired.needed_by[number], 0), (wired.needs[number], 1)):
+            for edge in edges:
+                other = wired.ends[edge][end]
+                if wired.column[other] < column:
+                    return self._part_of[other]
+        return -1
+
+    def _group(self, column: int, members: Sequence[int], beside: set[_Group]) -> None:
+        if len(members) == 1:
+            self._single(members[0])
+            return
+        place, nodes = len(self._parts), [self._wired.nodes[number] for number in members]
+        for number in members:
+            self._part_of[number] = place
+        tally = counted(node.state for node in nodes)
+        kinds = {node.kind for node in nodes}
+        wheres = {node.where for node in nodes}
+        kind = kinds.pop() if len(kinds) == 1 else f"{len(kinds):,} kinds"
+        more = (nodes[0].kind, self._parent(members[0])) in beside and not kinds
+        count = f"{len(nodes):,}"
+        worst = min(tally, key=WORST.__getitem__)
+        first = next(node for node in nodes if node.state == worst)
+        self._parts.append(
+            Part(
+                Node(
+                    id=f"{first.id}…",
+                    column=first.column,
+                    kind=kind,
+                    name=f"and {count} more" if more else f"{count} objects",
+                    where=wheres.pop() if len(wheres) == 1 else "",
+                    state=worst,
+                    reason=told(tally),
+                ),
+                column,
+                len(nodes),
+                sum(1 for number in members if number in self._broken.roots),
+                tally,
+            )
+        )
+
+    def _ties(self) -> tuple[Tie, ...]:
+        found: dict[tuple[int, int], list[int]] = {}
+        for edge, (source, target) in enumerate(self._wired.ends):
+            ends = (self._part_of[source], self._part_of[target])
+            if ends[0] != ends[1]:
+                found.setdefault(ends, []).append(edge)
+        return tuple(self._tie(ends, edges) for ends, edges in found.items())
+
+    def _tie(self, ends: tuple[int, int], edges: Sequence[int]) -> Tie:
+        states, broken = self._broken.states, self._broken.broken
+        worst = min((states[edge] for edge in edges), key=WORST.__getitem__)
+        cause = next((edge for edge in edges if edge in broken and states[edge] == worst), None)
+        label = ""
+        if cause is not None:
+            target = self._wired.nodes[self._wired.ends[cause][1]]
+            label = self._wired.edges[cause].label or target.reason
+        return Tie(*ends, worst, cause is not None, label, len(edges))

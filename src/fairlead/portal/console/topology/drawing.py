@@ -1,0 +1,305 @@
+"""The drawing: SVG that reads without script, color or style attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from fairlead.api.reasons.model import State
+from fairlead.portal.console.topology.collapse import Part, Picture, Tie, collapse
+from fairlead.portal.console.topology.graph import WORDS, WORST, Graph, Node, Shown, counted, told
+from fairlead.portal.console.topology.layout import LABEL, MARGIN, WIDTH, Layout, Mark, lay_out
+from fairlead.portal.console.topology.text import cut, lines, plain
+from fairlead.portal.console.topology.wiring import Breaks, Wired, breaks, chosen, wire
+
+
+_EM: Final = 16
+"""User units of an em."""
+_SMALL: Final = 12
+"""Size of most text."""
+_LARGE: Final = 14
+"""Size of names."""
+_PADDING: Final = 10
+"""What is free at the left and right of a part's text."""
+_ROOM: Final = WIDTH - 2 * _PADDING
+_STATE_ROOM: Final = WIDTH - 30 - _PADDING
+"""Width of a state's text, beside its sign."""
+_MOST_TOLD: Final = 5
+"""Breaks that are told above the drawing."""
+
+
+class ShownText(msgspec.Struct, frozen=True):
+    """A line of text within a part, by its base line."""
+
+    y: int
+    text: str
+    look: str
+
+
+class ShownPart(msgspec.Struct, frozen=True):
+    """A part as the template draws it; ``told`` is all of it in one sentence."""
+
+    number: int
+    x: int
+    y: int
+    state: State
+    many: bool
+    root: bool
+    href: str
+    told: str
+    texts: tuple[ShownText, ...]
+    words: str
+
+
+class ShownLine(msgspec.Struct, frozen=True):
+    """A line between two parts."""
+
+    path: str
+    state: State
+    broken: bool
+
+
+class ShownMark(msgspec.Struct, frozen=True):
+    """The end of a line; a broken one has ``label`` beside it and ``told`` for those who listen."""
+
+    head: str
+    state: State
+    broken: bool
+    cross: int
+    middle: int
+    y: int
+    label: tuple[str, ...]
+    told: str
+
+
+class ShownBreak(msgspec.Struct, frozen=True):
+    """What a chain breaks at, and the number of its part."""
+
+    number: int
+    node: Node
+    text: str
+    more: int
+
+
+def draw(
+    graph: Graph, shown: Shown = "all", *, ago: Callable[[str], str] = str, name: str = "topology"
+) -> Markup:
+    """Draw a graph, or its chains with a problem.
+
+    Args:
+        graph: what to draw; above 50 nodes they are collapsed.
+        shown: which chains.
+        ago: tells a time in words.
+        name: what the ids of the drawing begin with; one page has each once.
+    """
+    wired = chosen(wire(graph), shown)
+    broken = breaks(wired)
+    picture = collapse(wired, broken)
+    return _Drawing(wired, broken, picture, ago, name).run()
+
+
+class _Drawing:
+    def __init__(
+        self,
+        wired: Wired,
+        broken: Breaks,
+        picture: Picture,
+        ago: Callable[[str], str],
+        name: str,
+    ) -> None:
+        self._wired = wired
+        self._broken = broken
+        self._picture = picture
+        self._ago = ago
+        self._name = name
+        self._names = [[*_name(part)] for part in picture.parts]
+        self._places = any(part.node.where for part in picture.parts)
+        self._two = any(len(name) > 1 for name in self._names)
+
+    def run(self) -> Markup:
+        height = 20 + 18 * (2 if self._two else 1) + (16 if self._places else 0) + 38
+        layout = lay_out(self._picture, height)
+        order = sorted(
+            range(len(layout.boxes)), key=lambda one: (layout.boxes[one].x, layout.boxes[one].y)
+        )
+        needed = self._needed()
+        lines_ = [
+            ShownLine(path, tie.state, tie.broken)
+            for path, tie in zip(layout.paths, self._picture.ties, strict=True)
+        ]
+        text = _TEMPLATE.render(
+            name=self._name,
+            width=layout.width,
+            height=layout.height,
+            em_width=f"{layout.width / _EM:g}",
+            em_height=f"{layout.height / _EM:g}",
+            part_width=WIDTH,
+            part_height=height,
+            margin=MARGIN,
+            titles=layout.titles,
+            sides=layout.sides,
+            lines=sorted(lines_, key=lambda line: (line.broken, -WORST[line.state])),
+            marks=self._marks(layout),
+            parts=[self._part(number, layout, height, needed[number]) for number in order],
+            summary=self._summary(),
+            breaks=self._breaks(),
+            words=WORDS,
+            states=_present(self._picture),
+            many=any(part.size > 1 for part in self._picture.parts),
+            broken=any(tie.broken for tie in self._picture.ties),
+            ago=self._ago,
+        )
+        return Markup(text)  # noqa: S704  the template escapes what goes into it
+
+    def _needed(self) -> list[list[int]]:
+        """What each part needs."""
+        needed: list[list[int]] = [[] for _ in self._picture.parts]
+        for tie in self._picture.ties:
+            needed[tie.source].append(tie.target)
+        return needed
+
+    def _part(self, number: int, layout: Layout, height: int, needed: Sequence[int]) -> ShownPart:
+        part, box = self._picture.parts[number], layout.boxes[number]
+        node = part.node
+        texts = [ShownText(20, cut(node.kind, _ROOM, _SMALL), "kind")]
+        for line in self._names[number]:
+            texts.append(ShownText(texts[-1].y + 18, line, "name"))
+        if self._places:
+            texts.append(ShownText(texts[-1].y + 16, cut(node.where, _ROOM, _SMALL), "where"))
+        words = node.reason if part.size > 1 else _state(node)
+        return ShownPart(
+            number=number,
+            x=box.x,
+            y=box.y,
+            state=node.state,
+            many=part.size > 1,
+            root=part.roots > 0,
+            href=node.href if _own(node.href) else "",
+            told=self._told(part, needed),
+            texts=tuple(texts),
+            words=cut(words, _STATE_ROOM, _SMALL),
+        )
+
+    def _told(self, part: Part, needed: Sequence[int]) -> str:
+        """All that there is to say of a part."""
+        node = part.node
+        words = [f"{node.text}: {node.reason if part.size > 1 else _state(node)}"]
+        if node.about:
+            words.append(node.about)
+        if node.since:
+            words.append(f"since {node.since}")
+        if needed:
+            parts = self._picture.parts
+            words.append(f"needs {_some([parts[one].node.text for one in needed])}")
+        if part.roots and part.size == 1:
+            words.append("the others wait for it" if self._waited_for(part) else "")
+        if node.helps:
+            words.append(f"what helps: {node.helps}")
+        return plain("; ".join(word for word in words if word))
+
+    def _waited_for(self, part: Part) -> bool:
+        return any(
+            self._picture.parts[tie.target] is part for tie in self._picture.ties if tie.broken
+        )
+
+    def _marks(self, layout: Layout) -> list[ShownMark]:
+        return [self._mark(mark) for mark in layout.marks]
+
+    def _mark(self, mark: Mark) -> ShownMark:
+        ties = [self._picture.ties[number] for number in mark.ties]
+        worst = min(ties, key=lambda tie: (not tie.broken, WORST[tie.state]))
+        back = mark.x - mark.side * 8
+        shown = ShownMark(
+            head=f"M{back} {mark.y - 5}L{mark.x - mark.side} {mark.y}L{back} {mark.y + 5}z",
+            state=worst.state,
+            broken=worst.broken,
+            cross=mark.x - mark.side * 24,
+            middle=mark.x - mark.side * (LABEL // 2 + 2),
+            y=mark.y,
+            label=(),
+            told="",
+        )
+        if not worst.broken:
+            return shown
+        label = worst.label or WORDS[worst.state]
+        return msgspec.structs.replace(
+            shown,
+            label=tuple(lines(label, LABEL - 8, _SMALL, bold=True)),
+            told=self._said(worst, [tie for tie in ties if tie.broken]),
+        )
+
+    def _said(self, worst: Tie, ties: Sequence[Tie]) -> str:
+        """What is broken, in words."""
+        parts = self._picture.parts
+        sources = _some([parts[tie.source].node.text for tie in ties])
+        verb = "does not reach" if worst.state == "failed" else "waits for"
+        target = parts[worst.target].node
+        why = f": {worst.label}" if worst.label else ""
+        return plain(f"{sources} {verb} {target.text}{why}")
+
+    def _summary(self) -> str:
+        """What there is, in one sentence."""
+        total = self._picture.total
+        if not total:
+            return "There is nothing to draw."
+        tally = counted(node.state for node in self._wired.nodes)
+        parts = "1 part" if total == 1 else f"{total:,} parts"
+        return f"{parts}: {told(tally)}."
+
+    def _breaks(self) -> list[ShownBreak]:
+        """What others wait for, or fails by itself; the last tells how many more there are."""
+        found: list[tuple[int, int]] = []
+        for number, part in enumerate(self._picture.parts):
+            if part.roots:
+                found.append((WORST[part.node.state], number))
+        found.sort()
+        made: list[ShownBreak] = []
+        for _, number in found[:_MOST_TOLD]:
+            part = self._picture.parts[number]
+            text = part.node.text if part.size == 1 else f"{part.node.kind}: {part.node.name}"
+            made.append(ShownBreak(number, part.node, plain(text, 200), 0))
+        told_of = sum(self._picture.parts[one.number].roots for one in made)
+        more = len(self._broken.roots) - told_of
+        if made and more > 0:
+            made[-1] = msgspec.structs.replace(made[-1], more=more)
+        return made
+
+
+def _name(part: Part) -> list[str]:
+    return lines(part.node.name, _ROOM, _LARGE, bold=True)
+
+
+def _state(node: Node) -> str:
+    """How a node stands, in words, with its reason where it does not stand well."""
+    word = WORDS[node.state]
+    return f"{word}: {node.reason}" if node.reason and node.state != "ok" else word
+
+
+def _some(texts: Sequence[str]) -> str:
+    """A few of several texts."""
+    more = f" and {len(texts) - 3:,} more" if len(texts) > 3 else ""
+    return ", ".join(texts[:3]) + more
+
+
+def _own(href: str) -> bool:
+    """Whether an address is a path on this server."""
+    return href.startswith("/") and href[1:2] not in {"/", "\\"}
+
+
+def _present(picture: Picture) -> list[State]:
+    """States that the legend has to tell of."""
+    states: Iterable[State] = (part.node.state for part in picture.parts)
+    return list(counted(states))
+
+
+_TEMPLATE = Environment(
+    loader=PackageLoader("fairlead.portal.console.topology"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+).get_template("drawing.html")

@@ -1,0 +1,81 @@
+"""Text that has to fit: how wide it is, where it may break, and what of it is shown."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from unicodedata import combining, east_asian_width
+
+
+MOST_SHOWN: Final = 1000
+"""Characters of a text that are told at all, where whole texts stand."""
+
+_BREAKS_PAGES = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+"
+)
+"""Control characters, those that turn the direction of writing, and halves of characters."""
+_PLACES = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[-._/:, ])(?=[^-._/:, ])")
+"""Where a line may end: after a mark, and within words that are written as one."""
+
+_NARROW = frozenset("iIjl.,:;'|!`")
+_SLIM = frozenset('frt()[]{}-/\\" ')
+_BROAD = frozenset("mMwW@%&…—")
+
+
+def plain(text: str, most: int = MOST_SHOWN) -> str:
+    """A text of one line, at most so long, without what would change other text."""
+    if len(text) > most:
+        text = text[: most - 1] + "…"
+    return _BREAKS_PAGES.sub(" ", text)
+
+
+def width(text: str, size: float, *, bold: bool = False) -> float:
+    """How wide a text is at most, in the unit of ``size``, in the fonts that browsers choose."""
+    return sum(map(_em, text)) * size * (1.1 if bold else 1)
+
+
+def _em(character: str) -> float:
+    if character in _NARROW:
+        return 0.36
+    if character in _SLIM:
+        return 0.45
+    if character in _BROAD:
+        return 1.0
+    if character.isascii():
+        return 0.74 if character.isupper() else 0.64
+    if combining(character):
+        return 0
+    return 1.1 if east_asian_width(character) in {"W", "F"} else 0.8
+
+
+def cut(text: str, room: float, size: float, *, bold: bool = False) -> str:
+    """As much of a text as fits, with an ellipsis where that is not all."""
+    text = plain(text)
+    if width(text, size, bold=bold) <= room:
+        return text
+    return text[: _fitting(text, room - width("…", size, bold=bold), size, bold)].rstrip() + "…"
+
+
+def lines(text: str, room: float, size: float, *, bold: bool = False) -> list[str]:
+    """A text on one line or on two; of one that is longer, its beginning and its end."""
+    text = plain(text)
+    if width(text, size, bold=bold) <= room:
+        return [text]
+    fits = max(_fitting(text, room, size, bold), 1)
+    place = max((one.start() for one in _PLACES.finditer(text[: fits + 1])), default=0) or fits
+    first, rest = text[:place].rstrip(), text[place:].lstrip()
+    if width(rest, size, bold=bold) <= room:
+        return [first, rest]
+    first, rest = text[:fits], text[fits:]
+    back = _fitting(rest[::-1], room - width("…", size, bold=bold), size, bold)
+    return [first, "…" + rest[len(rest) - back :]]
+
+
+def _fitting(text: str, room: float, size: float, bold: bool) -> int:
+    """How many characters from the beginning fit."""
+    used = 0.0
+    for number, character in enumerate(text):
+        used += width(character, size, bold=bold)
+        if used > room:
+            return number
+    return len(text)

@@ -1,0 +1,182 @@
+"""A graph made ready for walking, and where its chains break."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from fairlead.api.reasons.model import State
+from fairlead.portal.console.topology.graph import Column, Edge, Graph, Node, Shown
+
+
+MOST_COLUMNS: Final = 12
+"""Columns that are drawn; what stands further right shares the last."""
+
+
+class Wired(msgspec.Struct, frozen=True):
+    """A graph by numbers: ``needs`` and ``needed_by`` have, for each node, its edges' numbers.
+
+    Of nodes with the same id the first counts; edges to what is not there are left out.
+    """
+
+    columns: tuple[Column, ...]
+    nodes: tuple[Node, ...]
+    column: tuple[int, ...]
+    edges: tuple[Edge, ...]
+    ends: tuple[tuple[int, int], ...]
+    needs: tuple[list[int], ...]
+    needed_by: tuple[list[int], ...]
+
+    def problem(self, number: int) -> bool:
+        """Whether a node failed or waits."""
+        return self.nodes[number].state in {"failed", "waiting"}
+
+
+class Breaks(msgspec.Struct, frozen=True):
+    """Where chains break.
+
+    ``roots`` are nodes that failed or wait by themselves: nothing that they need does.
+    ``states`` has how each edge stands, ``broken`` which of them lead to a root.
+    """
+
+    roots: frozenset[int]
+    states: tuple[State, ...]
+    broken: frozenset[int]
+
+
+def wire(graph: Graph) -> Wired:
+    """Number what is in a graph."""
+    columns: dict[str, int] = {}
+    known: list[Column] = []
+    for column in graph.columns:
+        _place(column, columns, known)
+    numbers: dict[str, int] = {}
+    nodes: list[Node] = []
+    at: list[int] = []
+    for node in graph.nodes:
+        if node.id in numbers:
+            continue
+        numbers[node.id] = len(nodes)
+        nodes.append(node)
+        if node.column not in columns:
+            _place(Column(node.column, node.column), columns, known)
+        at.append(columns[node.column])
+    return _joined(tuple(known), nodes, at, graph.edges, numbers)
+
+
+def _place(column: Column, columns: dict[str, int], known: list[Column]) -> None:
+    if column.name in columns:
+        return
+    if len(known) < MOST_COLUMNS:
+        known.append(column)
+    columns[column.name] = len(known) - 1
+
+
+def _joined(
+    columns: tuple[Column, ...],
+    nodes: list[Node],
+    at: list[int],
+    found: tuple[Edge, ...],
+    numbers: dict[str, int],
+) -> Wired:
+    edges: list[Edge] = []
+    ends: list[tuple[int, int]] = []
+    needs: tuple[list[int], ...] = tuple([] for _ in nodes)
+    needed_by: tuple[list[int], ...] = tuple([] for _ in nodes)
+    for edge in found:
+        source, target = numbers.get(edge.source), numbers.get(edge.target)
+        if source is None or target is None or source == target:
+            continue
+        needs[source].append(len(edges))
+        needed_by[target].append(len(edges))
+        edges.append(edge)
+        ends.append((source, target))
+    return Wired(columns, tuple(nodes), tuple(at), tuple(edges), tuple(ends), needs, needed_by)
+
+
+def breaks(wired: Wired) -> Breaks:
+    """Find where chains break, in one walk from what needs nothing to what needs it."""
+    roots: set[int] = set()
+    troubled = [False] * len(wired.nodes)
+    for number in _from_the_source(wired):
+        held = any(
+            troubled[wired.ends[edge][1]] or wired.edges[edge].state == "failed"
+            for edge in wired.needs[number]
+        )
+        if wired.problem(number) and not held:
+            roots.add(number)
+        troubled[number] = held or wired.problem(number)
+    states: list[State] = []
+    broken: set[int] = set()
+    for number, edge in enumerate(wired.edges):
+        target = wired.ends[number][1]
+        state = edge.state
+        if state is None:
+            state = wired.nodes[target].state
+            if target in roots:
+                broken.add(number)
+            elif state == "failed":
+                state = "waiting"
+        elif state == "failed":
+            broken.add(number)
+        states.append(state)
+    return Breaks(frozenset(roots), tuple(states), frozenset(broken))
+
+
+def _from_the_source(wired: Wired) -> list[int]:
+    """All nodes, what is needed before what needs it; a circle is opened at its first node."""
+    missing = [len(edges) for edges in wired.needs]
+    ready = deque(number for number, count in enumerate(missing) if not count)
+    done = [False] * len(missing)
+    ordered: list[int] = []
+    first = 0
+    while len(ordered) < len(missing):
+        while ready:
+            number = ready.popleft()
+            if done[number]:
+                continue
+            done[number] = True
+            ordered.append(number)
+            for edge in wired.needed_by[number]:
+                source = wired.ends[edge][0]
+                missing[source] -= 1
+                if not missing[source]:
+                    ready.append(source)
+        while first < len(done) and done[first]:
+            first += 1
+        if first < len(done):
+            ready.append(first)
+    return ordered
+
+
+def chosen(wired: Wired, shown: Shown) -> Wired:
+    """What is to be shown: of problems, what needs them and what they need."""
+    if shown == "all":
+        return wired
+    seeds = [number for number in range(len(wired.nodes)) if wired.problem(number)]
+    for edge, ends in zip(wired.edges, wired.ends, strict=True):
+        if edge.state in {"failed", "waiting"}:
+            seeds.extend(ends)
+    kept = _reached(wired, seeds, wired.needs, 1) | _reached(wired, seeds, wired.needed_by, 0)
+    order = [number for number in range(len(wired.nodes)) if number in kept]
+    return _joined(
+        wired.columns,
+        [wired.nodes[number] for number in order],
+        [wired.column[number] for number in order],
+        wired.edges,
+        {wired.nodes[number].id: place for place, number in enumerate(order)},
+    )
+
+
+def _reached(wired: Wired, seeds: list[int], along: tuple[list[int], ...], end: int) -> set[int]:
+    reached = set(seeds)
+    waiting = list(reached)
+    while waiting:
+        for edge in along[waiting.pop()]:
+            other = wired.ends[edge][end]
+            if other not in reached:
+                reached.add(other)
+                waiting.append(other)
+    return reached
