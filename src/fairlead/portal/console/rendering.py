@@ -50,7 +50,7 @@ def _file(name: str) -> _File:
     return _File(f"/static/{stem}.{digest}.{ending}", content, _TYPES[ending])
 
 
-_STYLES: Final = [_file("console.css")]
+_STYLES: Final = [_file(name) for name in ("console.css", "topology.css")]
 _SCRIPTS: Final = [_file(name) for name in ("htmx.min.js", "hx-sse.min.js", "console.js")]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -69,6 +70,8 @@ class _Collapsing:
         self._wired = wired
         self._broken = broken
         self._parts: list[Part] = []
+        self._others: set[int] = set()
+        self._near: set[int] = set()
         self._part_of = [-1] * len(wired.nodes)
         self._places: list[list[int]] = [[] for _ in wired.columns]
         for number, column in enumerate(wired.column):
@@ -76,6 +79,7 @@ class _Collapsing:
 
     def run(self) -> Picture:
         allowed = self._allowed()
+        self._near = self._waiting(allowed)
         for column, members in enumerate(self._places):
             if len(members) <= allowed[column]:
                 for number in members:
@@ -133,14 +137,48 @@ class _Collapsing:
             self._group(column, group, beside)
 
     def _worst(self, members: Iterable[int], most: int) -> list[int]:
-        """Members with a problem: first what others wait for, what failed before what waits."""
-        ranked: list[list[int]] = [[], [], [], []]
+        """Members with a problem, those most worth showing first."""
+        ranked: list[list[int]] = [[] for _ in range(5)]
         for number in members:
-            if self._wired.problem(number):
-                failed = self._wired.nodes[number].state == "failed"
-                root = number in self._broken.roots
-                ranked[(0 if failed else 2) + (0 if root else 1)].append(number)
-        return [number for rank in ranked for number in rank[:most]][:most]
+            rank = self._rank(number)
+            if rank is not None and len(ranked[rank]) < most:
+                ranked[rank].append(number)
+        return [number for rank in ranked for number in rank][:most]
+
+    def _rank(self, number: int) -> int | None:
+        """How much a part is worth showing; None if there is no problem with it.
+
+        What chains break at comes first, then what waits for that, so that a chain is seen whole.
+        """
+        root, near = number in self._broken.roots, number in self._near
+        if not self._wired.problem(number):
+            return 1 if near else None
+        if self._wired.nodes[number].state == "failed":
+            return 0 if root else 1 if near else 3
+        return 1 if near else 2 if root else 4
+
+    def _waiting(self, allowed: Sequence[int]) -> set[int]:
+        """What waits for those breaks that are shown, and both ends of a way that fails."""
+        wired = self._wired
+        shown: list[int] = []
+        for column, members in enumerate(self._places):
+            failed = (
+                number
+                for number in members
+                if number in self._broken.roots and wired.nodes[number].state == "failed"
+            )
+            shown += islice(failed, allowed[column] // 2)
+        near: set[int] = set()
+        for ends, edge in zip(wired.ends, wired.edges, strict=True):
+            if edge.state == "failed":
+                near.update(ends)
+        while shown:
+            for edge_number in wired.needed_by[shown.pop()]:
+                source = wired.ends[edge_number][0]
+                if source not in near and wired.problem(source):
+                    near.add(source)
+                    shown.append(source)
+        return near
 
     def _parent(self, number: int) -> int:
         """The part further left that a node is tied to first."""
@@ -163,7 +201,10 @@ class _Collapsing:
         kinds = {node.kind for node in nodes}
         wheres = {node.where for node in nodes}
         kind = kinds.pop() if len(kinds) == 1 else f"{len(kinds):,} kinds"
-        more = (nodes[0].kind, self._parent(members[0])) in beside and not kinds
+        parent = self._parent(members[0])
+        more = not kinds and ((kind, parent) in beside or parent in self._others)
+        if more:
+            self._others.add(place)
         count = f"{len(nodes):,}"
         worst = min(tally, key=WORST.__getitem__)
         first = next(node for node in nodes if node.state == worst)

@@ -11,9 +11,26 @@ from markupsafe import Markup
 
 from fairlead.api.reasons.model import State
 from fairlead.portal.console.topology.collapse import Part, Picture, Tie, collapse
-from fairlead.portal.console.topology.graph import WORDS, WORST, Graph, Node, Shown, counted, told
-from fairlead.portal.console.topology.layout import LABEL, MARGIN, WIDTH, Layout, Mark, lay_out
-from fairlead.portal.console.topology.text import cut, lines, plain
+from fairlead.portal.console.topology.graph import (
+    WORDS,
+    WORST,
+    Graph,
+    Node,
+    Shown,
+    counted,
+    own,
+    told,
+)
+from fairlead.portal.console.topology.layout import (
+    BEHIND,
+    LABEL,
+    MARGIN,
+    WIDTH,
+    Layout,
+    Mark,
+    lay_out,
+)
+from fairlead.portal.console.topology.text import cut, harmless, lines, plain, width
 from fairlead.portal.console.topology.wiring import Breaks, Wired, breaks, chosen, wire
 
 
@@ -64,7 +81,7 @@ class ShownLine(msgspec.Struct, frozen=True):
 
 
 class ShownMark(msgspec.Struct, frozen=True):
-    """The end of a line; a broken one has ``label`` beside it and ``told`` for those who listen."""
+    """The end of a line; a broken one has ``label`` beside it, and ``told`` says all of it."""
 
     head: str
     state: State
@@ -150,7 +167,8 @@ class _Drawing:
             words=WORDS,
             states=_present(self._picture),
             many=any(part.size > 1 for part in self._picture.parts),
-            broken=any(tie.broken for tie in self._picture.ties),
+            broken={tie.state for tie in self._picture.ties if tie.broken},
+            behind=BEHIND,
             ago=self._ago,
         )
         return Markup(text)  # noqa: S704  the template escapes what goes into it
@@ -170,7 +188,6 @@ class _Drawing:
             texts.append(ShownText(texts[-1].y + 18, line, "name"))
         if self._places:
             texts.append(ShownText(texts[-1].y + 16, cut(node.where, _ROOM, _SMALL), "where"))
-        words = node.reason if part.size > 1 else _state(node)
         return ShownPart(
             number=number,
             x=box.x,
@@ -178,10 +195,10 @@ class _Drawing:
             state=node.state,
             many=part.size > 1,
             root=part.roots > 0,
-            href=node.href if _own(node.href) else "",
+            href=node.href if own(node.href) else "",
             told=self._told(part, needed),
             texts=tuple(texts),
-            words=cut(words, _STATE_ROOM, _SMALL),
+            words=cut(_short(part), _STATE_ROOM, _SMALL, bold=True),
         )
 
     def _told(self, part: Part, needed: Sequence[int]) -> str:
@@ -235,11 +252,15 @@ class _Drawing:
     def _said(self, worst: Tie, ties: Sequence[Tie]) -> str:
         """What is broken, in words."""
         parts = self._picture.parts
-        sources = _some([parts[tie.source].node.text for tie in ties])
-        verb = "does not reach" if worst.state == "failed" else "waits for"
+        sources = [parts[tie.source].node.text for tie in ties]
+        many = len(sources) > 1
+        if worst.state == "failed":
+            verb = "do not reach" if many else "does not reach"
+        else:
+            verb = "wait for" if many else "waits for"
         target = parts[worst.target].node
         why = f": {worst.label}" if worst.label else ""
-        return plain(f"{sources} {verb} {target.text}{why}")
+        return plain(f"{_some(sources)} {verb} {target.text}{why}")
 
     def _summary(self) -> str:
         """What there is, in one sentence."""
@@ -252,11 +273,11 @@ class _Drawing:
 
     def _breaks(self) -> list[ShownBreak]:
         """What others wait for, or fails by itself; the last tells how many more there are."""
-        found: list[tuple[int, int]] = []
-        for number, part in enumerate(self._picture.parts):
-            if part.roots:
-                found.append((WORST[part.node.state], number))
-        found.sort()
+        found = sorted(
+            (WORST[part.node.state], number)
+            for number, part in enumerate(self._picture.parts)
+            if part.roots
+        )
         made: list[ShownBreak] = []
         for _, number in found[:_MOST_TOLD]:
             part = self._picture.parts[number]
@@ -279,15 +300,22 @@ def _state(node: Node) -> str:
     return f"{word}: {node.reason}" if node.reason and node.state != "ok" else word
 
 
+def _short(part: Part) -> str:
+    """How a part stands, in words that fit; beside its sign, the reason is enough."""
+    node, problems = part.node, {**part.tally}
+    if part.size == 1:
+        words, shorter = _state(node), node.reason
+    else:
+        problems.pop("ok", None)
+        words, shorter = node.reason, told(problems)
+    fits = width(words, _SMALL, bold=True) <= _STATE_ROOM
+    return words if fits or not shorter else shorter
+
+
 def _some(texts: Sequence[str]) -> str:
     """A few of several texts."""
     more = f" and {len(texts) - 3:,} more" if len(texts) > 3 else ""
     return ", ".join(texts[:3]) + more
-
-
-def _own(href: str) -> bool:
-    """Whether an address is a path on this server."""
-    return href.startswith("/") and href[1:2] not in {"/", "\\"}
 
 
 def _present(picture: Picture) -> list[State]:
@@ -296,10 +324,18 @@ def _present(picture: Picture) -> list[State]:
     return list(counted(states))
 
 
-_TEMPLATE = Environment(
+def _finished(value: object) -> object:
+    """What is put into the template; markup comes from the template itself."""
+    return harmless(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+_ENVIRONMENT: Final = Environment(
     loader=PackageLoader("fairlead.portal.console.topology"),
     autoescape=True,
     undefined=StrictUndefined,
+    finalize=_finished,
     trim_blocks=True,
     lstrip_blocks=True,
-).get_template("drawing.html")
+)
+_ENVIRONMENT.filters["plain"] = plain
+_TEMPLATE: Final = _ENVIRONMENT.get_template("drawing.html")

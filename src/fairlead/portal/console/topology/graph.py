@@ -116,3 +116,8 @@ def counted(states: Iterable[State]) -> dict[State, int]:
 def told(tally: dict[State, int]) -> str:
     """Counts in words, the worst first."""
     return ", ".join(f"{tally[state]:,} {WORDS[state]}" for state in WORDS if tally.get(state))
+
+
+def own(href: str) -> bool:
+    """Whether an address is a path on this server."""
+    return href.startswith("/") and href[1:2] not in {"/", "\\"}

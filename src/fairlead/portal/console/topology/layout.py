@@ -6,6 +6,7 @@ All lengths are user units of the drawing, sixteenths of an em.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -14,12 +15,14 @@ from fairlead.portal.console.topology.collapse import Picture, Tie
 from fairlead.portal.console.topology.ordering import Layers, Neighbours, ordered
 
 
-WIDTH: Final = 176
+WIDTH: Final = 168
 """Width of a part."""
-MARGIN: Final = 12
+MARGIN: Final = 8
 """What is free around the drawing."""
-LABEL: Final = 116
+LABEL: Final = 112
 """Width of what is written beside a line that is broken."""
+BEHIND: Final = 6
+"""How far parts stand out that are drawn behind one, to show that it is several."""
 _HEAD: Final = 30
 """Height of the columns' titles."""
 _SIDE: Final = 24
@@ -28,7 +31,7 @@ _BETWEEN: Final = 18
 """What is free between two parts of a column."""
 _PASSING: Final = 14
 """Height of the place that a line takes on its way past a column."""
-_BEND: Final = 44
+_BEND: Final = 40
 """Width in which lines go from one height to another."""
 _SETTLINGS: Final = 6
 """Walks over all columns in which parts take the height of their neighbours."""
@@ -106,8 +109,8 @@ class _LayingOut:
         deepest = max((middles[item] for item in self._passing.values()), default=0)
         right = lefts[-1] + WIDTH + self._after[-1] + (_BEND if self._loops else 0) if lefts else 0
         return Layout(
-            width=right + MARGIN,
-            height=max(bottom, deepest + _PASSING) + MARGIN,
+            width=right + BEHIND + MARGIN,
+            height=max(bottom, deepest + _PASSING) + BEHIND + MARGIN,
             boxes=boxes,
             paths=tuple(self._path(tie, lefts, middles) for tie in self._picture.ties),
             marks=self._marks(lefts, middles),
@@ -125,7 +128,7 @@ class _LayingOut:
             way = self._way(tie)
             if self._at[tie.source] > self._at[tie.target]:
                 way.reverse()
-            for pair in zip(way, way[1:], strict=False):
+            for pair in pairwise(way):
                 joined[pair] = None
         return list(joined)
 
@@ -259,13 +262,17 @@ class _LayingOut:
             ends.setdefault((tie.target, side), []).append(number)
         return tuple(
             Mark(
-                lefts[self._at[target]] + (0 if side > 0 else WIDTH),
+                lefts[self._at[target]] + (0 if side > 0 else self._right(target)),
                 middles[target],
                 side,
                 tuple(ties),
             )
             for (target, side), ties in ends.items()
         )
+
+    def _right(self, number: int) -> int:
+        """Width of a part with what shows of those behind it."""
+        return WIDTH + (BEHIND if self._picture.parts[number].size > 1 else 0)
 
     def _sides(self, lefts: list[int]) -> tuple[Title, ...]:
         """The clusters above columns that follow one another in the same one."""

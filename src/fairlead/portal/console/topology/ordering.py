@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 
@@ -65,7 +66,7 @@ def _by_middle(layer: list[int], beside: list[int], known: Mapping[int, list[int
 def _crossings(layers: Layers, neighbours: Neighbours) -> int:
     """How many pairs of lines cross."""
     total = 0
-    for left, right in zip(layers, layers[1:], strict=False):
+    for left, right in pairwise(layers):
         place = {item: number for number, item in enumerate(right)}
         seen: list[int] = []
         for item in left:

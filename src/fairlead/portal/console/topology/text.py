@@ -10,39 +10,50 @@ from unicodedata import combining, east_asian_width
 MOST_SHOWN: Final = 1000
 """Characters of a text that are told at all, where whole texts stand."""
 
-_BREAKS_PAGES = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+"
+_HARMFUL: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]+"
 )
 """Control characters, those that turn the direction of writing, and halves of characters."""
 _PLACES = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[-._/:, ])(?=[^-._/:, ])")
 """Where a line may end: after a mark, and within words that are written as one."""
 
-_NARROW = frozenset("iIjl.,:;'|!`")
-_SLIM = frozenset('frt()[]{}-/\\" ')
-_BROAD = frozenset("mMwW@%&…—")
+_WIDTHS: Final = {
+    character: em
+    for characters, em in (
+        ("iIjl.,:;'|!` ", 0.33),
+        ('frt()[]-/\\"', 0.43),
+        ("csz_", 0.56),
+        ("kvxyJ", 0.61),
+        ("GOQNHDU", 0.79),
+        ("w", 0.83),
+        ("mMW@%&…—", 1.0),
+    )
+    for character in characters
+}
+"""Widths of characters in ems, in the broadest font that browsers choose by themselves."""
+
+
+def harmless(text: str) -> str:
+    """A text without what would change other text."""
+    return _HARMFUL.sub(" ", text)
 
 
 def plain(text: str, most: int = MOST_SHOWN) -> str:
-    """A text of one line, at most so long, without what would change other text."""
-    if len(text) > most:
-        text = text[: most - 1] + "…"
-    return _BREAKS_PAGES.sub(" ", text)
+    """A harmless text of one line, at most so long."""
+    return harmless(text if len(text) <= most else text[: most - 1] + "…")
 
 
 def width(text: str, size: float, *, bold: bool = False) -> float:
     """How wide a text is at most, in the unit of ``size``, in the fonts that browsers choose."""
-    return sum(map(_em, text)) * size * (1.1 if bold else 1)
+    return sum(map(_em, text)) * size * (1.12 if bold else 1)
 
 
 def _em(character: str) -> float:
-    if character in _NARROW:
-        return 0.36
-    if character in _SLIM:
-        return 0.45
-    if character in _BROAD:
-        return 1.0
+    known = _WIDTHS.get(character)
+    if known is not None:
+        return known
     if character.isascii():
-        return 0.74 if character.isupper() else 0.64
+        return 0.72 if character.isupper() else 0.625
     if combining(character):
         return 0
     return 1.1 if east_asian_width(character) in {"W", "F"} else 0.8

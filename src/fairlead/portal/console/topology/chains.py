@@ -1,0 +1,86 @@
+"""A graph from chains of links, as ``fairlead.explain`` tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+
+from fairlead.api.links import ORDER, Link
+from fairlead.portal.console.topology.graph import CHAIN, Edge, Graph, Node
+
+
+_Place = tuple[int, str]
+"""A link's place in the order, and the object it tells of."""
+
+
+def _nowhere(link: Link) -> str:
+    return ""
+
+
+def of_chains(chains: Iterable[Sequence[Link]], href: Callable[[Link], str] = _nowhere) -> Graph:
+    """Join chains into one graph: a link of the same object is the same part.
+
+    What several chains go through and leave in different ways, as through one provider to many
+    roles, holds none of them for the sake of another: what is behind it is needed by what stands
+    before it.
+
+    Args:
+        chains: the links of each chain, from what uses it to where it comes from.
+        href: the path of the page about a link's object, "" for none.
+    """
+    nodes: dict[_Place, Node] = {}
+    ways: list[list[_Place]] = []
+    for chain in chains:
+        way: list[_Place] = []
+        for link in chain:
+            place = (ORDER.index(link.name), link.object)
+            if place not in nodes:
+                nodes[place] = _node(link, href(link))
+            way.append(place)
+        ways.append(way)
+    crossings = _crossings(ways)
+    edges: dict[tuple[str, str], None] = {}
+    for way in ways:
+        for number, place in enumerate(way[1:], start=1):
+            before = number - 1
+            while before and way[before] in crossings:
+                before -= 1
+            edges[nodes[way[before]].id, nodes[place].id] = None
+    return Graph(
+        columns=CHAIN,
+        nodes=tuple(nodes.values()),
+        edges=tuple(Edge(source=source, target=target) for source, target in edges),
+    )
+
+
+def _crossings(ways: Iterable[Sequence[_Place]]) -> set[_Place]:
+    """What is come to from several places and left for several."""
+    before: dict[_Place, set[_Place]] = {}
+    after: dict[_Place, set[_Place]] = {}
+    for way in ways:
+        for source, target in pairwise(way):
+            after.setdefault(source, set()).add(target)
+            before.setdefault(target, set()).add(source)
+    return {
+        place for place, left in after.items() if len(left) > 1 and len(before.get(place, ())) > 1
+    }
+
+
+def _node(link: Link, href: str) -> Node:
+    kind, _, key = link.object.partition(" ")
+    where, slash, name = key.partition("/")
+    if not slash or not where or not name or " " in where:
+        where, name = "", key
+    return Node(
+        id=f"{link.name} {link.object}",
+        column=link.name,
+        kind=kind if name else "",
+        name=name or kind,
+        where=where,
+        state=link.state,
+        reason=link.reason,
+        about=link.about,
+        since=link.since,
+        helps=link.remedy,
+        href=href,
+    )

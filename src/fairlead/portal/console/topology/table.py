@@ -1,0 +1,93 @@
+"""The same graph as rows, for those who read rather than look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from fairlead.api.reasons.model import State
+from fairlead.portal.console.topology.graph import WORDS, Graph, Shown, own
+from fairlead.portal.console.topology.wiring import Breaks, Wired, breaks, chosen, wire
+
+
+MOST_ROWS: Final = 500
+"""Rows that are told unless more are asked for."""
+MOST_NEEDS: Final = 5
+"""Parts that are told as what a part needs."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A part in words; ``broken`` for one that fails or waits by itself."""
+
+    kind: str
+    name: str
+    where: str
+    column: str
+    state: State
+    broken: bool
+    reason: str
+    about: str
+    since: str
+    helps: str
+    href: str
+    needs: tuple[str, ...]
+    more_needs: int = 0
+
+    @property
+    def word(self) -> str:
+        """The state, for people."""
+        return WORDS[self.state]
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Rows, and how many were left out."""
+
+    rows: tuple[Row, ...]
+    left_out: int = 0
+
+
+def rows(graph: Graph, shown: Shown = "all", *, most: int = MOST_ROWS) -> Rows:
+    """Tell a graph as rows: what chains break at, what failed, what waits, then the rest.
+
+    Args:
+        graph: what to tell.
+        shown: which chains.
+        most: rows that are made; the others are counted.
+    """
+    wired = chosen(wire(graph), shown)
+    broken = breaks(wired)
+    made = tuple(_row(wired, broken, number) for number in islice(_order(wired, broken), most))
+    return Rows(made, len(wired.nodes) - len(made))
+
+
+def _order(wired: Wired, broken: Breaks) -> Iterator[int]:
+    ranked: dict[tuple[bool, State], list[int]] = {
+        (root, state): [] for root in (True, False) for state in WORDS
+    }
+    for number, node in enumerate(wired.nodes):
+        ranked[number in broken.roots, node.state].append(number)
+    for numbers in ranked.values():
+        yield from numbers
+
+
+def _row(wired: Wired, broken: Breaks, number: int) -> Row:
+    node = wired.nodes[number]
+    needs = dict.fromkeys(wired.ends[edge][1] for edge in wired.needs[number])
+    return Row(
+        kind=node.kind,
+        name=node.name,
+        where=node.where,
+        column=wired.columns[wired.column[number]].title,
+        state=node.state,
+        broken=number in broken.roots,
+        reason=node.reason,
+        about=node.about,
+        since=node.since,
+        helps=node.helps,
+        href=node.href if own(node.href) else "",
+        needs=tuple(wired.nodes[other].text for other in islice(needs, MOST_NEEDS)),
+        more_needs=max(len(needs) - MOST_NEEDS, 0),
+    )
