@@ -76,7 +76,7 @@ def lines(text: str, room: float, size: float, *, bold: bool = False) -> list[st
     place = max((one.start() for one in _PLACES.finditer(text[: fits + 1])), default=0) or fits
     first, rest = text[:place].rstrip(), text[place:].lstrip()
     if width(rest, size, bold=bold) <= room:
-        return [first, rest]
+        return [first, rest] if rest else [first]
     first, rest = text[:fits], text[fits:]
     back = _fitting(rest[::-1], room - width("…", size, bold=bold), size, bold)
     return [first, "…" + rest[len(rest) - back :]]

@@ -50,6 +50,14 @@ def test_a_shared_part_holds_no_chain_for_the_sake_of_another() -> None:
     ]
 
 
+def test_one_chain_that_parts_behind_a_part_needs_both_ways() -> None:
+    assert _ends([SERVICE, PROVIDER, ROLE], [SERVICE, PROVIDER, SECOND]) == [
+        ("orders", "postgres"),
+        ("postgres", "shop_orders"),
+        ("postgres", "shop_stock"),
+    ]
+
+
 def test_a_workload_with_two_bindings_needs_both() -> None:
     workload = Link(name="workload", object="Deployment shop/web", state="ok")
     assert _ends([workload, SERVICE], [workload, OTHER]) == [("web", "orders"), ("web", "stock")]

@@ -12,7 +12,7 @@ import pytest
 
 from fairlead.portal.console.topology.collapse import MOST, Picture, collapse
 from fairlead.portal.console.topology.drawing import draw
-from fairlead.portal.console.topology.graph import Edge, Graph, Node
+from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, Node
 from fairlead.portal.console.topology.table import rows
 from fairlead.portal.console.topology.wiring import breaks, wire
 
@@ -50,6 +50,14 @@ def test_many_parts_become_one_of_each_kind_below_what_they_belong_to(fleet: Fle
     ]
     assert picture.total == 964
     assert {tie.size for tie in picture.ties} == {1, 240}
+
+
+def test_parts_of_a_kind_stay_apart_that_belong_to_different_parts() -> None:
+    nodes = [Node(id=name, column="cluster", kind="Cluster", name=name) for name in "ab"]
+    nodes += [Node(id=str(n), column="object", kind="Database", name="d") for n in range(90)]
+    edges = tuple(Edge(source=str(n), target="ab"[n % 3 == 0]) for n in range(90))
+    picture = _picture(Graph(columns=PROVIDED, nodes=tuple(nodes), edges=edges))
+    assert [name for _, name, _ in _names(picture, "object")] == ["30 objects", "60 objects"]
 
 
 def test_parts_with_a_problem_stay_and_their_chain_with_them(fleet: Fleet) -> None:
@@ -124,16 +132,34 @@ def test_work_grows_with_the_graph_and_no_faster(
     assert third - second < 2.2 * (second - first)
 
 
-def test_a_part_that_all_others_need_costs_no_more() -> None:
-    def star(size: int) -> Graph:
-        hub = Node(id="hub", column="provider", kind="K", name="hub", state="failed")
-        others = tuple(
-            Node(id=str(n), column="role", kind="K", name="n", state="waiting")
-            for n in range(size)
-        )
-        edges = tuple(Edge(source=node.id, target="hub") for node in others)
-        return Graph(nodes=(hub, *others), edges=edges)
+def _star(size: int) -> Graph:
+    """All need one part."""
+    hub = Node(id="hub", column="provider", kind="K", name="hub", state="failed")
+    others = tuple(
+        Node(id=str(n), column="role", kind="K", name="n", state="waiting") for n in range(size)
+    )
+    edges = tuple(Edge(source=node.id, target="hub") for node in others)
+    return Graph(nodes=(hub, *others), edges=edges)
 
-    graphs = [star(size) for size in (200, 400, 800)]
-    first, second, third = (_steps(partial(draw, graph, "problems")) for graph in graphs)
+
+def _circles(size: int) -> Graph:
+    """Each two need each other."""
+    nodes = tuple(Node(id=str(n), column="role", kind="K", name="n") for n in range(size))
+    edges = tuple(Edge(source=str(n), target=str(n ^ 1)) for n in range(size))
+    return Graph(nodes=nodes, edges=edges)
+
+
+def _line(size: int) -> Graph:
+    """Each needs the next."""
+    nodes = tuple(
+        Node(id=str(n), column="role", kind="K", name="n", state="failed") for n in range(size)
+    )
+    edges = tuple(Edge(source=str(n), target=str(n + 1)) for n in range(size))
+    return Graph(nodes=nodes, edges=edges)
+
+
+@pytest.mark.parametrize("shape", [_star, _circles, _line])
+def test_no_shape_of_a_graph_costs_more_than_its_size(shape: Callable[[int], Graph]) -> None:
+    graphs = [shape(size) for size in (200, 400, 800)]
+    first, second, third = (_steps(partial(draw, graph)) for graph in graphs)
     assert third - second < 2.2 * (second - first)

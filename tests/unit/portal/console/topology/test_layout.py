@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fairlead.portal.console.topology.collapse import collapse
 from fairlead.portal.console.topology.graph import Column, Edge, Graph, Node
-from fairlead.portal.console.topology.layout import LABEL, Layout, lay_out
+from fairlead.portal.console.topology.layout import LABEL, Layout, _LayingOut, lay_out
 from fairlead.portal.console.topology.ordering import Neighbours, ordered
 from fairlead.portal.console.topology.wiring import breaks, wire
 
@@ -64,3 +64,12 @@ def test_columns_of_one_cluster_share_a_title() -> None:
     layout = _layout(Graph(columns=columns, nodes=nodes))
     assert [side.text for side in layout.sides] == ["Yours", "Theirs"]
     assert layout.sides[1].end == layout.boxes[2].x + (layout.sides[0].end - layout.sides[0].x)
+
+
+def test_what_would_overlap_moves_apart_to_both_sides(chain: Chain) -> None:
+    wired = wire(chain("ok", "ok"))
+    laying = _LayingOut(collapse(wired, breaks(wired)), 92)
+    first, second, third = laying._stacked([0, 1, 0], [5.0, 5.0, 5.0])
+    assert (first + third) / 2 == second == 5
+    assert third - second == second - first > 92
+    assert laying._stacked([0, 1, 0], [0.0, 500.0, 510.0])[0] == 0

@@ -71,7 +71,7 @@ def test_lines_stand_as_what_they_lead_to(chain: Chain) -> None:
 
 
 def test_a_way_can_fail_between_two_parts_that_stand_well(chain: Chain) -> None:
-    graph = chain("waiting", "ok", "ok")
+    graph = chain("ok", "ok", "ok")
     graph = Graph(
         nodes=graph.nodes,
         edges=(
