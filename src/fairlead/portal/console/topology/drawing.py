@@ -102,15 +102,23 @@ class ShownBreak(msgspec.Struct, frozen=True):
     more: int
 
 
+def _exact(since: str) -> Markup:
+    return Markup('<time datetime="{0}">{0}</time>').format(harmless(since))
+
+
 def draw(
-    graph: Graph, shown: Shown = "all", *, ago: Callable[[str], str] = str, name: str = "topology"
+    graph: Graph,
+    shown: Shown = "all",
+    *,
+    ago: Callable[[str], Markup] = _exact,
+    name: str = "topology",
 ) -> Markup:
     """Draw a graph, or its chains with a problem.
 
     Args:
         graph: what to draw; above 50 nodes they are collapsed.
         shown: which chains.
-        ago: tells a time in words.
+        ago: shows a time as a ``time`` element.
         name: what the ids of the drawing begin with; one page has each once.
     """
     wired = chosen(wire(graph), shown)
@@ -125,7 +133,7 @@ class _Drawing:
         wired: Wired,
         broken: Breaks,
         picture: Picture,
-        ago: Callable[[str], str],
+        ago: Callable[[str], Markup],
         name: str,
     ) -> None:
         self._wired = wired

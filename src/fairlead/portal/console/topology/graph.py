@@ -15,12 +15,12 @@ Shown = Literal["all", "problems"]
 """What to show of a graph: all of it, or the chains in which something failed or waits."""
 
 WORDS: Final[dict[State, str]] = {
-    "failed": "failed",
+    "failed": "broken",
     "waiting": "waiting",
     "unknown": "not known",
-    "ok": "ok",
+    "ok": "in order",
 }
-"""States for people, the worst first."""
+"""States for people, as on all pages of the console; the worst first."""
 
 WORST: Final[dict[State, int]] = {state: rank for rank, state in enumerate(WORDS)}
 """How bad a state is; 0 is the worst."""

@@ -45,8 +45,8 @@ def test_many_parts_become_one_of_each_kind_below_what_they_belong_to(fleet: Fle
     picture = _picture(fleet(480))
     assert _names(picture, "kind") == [("Kind", "Database", ""), ("Kind", "Bucket", "")]
     assert _names(picture, "object") == [
-        ("Database", "240 objects", "240 ok"),
-        ("Bucket", "240 objects", "240 ok"),
+        ("Database", "240 objects", "240 in order"),
+        ("Bucket", "240 objects", "240 in order"),
     ]
     assert picture.total == 964
     assert {tie.size for tie in picture.ties} == {1, 240}
@@ -65,8 +65,8 @@ def test_parts_with_a_problem_stay_and_their_chain_with_them(fleet: Fleet) -> No
     assert _names(picture, "object") == [
         ("Bucket", "o3", ""),
         ("Bucket", "o77", ""),
-        ("Database", "240 objects", "240 ok"),
-        ("Bucket", "and 238 more", "238 ok"),
+        ("Database", "240 objects", "240 in order"),
+        ("Bucket", "and 238 more", "238 in order"),
     ]
     broken = [tie for tie in picture.ties if tie.broken]
     assert [

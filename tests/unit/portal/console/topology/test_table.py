@@ -15,11 +15,11 @@ Fleet = Callable[..., Graph]
 def test_what_is_broken_comes_first(chain: Chain) -> None:
     told = rows(chain("waiting", "failed", "failed", "ok", "unknown"))
     assert [(row.column, row.word, row.broken) for row in told.rows] == [
-        ("Secret", "failed", True),
-        ("Binding", "failed", False),
+        ("Secret", "broken", True),
+        ("Binding", "broken", False),
         ("Workload", "waiting", False),
         ("Provider", "not known", False),
-        ("Service", "ok", False),
+        ("Service", "in order", False),
     ]
     assert told.rows[0].reason == "Reason2"
     assert told.rows[0].needs == ("PostgresAccess shop/orders",)
