@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr 3 \* "$$(nproc 2>/dev/null || echo 2)")
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test matrix envtest simulate test-of lint types crds bench bench-sync bench-postgres bench-binding bench-serve format requirements clean
+.PHONY: help demo test matrix envtest browser simulate test-of lint types crds bench bench-sync bench-postgres bench-binding bench-serve format requirements clean
 
 help: ## list the targets
 	@grep -hE '^[.a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,11 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/demo.stamp
 	@$(PIP) install --require-hashes -r requirements/dev.txt
 	@touch $@
 
+$(VENV)/browser.stamp: requirements/browser.txt $(VENV)/dev.stamp
+	@echo "installing what drives a browser into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/browser.txt
+	@touch $@
+
 demo: $(VENV)/demo.stamp ## play the story on embedded control planes and an embedded PostgreSQL
 	@$(BIN)/fairlead demo
 
@@ -42,6 +47,9 @@ matrix: $(VENV)/dev.stamp ## other versions of PostgreSQL and administrators, ki
 
 envtest: $(VENV)/dev.stamp ## the contract and e2e suites on a real control plane
 	assets="$$(hack/envtest)" && KUBEBUILDER_ASSETS="$$assets" $(PYTEST) -m envtest
+
+browser: $(VENV)/browser.stamp ## the pages in Debian's Chromium; skipped, with the reason, where there is none
+	$(PYTEST) -m browser -rs tests/browser
 
 SEEDS ?= 200
 simulate: $(VENV)/dev.stamp ## the whole system on virtual time, from 200 seeds of this day; SEEDS=10000 for a night
@@ -56,7 +64,7 @@ lint: $(VENV)/dev.stamp ## formatting, style and the house's layers
 	$(BIN)/ruff check
 	$(BIN)/lint-imports
 
-types: $(VENV)/dev.stamp ## mypy --strict
+types: $(VENV)/browser.stamp ## mypy --strict
 	$(BIN)/mypy
 
 format: $(VENV)/dev.stamp ## write the formatting

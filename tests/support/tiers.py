@@ -1,8 +1,9 @@
 """The tiers of the suite: which of the runs of ``.ci/run`` a test belongs to.
 
 A test says about itself what it is, by its markers, and this module makes exactly one tier of
-that, whose name is a marker as well: ``make test``, ``make matrix`` and ``make envtest`` select by
-it. It also says which tests have to share a worker, and for which reasons one may be skipped.
+that, whose name is a marker as well: ``make test``, ``make matrix``, ``make envtest`` and
+``make browser`` select by it. It also says which tests have to share a worker, and for which
+reasons one may be skipped.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ TIERS = {
     "test": "the tier of `make test`: what a developer runs before each commit",
     "matrix": "the tier of `make matrix`: other versions and administrators, and what is long",
     "envtest": "the tier of `make envtest`: what needs a real control plane",
+    "browser": "the tier of `make browser`: pages as people see them, in Chromium",
 }
 MARKERS = {
     "variant(dimension, value)": "this parameter is one of several versions or administrators",
@@ -33,8 +35,12 @@ EVERYWHERE = (
     "other tests use the kind on this server",
     "there is no zsh",
     "there is no fish",
+    "there is no Chromium",
 )
-"""Reasons to skip a test that hold on a machine that has all the suite asks for, too."""
+"""Reasons to skip a test that hold on a machine that has all the suite asks for, too.
+
+Chromium is among them since not every machine can have Debian's: ``.ci/run`` tries.
+"""
 MISSING = (
     "is not installed",
     "there is no kubectl",
@@ -45,7 +51,7 @@ MISSING = (
 """Reasons to skip a test that a better machine does not have: ``.ci/run`` takes none of them."""
 COMPLETE = "FAIRLEAD_TESTS_COMPLETE"
 """The environment variable by which a run demands that nothing is missing."""
-SPREAD = ("tests/e2e/", "tests/integration/")
+SPREAD = ("tests/browser/", "tests/e2e/", "tests/integration/")
 """Folders whose tests wait, so that each goes to whichever worker is free."""
 
 
@@ -90,6 +96,8 @@ def tier_of(item: pytest.Item) -> str:
     """The tier of a test, by what it says about itself."""
     if item.get_closest_marker("needs_control_plane") or "real_programs" in _fixtures_of(item):
         return "envtest"
+    if "browser_program" in _fixtures_of(item):
+        return "browser"
     if item.get_closest_marker("extended"):
         return "matrix"
     differs = {name for mark in item.iter_markers("differs") for name in mark.args}

@@ -39,6 +39,11 @@ def test_what_is_skipped_without_a_real_control_plane_runs_where_there_is_one(
     assert asking <= {item.nodeid for item in suite if item.get_closest_marker("envtest")}
 
 
+def test_what_a_browser_is_asked_for_is_in_its_tier(suite: list[pytest.Item]) -> None:
+    found = {item.nodeid for item in suite if item.get_closest_marker("browser")}
+    assert found == {item.nodeid for item in suite if item.nodeid.startswith("tests/browser/")}
+
+
 def test_continuous_integration_runs_every_tier() -> None:
     targets = re.findall(r"\bmake ([a-z ]+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     assert {*tiers.TIERS} <= {*" ".join(targets).split()}
@@ -89,6 +94,7 @@ SUPERUSER, MODEST = (
         pytest.param(item(M.needs_control_plane), "envtest", id="real row"),
         pytest.param(item(fixtures=("real_programs",)), "envtest", id="real fixture"),
         pytest.param(item(M.extended, M.needs_control_plane), "envtest", id="extended and real"),
+        pytest.param(item(fixtures=("browser_program",)), "browser", id="browser fixture"),
         pytest.param(item(NEW, MODEST), "test", id="usual variant"),
         pytest.param(item(OLD, MODEST), "matrix", id="older version"),
         pytest.param(item(NEW, SUPERUSER), "matrix", id="superuser"),
@@ -126,6 +132,7 @@ def test_rows_are_there_where_they_say(
     ("reason", "complete", "told"),
     [
         pytest.param("Skipped: Kubernetes 1.20 has no CEL", True, "", id="cannot be had"),
+        pytest.param("Skipped: there is no Chromium here", True, "", id="not for every machine"),
         pytest.param("Skipped: there is no kubectl on PATH", False, "", id="missing here"),
         pytest.param("Skipped: there is no kubectl on PATH", True, "nothing may", id="complete"),
         pytest.param("Skipped: not today", False, "does not list: Skipped: not", id="unlisted"),

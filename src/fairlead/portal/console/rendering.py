@@ -30,7 +30,7 @@ WORDS: Final[Mapping[State, str]] = {
 }
 """A state's word on a page where nothing more precise is known."""
 
-_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
+_TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _KEPT: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 _TIME: Final = re.compile(r"(<time [^>]*>)[^<]*</time>")
 
@@ -51,6 +51,7 @@ def _file(name: str) -> _File:
 
 
 _STYLES: Final = [_file(name) for name in ("console.css", "topology.css")]
+_ICON: Final = _file("icon.svg")
 _SCRIPTS: Final = [_file(name) for name in ("htmx.min.js", "hx-sse.min.js", "console.js")]
 
 
@@ -97,6 +98,7 @@ class Pages:
             "tabs": list(tabs),
             "leave": leave,
             "external": external.absolute(""),
+            "icon": self.path(_ICON.path),
             "styles": [self.path(one.path) for one in _STYLES],
             "scripts": [self.path(one.path) for one in _SCRIPTS],
         }
@@ -106,7 +108,7 @@ class Pages:
 
     def routes(self) -> list[web.RouteDef]:
         """The files that pages use."""
-        return [web.get(one.path, _serve(one)) for one in (*_STYLES, *_SCRIPTS)]
+        return [web.get(one.path, _serve(one)) for one in (_ICON, *_STYLES, *_SCRIPTS)]
 
     def path(self, path: str, **query: str) -> str:
         """The address of a page of ours, below the path of the external URL."""

@@ -26,8 +26,8 @@ button { font: inherit; margin-top: 1.2rem; padding: .4rem 1.2rem; }
 """
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 # After the form browsers follow redirects, to the callback and on to a program of this machine:
-# some of them hold form-action against each step.
-_LEADS = "'self' http://127.0.0.1:* http://localhost:* http://[::1]:*"
+# some of them hold form-action against each step. No policy can name an address of IPv6.
+_LEADS = "'self' http://127.0.0.1:* http://localhost:*"
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
@@ -78,7 +78,7 @@ def _page(title: str, body: str, *, status: int) -> web.Response:
 <style>{_STYLE}</style>
 </head>
 <body>
-<p class="banner" role="note">{BANNER}</p>
+<aside class="banner" aria-label="Embedded issuer">{BANNER}</aside>
 <main>
 <h1>{title}</h1>
 {body}
