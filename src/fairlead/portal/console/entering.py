@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from typing import Protocol
+from typing import Final, Protocol
+from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
@@ -11,10 +12,15 @@ from fairlead.portal.console.rendering import Pages
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.context import PATH
 from fairlead.portal.http.errors import Refusal
+from fairlead.portal.identity import redirects
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import Guard
 from fairlead.portal.identity.sessions import Session, Sessions
 from fairlead.portal.options import AUTHORIZE_PATH, ExternalURL
+
+
+_LONGEST: Final = 900
+"""Characters of a page's address to come back to; the origin is added to it."""
 
 
 class Entrance(Protocol):
@@ -71,9 +77,11 @@ class Entering:
         except Refusal as refusal:
             if refusal.status != web.HTTPUnauthorized.status_code:
                 raise
-        here = self._pages.path(request.get(PATH, request.path))
         sign_in = self._pages.path(
-            AUTHORIZE_PATH, redirect_url=here, session_id=secrets.token_urlsafe(16)
+            AUTHORIZE_PATH,
+            redirect_url=self._here(request),
+            session_id=secrets.token_urlsafe(16),
+            client_type="page",
         )
         return self._pages.page(request, "signin.html", status=401, sign_in=sign_in)
 
@@ -92,6 +100,13 @@ class Entering:
             Refusal: the store is away.
         """
         return await self._guard.still(request)
+
+    def _here(self, request: web.Request) -> str:
+        """The page that was asked for, with what it was asked to show."""
+        told = [(name, one) for name, one in request.query.items() if name not in redirects.ADDED]
+        path = self._pages.path(quote(request.get(PATH, request.path)))
+        found = f"{path}?{urlencode(told)}" if told else path
+        return found if len(found) <= _LONGEST else path
 
     async def leave(self, request: web.Request) -> web.Response:
         """End the session of a form's sender, and go to the first page.

@@ -62,6 +62,7 @@ class Begun(msgspec.Struct, frozen=True, array_like=True):
     cli: bool
     consumer_id: str = ""
     challenge: str = ""
+    page: bool = False
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -234,6 +235,7 @@ class SignIn:
             cli=cli,
             consumer_id=asked.get("consumer_id", ""),
             challenge=_challenge_of(asked, cli=cli),
+            page=asked.get("client_type") == "page",
         )
 
     def _begun(self, request: web.Request, state: str) -> Begun:
@@ -291,7 +293,11 @@ class SignIn:
                 "cluster_id": "",
             }
             return _redirect(redirects.with_parameters(begun.redirect_url, told | echoed))
-        response = _redirect(redirects.with_parameters(begun.redirect_url, echoed))
+        # A page of our own has no use for it, and would show it to whom the address is sent.
+        location = begun.redirect_url
+        response = _redirect(
+            location if begun.page else redirects.with_parameters(location, echoed)
+        )
         self._cookies.set(response, self._cookies.session, token, seconds=self._sessions.lifetime)
         return response
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import yaml
 from tests.integration.portal.handshake.conftest import (
@@ -179,6 +180,15 @@ async def test_strangers_are_offered_to_sign_in(plane: Sandbox, admin: Client) -
             (sign_in,) = [one for one in page.addresses if "authorize" in one]
             assert sign_in.startswith("/below/it/api/authorize?redirect_url=%2Fbelow%2Fit%2F")
             assert all(one.startswith(("/below/it/", "#")) for one in page.addresses)
+        for path, led_to in (
+            ("/?q=a%26b&session_id=old&path=c", "/below/it/?q=a%26b&path=c"),
+            ("/templates/%C3%A9%25", "/below/it/templates/%C3%A9%25"),
+            (f"/?q={'x' * 2000}", "/below/it/"),
+        ):
+            page = read(await there.door.ask(f"/below/it{path}"))
+            (sign_in,) = [one for one in page.addresses if "authorize" in one]
+            asked = parse_qs(urlsplit(sign_in).query)
+            assert (asked["redirect_url"], asked["client_type"]) == ([led_to], ["page"])
         styles = [one for one in page.addresses if one.endswith(".css")]
         assert styles
         for style in styles:
