@@ -29,6 +29,8 @@ async def browser(browser_program: str) -> AsyncIterator[Browsing]:
 
 
 @pytest.fixture
-async def market(browser_program: str) -> AsyncIterator[Market]:
+async def market(browser: Browsing) -> AsyncIterator[Market]:
     async with open_market() as opened:
         yield opened
+        # Streams of open pages end before their server does.
+        await browser.close()

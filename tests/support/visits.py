@@ -21,3 +21,8 @@ async def sign_in(page: Page, market: Market, someone: Someone, path: str = "/")
     await page.get_by_label("Password").fill(someone.password)
     await page.get_by_role("button", name="Sign in").click()
     await page.get_by_role("button", name="Sign out").wait_for()
+
+
+async def heading(page: Page, text: str) -> None:
+    """Wait until a page of this heading is there."""
+    await page.get_by_role("heading", level=1, name=text, exact=True).wait_for()

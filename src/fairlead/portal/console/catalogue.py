@@ -64,6 +64,23 @@ class ShownResource(msgspec.Struct, frozen=True):
     fields: tuple[Field, ...] = ()
     example: str = ""
 
+    @property
+    def sent(self) -> list[Field]:
+        """The fields that people write."""
+        returned = {id(one) for one in self.returned}
+        return [one for one in self.fields if id(one) not in returned]
+
+    @property
+    def returned(self) -> list[Field]:
+        """The status and the fields below it."""
+        found: list[Field] = []
+        for one in self.fields:
+            if (one.depth == 0 and one.name == "status") or (one.depth and found):
+                found.append(one)
+            elif found:
+                break
+        return found
+
 
 class Catalogue(View):
     """All that a person may bind, or what of it fits ?q=."""

@@ -16,13 +16,35 @@ BANNER = (
 """What stands on every page."""
 
 _STYLE = """
-:root { color-scheme: light dark; font: 100%/1.5 system-ui, sans-serif; }
-body { margin: 0 auto; max-width: 26rem; padding: 1rem; }
-.banner { border: 2px solid #b45309; border-radius: .3rem; padding: .5rem .8rem; }
-label { display: block; margin-top: 1rem; }
-input { box-sizing: border-box; font: inherit; padding: .4rem; width: 100%; }
-button { font: inherit; margin-top: 1.2rem; padding: .4rem 1.2rem; }
-.fault { border-left: 4px solid #b91c1c; padding-left: .8rem; }
+:root {
+  color-scheme: light dark; --back: #f4f6f9; --panel: #fff; --front: #1a2330; --line: #d5dbe3;
+  --edge: #7b8794; --strong: #0b57a8; --on: #fff; --bad: #a8201a; --bad-back: #fce8e6;
+  --wait: #7a4a00; --wait-back: #fdf0d5;
+  font: 100%/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --back: #0f141b; --panel: #181f29; --front: #e6ebf2; --line: #2c3644; --edge: #73808f;
+    --strong: #8dbbff; --on: #0b1524; --bad: #ff9d95; --bad-back: #3a1a19; --wait: #ffc66b;
+    --wait-back: #35270c;
+  }
+}
+* { box-sizing: border-box; }
+body { background: var(--back); color: var(--front); margin: 0; }
+.banner { background: var(--wait-back); border-bottom: 1px solid var(--line); color: var(--wait); }
+.banner { font-size: .875rem; padding: .4rem 1rem; text-align: center; }
+main { background: var(--panel); border: 1px solid var(--line); border-radius: .5rem; }
+main { margin: 8vh auto 2rem; padding: 1.75rem; width: min(26rem, 100% - 2rem); }
+h1 { font-size: 1.5rem; line-height: 1.2; margin: 0 0 1rem; }
+p { margin: 0; overflow-wrap: anywhere; }
+label { display: block; font-weight: 600; margin: 1rem 0 .3rem; }
+input, button { border: 1px solid var(--edge); border-radius: .4rem; font: inherit; }
+input, button { min-height: 2.75rem; padding: .4rem .8rem; width: 100%; }
+input { background: var(--panel); color: inherit; }
+button { background: var(--strong); border-color: var(--strong); color: var(--on); }
+button { cursor: pointer; font-weight: 600; margin-top: 1.5rem; }
+:focus-visible { outline: 3px solid var(--strong); outline-offset: 2px; }
+.fault { background: var(--bad-back); border-radius: .4rem; color: var(--bad); padding: .7rem; }
 """
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 # After the form browsers follow redirects, to the callback and on to a program of this machine:
