@@ -51,6 +51,14 @@ class Hub:
         self._changed: dict[str, int] = {}
         self._waiting: dict[str, dict[Subscription, None]] = {}
         self._people: Counter[str] = Counter()
+        self.closed = False
+
+    def close(self) -> None:
+        """End all streams: their browsers come again, to another replica."""
+        self.closed = True
+        for waiting in list(self._waiting.values()):
+            for one in waiting:
+                one.wake()
 
     def __len__(self) -> int:
         return self._people.total()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Hashable, Iterable
 from functools import partial
 
@@ -29,7 +30,9 @@ _log = structlog.get_logger(logger_name="fairlead.portal.console")
 
 
 class Site:
-    """Serves views."""
+    """Serves views; run it as a task, so that streams end when the server does."""
+
+    name = "console"
 
     def __init__(self, pages: Pages, entrance: Entrance, hub: Hub, views: Iterable[View]) -> None:
         self._pages = pages
@@ -46,6 +49,13 @@ class Site:
             found.append(web.get(view.route, partial(self._page, view)))
             found.append(web.get(stream, partial(self._stream, view)))
         return found
+
+    async def run(self) -> None:
+        """Await the server's end."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._hub.close()
 
     async def show(
         self,
@@ -151,6 +161,8 @@ class Site:
             await response.write(_ALIVE if part.digest == seen else message(part))
             seen = part.digest
             await subscription.wait()
+            if self._hub.closed:
+                return
             if not await self._entrance.still(request):
                 await response.write(_OVER)
                 return

@@ -14,6 +14,7 @@ from tests.support.waiting import SECONDS, eventually
 
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES
 from fairlead.client import Client
+from fairlead.portal.console.live import Hub
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.options import ExternalURL
 from fairlead.sandbox import Sandbox
@@ -93,3 +94,15 @@ async def test_no_stream_without_a_session(plane: Sandbox, admin: Client) -> Non
     async with house(plane, admin, provider=False) as there:
         assert (await there.door.ask("/live")).status == 401
         assert (await there.ask(ADA, "/live/templates/none")).status == 404
+
+
+async def test_streams_end_with_the_server() -> None:
+    hub = Hub()
+    with hub.subscribed("ada") as subscription:
+        subscription.take(("team",))
+        waiting = asyncio.create_task(subscription.wait())
+        await asyncio.sleep(0)
+        hub.close()
+        async with asyncio.timeout(SECONDS):
+            await waiting
+        assert hub.closed
