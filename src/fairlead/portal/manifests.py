@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairlead.api.kubebind import GROUP
+from fairlead.api.kubebind import GROUP, LABEL_AGGREGATE_TO_SERVE
 from fairlead.api.manifests import RBAC_GROUP, READ_VERBS, Program, rule
 from fairlead.api.meta import JSON
 from fairlead.binding.options import DEFAULT_NAMESPACE as BINDING
@@ -27,6 +27,8 @@ from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER
 
 USERS_ROLE = "kube-bind-oidc-user"
 """The ClusterRole of people who may bind everything that is offered, as kube-bind calls it."""
+SHOWN_ROLE = f"{NAME}-exports"
+"""The ClusterRole made of those that ``fairlead manifests provider --export`` prints for pages."""
 CREDENTIALS = "fairlead-serve-oidc"
 """The Secret with the client's secret at the issuer, which a public client does without."""
 PORT = 8080
@@ -111,10 +113,12 @@ def manifests(
     )
     own = program.role(NAME, _own_rules())
     catalogue = program.cluster_role(NAME, _catalogue_rules())
+    shown = program.aggregated_role(SHOWN_ROLE, LABEL_AGGREGATE_TO_SERVE)
     return [
         *program.account(),
         *(own, program.bound(own)),
         *(catalogue, program.bound(catalogue)),
+        *(shown, program.bound(shown)),
         *users(
             allowed_groups,
             allowed_users,

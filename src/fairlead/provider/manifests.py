@@ -2,7 +2,8 @@
 
 A server lets nobody hand out rights that he does not hold. Beside a fixed ClusterRole the
 provider therefore has an aggregated one: whoever offers a kind also creates a ClusterRole
-labelled ``rbac.kube-bind.io/aggregate-to-provider: "true"`` that holds all verbs on it.
+labelled ``rbac.kube-bind.io/aggregate-to-provider: "true"`` that holds all verbs on it. Another
+one, labelled ``rbac.kube-bind.io/aggregate-to-serve: "true"``, lets the front door read it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from fairlead.api.kubebind import (
     GROUP,
     LABEL_AGGREGATE_TO_PARENT,
     LABEL_AGGREGATE_TO_PROVIDER,
+    LABEL_AGGREGATE_TO_SERVE,
     provider_crds,
 )
 from fairlead.api.manifests import ALL_VERBS, RBAC_GROUP, READ_VERBS, Program, rule
@@ -25,6 +27,8 @@ from fairlead.provider.options import DEFAULT_NAMESPACE
 
 
 NAME = "fairlead-provider"
+SERVE = "fairlead-serve"
+"""What the front door is called, which reads what is exported."""
 DEFAULT_CLAIMS = ("secrets",)
 """The claimable resources whose rights are printed together with exports."""
 
@@ -61,6 +65,7 @@ def manifests(
         *(controllers, program.bound(controllers)),
         *(handed_out, program.bound(handed_out)),
         *export_roles(exports, claims=claims),
+        *shown_roles(exports),
         *(_bound(program, invitation_role()) if invitations else ()),
         binder_cluster_role(),
         program.aggregated_role(f"{BINDER_NAME}-exports", LABEL_AGGREGATE_TO_PARENT),
@@ -91,9 +96,7 @@ def export_roles(exports: Sequence[str], *, claims: Sequence[str] = DEFAULT_CLAI
     roles: list[JSON] = []
     part = partial(_program().cluster_role, labels={LABEL_AGGREGATE_TO_PROVIDER: "true"})
     for export in exports:
-        plural, dot, group = export.partition(".")
-        if not (plural and dot and group):
-            raise ValueError(f"export {export!r} has to be PLURAL.GROUP, such as widgets.x.org")
+        plural, group = _named(export)
         roles.append(part(f"{NAME}-export-{export}", [rule(group, [plural], ALL_VERBS)]))
     if exports:
         for claim in claims:
@@ -102,6 +105,37 @@ def export_roles(exports: Sequence[str], *, claims: Sequence[str] = DEFAULT_CLAI
                 raise ValueError(f"claim {claim!r} is not possible: only {allowed} can be claimed")
             roles.append(part(f"{NAME}-claim-{claim}", [rule("", [claim], ALL_VERBS)]))
     return roles
+
+
+def shown_roles(exports: Sequence[str]) -> list[JSON]:
+    """The labelled ClusterRoles that let the front door show objects of exported kinds.
+
+    It reads them, and the Events about them, and can write none. Without them its pages say that
+    they are missing.
+
+    Raises:
+        ValueError: an export has no group.
+    """
+    part = partial(_program().cluster_role, labels={LABEL_AGGREGATE_TO_SERVE: "true"})
+    roles: list[JSON] = []
+    for export in exports:
+        plural, group = _named(export)
+        roles.append(part(f"{SERVE}-export-{export}", [rule(group, [plural], READ_VERBS)]))
+    if roles:
+        roles.append(part(f"{SERVE}-events", [rule("", ["events"], READ_VERBS)]))
+    return roles
+
+
+def _named(export: str) -> tuple[str, str]:
+    """Plural and group of an export.
+
+    Raises:
+        ValueError: it has no group.
+    """
+    plural, dot, group = export.partition(".")
+    if not (plural and dot and group):
+        raise ValueError(f"export {export!r} has to be PLURAL.GROUP, such as widgets.x.org")
+    return plural, group
 
 
 def invitation_role() -> JSON:

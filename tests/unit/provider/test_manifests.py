@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.api.meta import JSON
 from fairlead.provider.credentials import binder_cluster_role
-from fairlead.provider.manifests import export_roles, manifests
+from fairlead.provider.manifests import export_roles, manifests, shown_roles
 
 
 EXPORTS = ["widgets.example.org", "postgresaccesses.access.k8s.delta10.nl"]
@@ -46,6 +46,22 @@ def test_every_export_is_a_cluster_role_of_its_own_that_the_provider_gets() -> N
     (rule,) = found["ClusterRole/fairlead-provider-export-widgets.example.org"]["rules"]
     assert rule["apiGroups"] == ["example.org"]
     assert rule["resources"] == ["widgets"]
+
+
+def test_the_front_door_reads_what_is_exported_and_never_a_secret() -> None:
+    found = by_name(shown_roles(EXPORTS))
+    assert set(found) == {
+        "ClusterRole/fairlead-serve-export-widgets.example.org",
+        "ClusterRole/fairlead-serve-export-postgresaccesses.access.k8s.delta10.nl",
+        "ClusterRole/fairlead-serve-events",
+    }
+    for body in found.values():
+        assert body["metadata"]["labels"]["rbac.kube-bind.io/aggregate-to-serve"] == "true"
+        (rule,) = body["rules"]
+        assert rule["verbs"] == ["get", "list", "watch"]
+        assert rule["resources"] in (["widgets"], ["postgresaccesses"], ["events"])
+    assert set(found) < set(by_name(manifests(image="i", exports=EXPORTS)))
+    assert shown_roles([]) == []
 
 
 @pytest.mark.parametrize("export", ["widgets", ".example.org", "widgets.", ""])

@@ -47,6 +47,8 @@ LABEL_AGGREGATE_TO_PARENT: Final = "rbac.kube-bind.io/aggregate-to-parent"
 LABEL_AGGREGATE_TO_PROVIDER: Final = "rbac.kube-bind.io/aggregate-to-provider"
 """On ClusterRoles whose rights the provider's controllers get, to hand them out."""
 LABEL_AGGREGATE_TO_KONNECTOR: Final = "rbac.kube-bind.io/aggregate-to-konnector"
+LABEL_AGGREGATE_TO_SERVE: Final = "rbac.kube-bind.io/aggregate-to-serve"
+"""On ClusterRoles whose rights the front door gets, to show objects to those who may see them."""
 
 ANNOTATION_CLUSTER_NAMESPACE: Final = "kube-bind.io/cluster-namespace"
 ANNOTATION_CONSUMER_NAMESPACE: Final = "kube-bind.io/consumer-namespace"

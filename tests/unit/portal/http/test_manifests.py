@@ -11,6 +11,7 @@ from fairlead.api.meta import JSON
 from fairlead.cli import main
 from fairlead.cli.kubebind.serve import serve
 from fairlead.portal.manifests import manifests
+from fairlead.provider.manifests import shown_roles
 
 
 NEEDED: dict[str, str] = {
@@ -41,6 +42,8 @@ def test_what_there_is_to_apply() -> None:
         "RoleBinding/fairlead-serve",
         "ClusterRole/fairlead-serve",
         "ClusterRoleBinding/fairlead-serve",
+        "ClusterRole/fairlead-serve-exports",
+        "ClusterRoleBinding/fairlead-serve-exports",
         "Service/fairlead-serve",
         "Deployment/fairlead-serve",
     ]
@@ -68,6 +71,14 @@ def test_secrets_are_its_own_alone_and_rbac_none_of_its_business() -> None:
         if verb not in {"get", "list", "watch"}
     }
     assert writes == {("subjectaccessreviews", "create")}
+
+
+def test_what_is_exported_is_read_by_roles_that_carry_a_label() -> None:
+    role = by_name(made())["ClusterRole/fairlead-serve-exports"]
+    assert role["rules"] == []
+    (selector,) = role["aggregationRule"]["clusterRoleSelectors"]
+    (shown, *_) = shown_roles(["widgets.example.org"])
+    assert selector["matchLabels"].items() <= shown["metadata"]["labels"].items()
 
 
 def test_two_replicas_serve_at_once_and_a_service_leads_to_them() -> None:
