@@ -9,10 +9,14 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from aiohttp import web
 
-from fairlead.portal.console.bindings import Bindings
+from fairlead.portal.console.bindings import BindingPage, Bindings, Consumers
 from fairlead.portal.console.catalogue import Catalogue, TemplatePage
 from fairlead.portal.console.entering import Entering
 from fairlead.portal.console.live import Hub
+from fairlead.portal.console.object import ObjectPage
+from fairlead.portal.console.objects.history import History
+from fairlead.portal.console.objects.kinds import Kinds
+from fairlead.portal.console.objects.sights import Sights
 from fairlead.portal.console.rendering import Pages, Tab
 from fairlead.portal.console.site import Site
 from fairlead.portal.console.viewing import View
@@ -42,9 +46,11 @@ from fairlead.runtime import Cluster, Manager, Runnable
 
 TABS = (
     Tab("/", "Catalogue", ("/templates/",)),
-    Tab("/bindings", "My bindings", ("/bindings/",)),
+    Tab("/bindings", "My bindings", ("/bindings/", "/objects/")),
 )
 """The pages that the navigation names."""
+SIGHT_SECONDS = 5.0
+"""Seconds for which it is believed who may see what on pages."""
 
 
 @runtime_checkable
@@ -99,9 +105,11 @@ def build(
     found: Sequence[object] = (Introduction(options), *parts)
     routes = [route for part in found if isinstance(part, Routed) for route in part.routes()]
 
+    # One that joins later is its owner's to wait for.
+    first = list(cluster.informers())
+
     async def started() -> None:
-        # Those that are there by now: one that joins later is its owner's to wait for.
-        for informer in list(cluster.informers()):
+        for informer in first:
             await informer.synced.wait()
 
     metrics = PortalMetrics()
@@ -187,12 +195,21 @@ def console(
     )
     entering = Entering(pages, guard, sessions, options.external_url)
     hub = Hub()
+    history = History()
+    kinds = Kinds(cluster, hub, history)
+    consumers = Consumers(cluster, hub, kinds)
+    prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
+    # What a page that stays open shows asks anew each few seconds, for nothing may be shown ten
+    # seconds after a right to see it is gone.
+    sights = Sights(Reviews(cluster.client, prefixes, believed=SIGHT_SECONDS), ownership, kinds)
     views: list[View] = [
         Catalogue(cluster, hub, catalog),
         TemplatePage(cluster, hub, catalog),
-        Bindings(cluster, hub, ownership),
+        Bindings(consumers, sights),
+        BindingPage(consumers, sights, history),
+        ObjectPage(consumers, sights, history),
     ]
-    return [pages, entering, Site(pages, entering, hub, views)]
+    return [pages, entering, kinds, Site(pages, entering, hub, views)]
 
 
 def _version() -> str:

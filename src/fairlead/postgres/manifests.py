@@ -13,6 +13,7 @@ from fairlead.postgres.options import DEFAULT_NAMESPACE
 
 NAME = "fairlead-postgres"
 AGGREGATE_TO_PROVIDER_LABEL = "rbac.kube-bind.io/aggregate-to-provider"
+AGGREGATE_TO_SERVE_LABEL = "rbac.kube-bind.io/aggregate-to-serve"
 _RECORDS = rule("", ["configmaps"], ["get", "list", "create", "delete"])
 """Of the roles that were given up, in the operator's own namespace."""
 SERVICE_BINDING_LABEL = "servicebinding.io/controller"
@@ -42,7 +43,7 @@ def manifests(
     own = program.role(NAME, [*program.lease_rules(), _RECORDS])
     parts = [role, own, program.bound(role), program.bound(own), _service_binding_role(program)]
     if exported:
-        parts.append(_export_role(program))
+        parts += [_export_role(program), _shown_role(program)]
     return [*program.account(), *parts, program.deployment()]
 
 
@@ -51,6 +52,13 @@ def _export_role(program: Program) -> JSON:
     rules = [rule(GROUP, [POSTGRESACCESSES.plural], ALL_VERBS)]
     labels = {AGGREGATE_TO_PROVIDER_LABEL: "true"}
     return program.cluster_role(f"{NAME}-export", rules, labels=labels)
+
+
+def _shown_role(program: Program) -> JSON:
+    """The front door's right to show accesses to those who may see them."""
+    rules = [rule(GROUP, [POSTGRESACCESSES.plural], READ_VERBS)]
+    labels = {AGGREGATE_TO_SERVE_LABEL: "true"}
+    return program.cluster_role(f"{NAME}-shown", rules, labels=labels)
 
 
 def _service_binding_role(program: Program) -> JSON:

@@ -32,8 +32,9 @@ class _Shared:
 class Cluster:
     """One API server as controllers see it. The client stays its owner's to close.
 
-    ``transform`` is applied to every object that informers keep, but for those of metadata alone,
-    of which nothing but the metadata is kept; ``backoff`` to their faults.
+    ``transform`` is applied to every object that informers keep, but for those that have another
+    one, and for those of metadata alone, of which nothing but the metadata is kept; ``backoff`` to
+    their faults.
     """
 
     def __init__(
@@ -61,9 +62,10 @@ class Cluster:
         labels: str = "",
         fields: str = "",
         metadata_only: bool = False,
+        transform: Transform | None = None,
     ) -> Informer:
         """Lease the informer of this scope; it watches from now on if the cluster runs."""
-        scope = Scope(resource, namespace, labels, fields, metadata_only)
+        scope = Scope(resource, namespace, labels, fields, metadata_only, transform)
         shared = self._shared.get(scope)
         if shared is None:
             # Those that are asked for before the cluster runs decide whether it is ready.
@@ -125,7 +127,9 @@ class Cluster:
                 shared.task = None
 
     def _make(self, scope: Scope) -> SharedInformer:
-        transform = metadata_alone if scope.metadata_only else self._transform
+        transform = scope.transform or self._transform
+        if scope.metadata_only:
+            transform = metadata_alone
         return SharedInformer(self.client, scope, transform=transform, backoff=self._backoff)
 
     def _start(self, shared: _Shared) -> None:

@@ -1,12 +1,13 @@
-"""My bindings: what a person's clusters have bound, and how each stands on this side."""
+"""Bindings: what consumers have bound, how each stands on this side, and one with its objects."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from fairlead.api.conditions import Condition
 from fairlead.api.kubebind import (
     ANNOTATION_CLUSTER_PRETTY_NAME,
     APISERVICEEXPORTS,
@@ -14,101 +15,411 @@ from fairlead.api.kubebind import (
     CLUSTERBINDINGS,
     APIServiceExport,
     ClusterBinding,
+    ClusterBindingStatus,
 )
-from fairlead.api.kubebind.conditions import READY, Condition, get_condition
+from fairlead.api.kubebind.conditions import HEALTHY
 from fairlead.api.meta import Object
-from fairlead.api.reasons.kubebind import KUBE_BIND
+from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
 from fairlead.api.resource import NAMESPACES
+from fairlead.api.timestamps import moment
+from fairlead.portal.console.claims import in_words
 from fairlead.portal.console.live import Hub
-from fairlead.portal.console.viewing import Asked, Topics, View
-from fairlead.portal.handshake.ownership import Ownership
+from fairlead.portal.console.objects.history import History
+from fairlead.portal.console.objects.kinds import Kind, Kinds, spec_of
+from fairlead.portal.console.objects.rows import (
+    BindingRow,
+    Counts,
+    ObjectRow,
+    Wanted,
+    badness,
+    order,
+    page_of,
+)
+from fairlead.portal.console.objects.sights import Sight, Sights
+from fairlead.portal.console.objects.standing import (
+    STATES,
+    Standing,
+    by_conditions,
+    conditions_of,
+    helps,
+    short,
+)
+from fairlead.portal.console.viewing import Asked, MissingError, Topics, View
 from fairlead.portal.identity.sessions import Session
+from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.namespaces import identity_of
+from fairlead.provider.offer import record_of
 from fairlead.runtime import Cluster
 
 
-class Row(msgspec.Struct, frozen=True):
-    """A binding of a person's cluster, or a cluster without one."""
-
-    cluster: str
-    namespace: str
-    binding: str = ""
-    state: State = "unknown"
-    about: str = ""
-    helps: str = ""
-    heartbeat: str = ""
+AT_CLUSTER_SCOPE = "-"
+"""What stands in a path for the namespace of objects that have none."""
 
 
-class Bindings(View):
-    """One list over all of a person's clusters; of their own namespaces alone."""
+class Connection(NamedTuple):
+    """What a consumer's ClusterBinding says, the heartbeat judged as of now."""
 
-    route = "/bindings"
-    template = "bindings.html"
+    status: ClusterBindingStatus
+    stands: Standing
+    templates: tuple[str, ...] = ()
 
-    def __init__(self, cluster: Cluster, hub: Hub, ownership: Ownership) -> None:
-        self._ownership = ownership
+
+class ShownCondition(msgspec.Struct, frozen=True):
+    """A condition as a page shows it, with what it was before, as far as that is known."""
+
+    condition: Condition
+    state: State
+    helps: str
+    before: tuple[tuple[str, str, str], ...] = ()
+    """When it turned to which status, and why; the newest first."""
+
+
+class Consumers:
+    """What the caches know of consumers; views of bindings and objects share it."""
+
+    def __init__(self, cluster: Cluster, hub: Hub, kinds: Kinds) -> None:
+        self.kinds = kinds
         self._namespaces = hub.informer(cluster, NAMESPACES, metadata_only=True)
         self._exports = hub.informer(cluster, APISERVICEEXPORTS)
         self._connections = hub.informer(cluster, CLUSTERBINDINGS)
 
+    def exported(self) -> dict[str, frozenset[str]]:
+        """The kinds that are exported to each consumer, by cluster namespace."""
+        found: dict[str, set[str]] = {
+            one.meta.name: set() for one in self._namespaces.list() if identity_of(one)
+        }
+        for export in self._exports.list():
+            if export.meta.namespace in found:
+                found[export.meta.namespace].update(kinds_of(export))
+        return {name: frozenset(kinds) for name, kinds in found.items()}
+
+    def export(self, consumer: str, name: str) -> Object | None:
+        """One export of a consumer."""
+        return self._exports.get(consumer, name) if self.title(consumer) else None
+
+    def exports(self, consumer: str) -> list[Object]:
+        """The exports of a consumer, by name."""
+        return sorted(self._exports.list(consumer), key=lambda one: one.meta.name)
+
+    def title(self, consumer: str) -> str:
+        """What people call a consumer's cluster; "" where there is no such consumer."""
+        namespace = self._namespaces.get("", consumer)
+        if namespace is None or not identity_of(namespace):
+            return ""
+        told = namespace.meta.annotations.get(ANNOTATION_CLUSTER_PRETTY_NAME, "")
+        return short(told or identity_of(namespace))
+
+    def connection(self, consumer: str) -> Connection | None:
+        """The heartbeat of a consumer; None where it has no ClusterBinding that can be read."""
+        found = self._connections.get(consumer, CLUSTER_BINDING_NAME)
+        if found is None:
+            return None
+        try:
+            status = found.decode(ClusterBinding).status
+            templates = record_of(found).templates or ()
+        except msgspec.ValidationError:
+            return None
+        judged, _ = health(status, now=moment())
+        others = [one for one in conditions_of(found) if one.type != HEALTHY]
+        now = Condition(
+            HEALTHY, judged.status, judged.reason, judged.message, judged.last_transition_time
+        )
+        return Connection(status, by_conditions([now, *others]), templates)
+
+
+class Bindings(View):
+    """One list over everything that a person may see, filtered by the query."""
+
+    route = "/bindings"
+    template = "bindings.html"
+
+    def __init__(self, consumers: Consumers, sights: Sights) -> None:
+        self._consumers = consumers
+        self._sights = sights
+
     async def scope(self, session: Session, asked: Asked) -> Hashable:
-        """The names of the person's cluster namespaces."""
-        return tuple(one.meta.name for one in self._ownership.namespaces(session.person))
+        """What the person may see of all consumers."""
+        return await self._sights.all(session.person, self._consumers.exported())
 
     def topics(self, scope: Any) -> Topics:
-        """These namespaces, and whether there are others."""
-        return ("", *scope)
+        """All consumers that may be seen, and whether there are others."""
+        return ("", *scope.own, *scope.consumers)
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
         """A row for each binding, and for each cluster without one."""
-        found = [one for name in scope if (one := self._namespaces.get("", name)) is not None]
-        rows = [row for namespace in found for row in self._rows(namespace)]
-        return {"rows": sorted(rows, key=lambda row: (row.cluster, row.namespace, row.binding))}
+        sight: Sight = scope
+        wanted = Wanted.of(asked)
+        rows = [
+            row
+            for consumer in {*sight.own, *sight.consumers}
+            if self._consumers.title(consumer)
+            for row in self._rows(sight, consumer)
+        ]
+        found = [row for row in rows if wanted.fits(row) and _is_of(row, wanted)]
+        page = page_of(order(found, wanted.sort, _ORDERS, "cluster"), len(rows), asked, wanted)
+        kinds = sorted({kind for row in rows for kind in row.kinds})
+        return {
+            "page": page,
+            "wanted": wanted,
+            "all": sight.all,
+            "states": STATES,
+            "kinds": kinds,
+            "clusters": sorted({row.cluster for row in rows}),
+            "problems": _problems(self._consumers.kinds, kinds),
+        }
 
-    def _rows(self, namespace: Object) -> Iterator[Row]:
-        name = namespace.meta.name
-        connection = _decoded(self._connections.get(name, CLUSTER_BINDING_NAME))
-        known = connection.status if connection is not None else None
-        told = namespace.meta.annotations.get(ANNOTATION_CLUSTER_PRETTY_NAME, "")
-        cluster = told or identity_of(namespace) or name
-        heartbeat = (known.last_heartbeat_time or "") if known is not None else ""
-        exports = sorted(self._exports.list(name), key=lambda one: one.meta.name)
+    def _rows(self, sight: Sight, consumer: str) -> Iterator[BindingRow]:
+        cluster = self._consumers.title(consumer)
+        known = self._consumers.connection(consumer) if consumer in sight.connections else None
+        heartbeat = short(known.status.last_heartbeat_time) if known is not None else ""
+        version = short(known.status.konnector_version) if known is not None else ""
+        plain = BindingRow(
+            cluster=cluster, namespace=consumer, heartbeat=heartbeat, version=version
+        )
+        if consumer not in sight.consumers:
+            yield msgspec.structs.replace(
+                plain,
+                about=f"its login may not list APIServiceExports in namespace {consumer}",
+                helps="ask the provider's team to invite the cluster again",
+            )
+            return
+        exports = self._consumers.exports(consumer)
         if not exports:
-            yield Row(cluster, name, heartbeat=heartbeat)
+            yield plain
         for export in exports:
-            fault = _fault([*_conditions(export), *(known.conditions if known else [])])
-            if fault is None:
-                yield Row(cluster, name, export.meta.name, "ok", heartbeat=heartbeat)
-                continue
-            yield Row(
-                cluster,
-                name,
-                export.meta.name,
-                KUBE_BIND.state(fault.reason),
-                ": ".join(part for part in (fault.reason, fault.message) if part),
-                KUBE_BIND.helps(fault.reason),
-                heartbeat,
+            stands = _together(export, known)
+            kinds = kinds_of(export)
+            counts, unseen = self._counts(sight, consumer, kinds)
+            remedy = stands.helps
+            if stands.state == "ok" and counts.failed:
+                about = f"{counts.failed} of {counts.total} objects fail"
+                stands = Standing("failed", message=about)
+                remedy = "open the binding to see what each of them needs"
+            yield msgspec.structs.replace(
+                plain,
+                binding=export.meta.name,
+                state=stands.state,
+                about=stands.about if stands.state != "ok" else "",
+                helps=remedy,
+                since=stands.since,
+                kinds=kinds,
+                objects=counts,
+                unseen=unseen,
             )
 
+    def _counts(self, sight: Sight, consumer: str, names: Iterable[str]) -> tuple[Counts, bool]:
+        kinds = self._consumers.kinds
+        states: list[State] = []
+        unseen = False
+        for name in names:
+            kind = kinds.get(name)
+            unseen |= bool(kinds.problem(name))
+            if kind is None:
+                continue
+            if not kind.resource.namespaced:
+                if sight.reads(consumer, name, ""):
+                    states += [kind.standing(one).state for one in kinds.objects(kind, consumer)]
+                else:
+                    unseen = True
+                continue
+            for namespace in kinds.namespaces(consumer):
+                here = kind.standings(namespace)
+                if not here:
+                    continue
+                if sight.reads(consumer, name, namespace):
+                    states += [one.state for one in here.values()]
+                else:
+                    unseen = True
+        return Counts.of(states), unseen
 
-def _decoded(found: Object | None) -> ClusterBinding | None:
+
+class BindingPage(View):
+    """One binding: its conditions, what it brings, and its objects."""
+
+    route = "/bindings/{namespace}/{name}"
+    template = "binding.html"
+
+    def __init__(self, consumers: Consumers, sights: Sights, history: History) -> None:
+        self._consumers = consumers
+        self._sights = sights
+        self._history = history
+
+    async def scope(self, session: Session, asked: Asked) -> Hashable:
+        """What the person may see of the consumer, by its binding's kinds.
+
+        Raises:
+            MissingError: it is not theirs, and they may not read it otherwise.
+        """
+        consumer, name = asked.name("namespace"), asked.name("name")
+        export = self._consumers.export(consumer, name)
+        kinds = kinds_of(export) if export is not None else ()
+        sight = await self._sights.one(session.person, consumer, kinds)
+        if consumer not in sight.consumers:
+            raise _missing(name)
+        return sight
+
+    def topics(self, scope: Any) -> Topics:
+        """The consumer, and whose namespaces there are."""
+        return ("", *scope.consumers)
+
+    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        """The export, its consumer's heartbeat, and the objects."""
+        sight: Sight = scope
+        consumer, name = asked.name("namespace"), asked.name("name")
+        export = self._consumers.export(consumer, name)
+        plain = {"consumer": consumer, "name": name, "cluster": self._consumers.title(consumer)}
+        if export is None:
+            return plain | {"export": None}
+        known = self._consumers.connection(consumer) if consumer in sight.connections else None
+        stands = _together(export, known)
+        wanted = Wanted.of(asked)
+        rows, hidden = self._objects(sight, consumer, kinds_of(export))
+        found = [
+            row
+            for row in rows
+            if wanted.fits(row) and (not wanted.kind or row.resource == wanted.kind)
+        ]
+        spec = spec_of(export)
+        return plain | {
+            "export": export.meta,
+            "stands": stands,
+            "known": known,
+            "conditions": shown_conditions(conditions_of(export), self._history, export),
+            "kinds": kinds_of(export),
+            "scope": spec.informer_scope,
+            "isolation": spec.isolation,
+            "claims": in_words(spec.permission_claims),
+            "counts": Counts.of(row.state for row in rows),
+            "page": page_of(
+                order(found, wanted.sort, _OBJECT_ORDERS, "state"), len(rows), asked, wanted
+            ),
+            "wanted": wanted,
+            "states": STATES,
+            "problems": [
+                *_problems(self._consumers.kinds, kinds_of(export)),
+                *(f"Objects of {one} are there that may not be shown to you" for one in hidden),
+            ],
+        }
+
+    async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        """Whether they have typed the binding's name, and what they may do then.
+
+        Raises:
+            MissingError: it is not there.
+        """
+        consumer, name = asked.name("namespace"), asked.name("name")
+        if self._consumers.export(consumer, name) is None:
+            raise _missing(name)
+        typed = asked.get("unbind", 253)
+        mine = consumer in scope.own
+        may = typed == name and await self._sights.may_delete(session.person, consumer, name)
+        return {"typed": typed, "mine": mine, "may_delete": may}
+
+    def _objects(
+        self, sight: Sight, consumer: str, names: Iterable[str]
+    ) -> tuple[list[ObjectRow], list[str]]:
+        kinds = self._consumers.kinds
+        rows: list[ObjectRow] = []
+        hidden: dict[str, None] = {}
+        for name in names:
+            kind = kinds.get(name)
+            if kind is None:
+                continue
+            for found in kinds.objects(kind, consumer):
+                if sight.reads(consumer, name, found.meta.namespace):
+                    rows.append(object_row(kinds, kind, found))
+                else:
+                    hidden[name] = None
+        return rows, list(hidden)
+
+
+def object_row(kinds: Kinds, kind: Kind, found: Object) -> ObjectRow:
+    """The row of an object of a cache."""
+    stands = kind.standing(found)
+    whose = kinds.whose(kind, found)
+    return ObjectRow(
+        kind=found.kind,
+        resource=kind.name,
+        namespace=found.meta.namespace,
+        name=found.meta.name,
+        where=whose.namespace if whose is not None else "",
+        state=stands.state,
+        about=stands.about,
+        helps=stands.helps,
+        since=stands.since,
+    )
+
+
+def kinds_of(export: Object) -> tuple[str, ...]:
+    """The kinds of an export, as plural and group."""
+    return tuple(dict.fromkeys(one.name for one in spec_of(export).resources))
+
+
+def shown_conditions(
+    conditions: Iterable[Condition], history: History, found: Object
+) -> list[ShownCondition]:
+    """Conditions with what this process has seen of each before, the worst first."""
+    turns = history.of(found.meta.uid)
+    shown = [
+        ShownCondition(
+            one,
+            state := state_of(one),
+            "" if state == "ok" else helps(one.reason),
+            tuple((turn.at, turn.status, turn.reason) for turn in turns if turn.type == one.type),
+        )
+        for one in conditions
+    ]
+    return sorted(shown, key=lambda one: (badness(one.state), one.condition.type))
+
+
+def _together(export: Object, known: Connection | None) -> Standing:
+    """How a binding stands: as its export says, or as its consumer's connection does."""
     try:
-        return found.decode(ClusterBinding) if found is not None else None
-    except msgspec.ValidationError:
-        return None
-
-
-def _conditions(export: Object) -> list[Condition]:
-    try:
-        return export.decode(APIServiceExport).status.conditions
+        export.decode(APIServiceExport)
     except msgspec.ValidationError as error:
-        return [Condition(READY, "False", reason="Invalid", message=str(error))]
+        return Standing("failed", "Invalid", short(str(error)))
+    stands = by_conditions(conditions_of(export))
+    if known is None or badness(stands.state) <= badness(known.stands.state):
+        return stands
+    return known.stands
 
 
-def _fault(conditions: Iterable[Condition]) -> Condition | None:
-    """The first condition that is wrong, Ready last: it repeats another one's words."""
-    known = list(conditions)
-    wrong = [one for one in known if one.status == "False"]
-    finer = next((one for one in wrong if one.type != READY), None)
-    return finer or get_condition(wrong, READY)
+def _is_of(row: BindingRow, wanted: Wanted) -> bool:
+    of_kind = not wanted.kind or wanted.kind in row.kinds
+    return of_kind and (not wanted.cluster or wanted.cluster in {row.cluster, row.namespace})
+
+
+def _problems(kinds: Kinds, names: Iterable[str]) -> list[str]:
+    return [problem for name in names if (problem := kinds.problem(name))]
+
+
+def _missing(name: str) -> MissingError:
+    return MissingError(
+        f"There is no binding {name} for you",
+        "It is not there, or not yours. Your bindings are listed under My bindings.",
+    )
+
+
+def _by_cluster(row: BindingRow) -> tuple[str, ...]:
+    return row.cluster, row.namespace, row.binding
+
+
+_ORDERS = {
+    "cluster": _by_cluster,
+    "state": lambda row: (badness(row.state), *_by_cluster(row)),
+    "binding": lambda row: (row.binding, *_by_cluster(row)),
+    "objects": lambda row: (-row.objects.total, *_by_cluster(row)),
+    "heartbeat": lambda row: (row.heartbeat, *_by_cluster(row)),
+}
+
+
+def _by_name(row: ObjectRow) -> tuple[str, ...]:
+    return row.kind, row.where, row.namespace, row.name
+
+
+_OBJECT_ORDERS = {
+    "state": lambda row: (badness(row.state), *_by_name(row)),
+    "name": _by_name,
+    "since": lambda row: (row.since, *_by_name(row)),
+}

@@ -102,7 +102,13 @@ class Pages:
             "styles": [self.path(one.path) for one in _STYLES],
             "scripts": [self.path(one.path) for one in _SCRIPTS],
         }
-        self._environment.filters |= {"ago": ago, "word": WORDS.__getitem__, "segment": segment}
+        self._environment.filters |= {
+            "ago": ago,
+            "word": WORDS.__getitem__,
+            "segment": segment,
+            "pair": lambda state: (state, WORDS[state]),
+            "same": lambda text: (text, text),
+        }
         # Blocks that are rendered by themselves see globals alone.
         self._environment.globals["ui"] = self._environment.get_template("macros.html").module
 

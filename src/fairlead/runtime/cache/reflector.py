@@ -29,6 +29,7 @@ from fairlead.client.errors import (
     UnexpectedAnswer,
 )
 from fairlead.runtime.backoff import Backoff, BackoffPolicy
+from fairlead.runtime.cache.store import Transform
 
 
 if TYPE_CHECKING:
@@ -47,13 +48,17 @@ if TYPE_CHECKING:
 
 
 class Scope(NamedTuple):
-    """A resource, where and which of its objects; informers of equal scope are shared."""
+    """A resource, where and which of its objects; informers of equal scope are shared.
+
+    ``transform`` is what is kept of each, None for what the cluster has for all.
+    """
 
     resource: Resource
     namespace: str = ""
     labels: str = ""
     fields: str = ""
     metadata_only: bool = False
+    transform: Transform | None = None
 
     def __str__(self) -> str:
         parts = [self.resource.group_resource]

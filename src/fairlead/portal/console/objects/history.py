@@ -1,0 +1,82 @@
+"""Turns of conditions that this process has seen, of the objects that changed last."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fairlead.api.conditions import Condition, ConditionStatus
+from fairlead.api.timestamps import now
+from fairlead.portal.console.objects.standing import conditions_of, short
+from fairlead.runtime import Delta
+
+
+MOST_OBJECTS = 5000
+"""Objects whose turns are remembered; of more, those that changed longest ago are forgotten."""
+MOST_TURNS = 30
+"""Turns of one object that are remembered."""
+
+
+class Turn(msgspec.Struct, frozen=True, gc=False):
+    """A condition that turned: into what, when, and from what, "" where it was not there."""
+
+    type: str
+    status: ConditionStatus
+    reason: str
+    message: str
+    at: str
+    before: str = ""
+
+
+class History:
+    """Remembers how conditions turned; another replica has seen other turns."""
+
+    def __init__(self) -> None:
+        self._turns: OrderedDict[str, deque[Turn]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def heard(self, delta: Delta) -> None:
+        """Note what a change has turned; what is gone is forgotten."""
+        if delta.new is None:
+            if delta.old is not None:
+                self._turns.pop(delta.old.meta.uid, None)
+            return
+        if delta.old is None:
+            return
+        if turns := turned(conditions_of(delta.old), conditions_of(delta.new), at=now()):
+            self._note(delta.new.meta.uid, turns)
+
+    def of(self, uid: str) -> tuple[Turn, ...]:
+        """The turns of an object, the newest first."""
+        return tuple(reversed(self._turns.get(uid, ())))
+
+    def _note(self, uid: str, turns: Iterable[Turn]) -> None:
+        self._turns.setdefault(uid, deque(maxlen=MOST_TURNS)).extend(turns)
+        self._turns.move_to_end(uid)
+        if len(self._turns) > MOST_OBJECTS:
+            self._turns.popitem(last=False)
+
+
+def turned(old: Sequence[Condition], new: Sequence[Condition], *, at: str) -> list[Turn]:
+    """What differs in status or reason; ``at`` is when, where a condition does not say."""
+    before = {one.type: one for one in old}
+    turns: list[Turn] = []
+    for one in new:
+        was = before.get(one.type)
+        if was is not None and (was.status, was.reason) == (one.status, one.reason):
+            continue
+        turns.append(
+            Turn(
+                short(one.type),
+                one.status,
+                short(one.reason),
+                short(one.message),
+                short(one.last_transition_time) or at,
+                was.status if was is not None else "",
+            )
+        )
+    return turns

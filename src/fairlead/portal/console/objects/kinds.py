@@ -1,0 +1,350 @@
+"""Exported kinds: which there are, their objects, and whose these are.
+
+Each is followed for as long as an export names it. Of an object the cache keeps its JSON without
+the lists of fields in ``metadata.managedFields``, of a large one metadata and conditions alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+import structlog
+
+from fairlead.api.kubebind import (
+    APISERVICEEXPORTS,
+    LABEL_EXPORTED,
+    APIServiceExport,
+    ExportSpec,
+)
+from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, NAMESPACES, Resource
+from fairlead.client import Forbidden
+from fairlead.portal.console.live import Hub
+from fairlead.portal.console.objects.history import History
+from fairlead.portal.console.objects.standing import Standing, short, standing
+from fairlead.portal.console.objects.timeline import ToldEvent
+from fairlead.portal.console.viewing import Topics
+from fairlead.provider.commands.copies import Places, places
+from fairlead.provider.namespaces import owner_of
+from fairlead.runtime import Cluster, Delta, Informer
+
+
+MOST_BYTES = 65_536
+"""Bytes of an object that are kept; of a larger one only metadata and conditions are."""
+MOST_WRITERS = 50
+"""Entries of ``metadata.managedFields`` that are kept."""
+_ABOUT: Final = "about"
+_BY_CONSUMER: Final = "consumer"
+_log = structlog.get_logger(logger_name="fairlead.portal.console")
+
+
+class Whose(NamedTuple):
+    """A consumer's cluster namespace, and the consumer's own name of an object's namespace."""
+
+    consumer: str
+    namespace: str = ""
+
+
+class Kind:
+    """One exported kind that is followed: its objects, how they stand, and Events about them."""
+
+    def __init__(self, resource: Resource, objects: Informer, events: Informer) -> None:
+        self.resource = resource
+        self.objects = objects
+        self.events = events
+        self._standings: dict[str, dict[str, Standing]] = {}
+
+    @property
+    def name(self) -> str:
+        """Plural and group."""
+        return self.resource.group_resource
+
+    @property
+    def namespaces(self) -> Iterable[str]:
+        """Those with objects of the kind; "" where it has none."""
+        return self._standings
+
+    @property
+    def problem(self) -> str:
+        """Why objects of the kind are not known, with what helps; "" when they are."""
+        if isinstance(self.objects.cause, Forbidden):
+            return missing(self.name)
+        if self.objects.error:
+            return f"Objects of {self.name} are not up to date: {short(self.objects.error)}"
+        return "" if self.objects.has_synced else f"Objects of {self.name} are being read"
+
+    @property
+    def events_problem(self) -> str:
+        """Why Events about objects of the kind are not known; "" when they are."""
+        if isinstance(self.events.cause, Forbidden):
+            return (
+                "The server may not read Events: have the provider's team apply what fairlead"
+                f" manifests provider --export {self.name} prints"
+            )
+        return short(self.events.error)
+
+    def standing(self, found: Object) -> Standing:
+        """How an object of the cache stands."""
+        known = self._standings.get(found.meta.namespace, {}).get(found.meta.name)
+        return known if known is not None else standing(found)
+
+    def standings(self, namespace: str) -> Mapping[str, Standing]:
+        """How the objects of a namespace stand, by their names."""
+        return self._standings.get(namespace, {})
+
+    def heard(self, delta: Delta) -> None:
+        """Note how an object stands now."""
+        key = delta.object.key
+        if delta.new is not None:
+            self._standings.setdefault(key.namespace, {})[key.name] = standing(delta.new)
+            return
+        names = self._standings.get(key.namespace, {})
+        names.pop(key.name, None)
+        if not names:
+            self._standings.pop(key.namespace, None)
+
+    def about(self, found: Object) -> list[Object]:
+        """The Events about an object."""
+        return self.events.by_index(_ABOUT, found.meta.uid)
+
+    async def close(self) -> None:
+        """Follow it no more."""
+        await self.objects.close()
+        await self.events.close()
+
+
+class Kinds:
+    """Follows the kinds that exports name, for the pages of all people."""
+
+    name = "exported kinds"
+
+    def __init__(self, cluster: Cluster, hub: Hub, history: History) -> None:
+        self._cluster = cluster
+        self._hub = hub
+        self._history = history
+        self._kinds: dict[str, Kind] = {}
+        self._dirty = asyncio.Event()
+        self._dirty.set()
+        self._places: Places | None = None
+        self._crds = hub.informer(
+            cluster, CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true"
+        )
+        self._exports = hub.informer(cluster, APISERVICEEXPORTS)
+        self._namespaces = hub.informer(cluster, NAMESPACES, metadata_only=True)
+        self._namespaces.add_index(_BY_CONSUMER, _consumer_of)
+        self._crds.subscribe(self._offered)
+        self._exports.subscribe(self._exported)
+        self._exports.subscribe(history.heard)
+        self._namespaces.subscribe(self._placed)
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(self._kinds.values())
+
+    def get(self, name: str) -> Kind | None:
+        """A kind by plural and group, if it is followed."""
+        return self._kinds.get(name)
+
+    def problem(self, name: str) -> str:
+        """Why objects of a kind are not known, with what helps; "" when they are."""
+        found = self._kinds.get(name)
+        if found is not None:
+            return found.problem
+        if self._crds.get("", name) is None:
+            return (
+                f"Objects of {name} are not known: its CustomResourceDefinition is not there, or"
+                f" has no label {LABEL_EXPORTED}=true"
+            )
+        return f"Objects of {name} are being read"
+
+    def namespaces(self, consumer: str) -> list[str]:
+        """A consumer's namespaces on the provider, its cluster namespace among them."""
+        found = self._namespaces.by_index(_BY_CONSUMER, consumer)
+        return [consumer, *sorted(one.meta.name for one in found)]
+
+    def whose(self, kind: Kind, found: Object) -> Whose | None:
+        """The consumer that an object is a copy of; None where it is no consumer's."""
+        consumer = self._where().whose(kind.resource, found.meta)
+        if not consumer:
+            return None
+        namespace = self._namespaces.get("", found.meta.namespace)
+        owner = owner_of(namespace) if namespace is not None else None
+        return Whose(consumer, owner.name if owner is not None else "")
+
+    def objects(self, kind: Kind, consumer: str) -> Iterator[Object]:
+        """A consumer's objects of a kind."""
+        if kind.resource.namespaced:
+            for namespace in self.namespaces(consumer):
+                yield from kind.objects.list(namespace) if kind.standings(namespace) else ()
+            return
+        where = self._where()
+        for found in kind.objects.list():
+            if where.whose(kind.resource, found.meta) == consumer:
+                yield found
+
+    async def run(self) -> None:
+        """Follow what is exported, until cancelled."""
+        await self._exports.synced()
+        await self._crds.synced()
+        while True:
+            await self._dirty.wait()
+            self._dirty.clear()
+            wanted = self._wanted()
+            for name, kind in list(self._kinds.items()):
+                if wanted.get(name) != kind.resource:
+                    del self._kinds[name]
+                    await kind.close()
+                    _log.info("objects of a kind are followed no more", kind=name)
+            for name, resource in wanted.items():
+                if name not in self._kinds:
+                    self._open(name, resource)
+                    _log.info("objects of a kind are followed", kind=name)
+
+    def _wanted(self) -> dict[str, Resource]:
+        names = {one.name for export in self._exports.list() for one in spec_of(export).resources}
+        found = {name: _served(crd) for name in sorted(names) if (crd := self._crds.get("", name))}
+        return {name: one for name, one in found.items() if one is not None}
+
+    def _open(self, name: str, resource: Resource) -> None:
+        def whose(found: Object) -> Topics:
+            consumer = self._where().whose(resource, found.meta)
+            return (consumer,) if consumer else ()
+
+        def about(event: Object) -> Topics:
+            return (self._where().homes.get(event.meta.namespace, ""),)
+
+        objects = self._hub.informer(self._cluster, resource, topics=whose, transform=_condensed)
+        events = self._hub.informer(
+            self._cluster,
+            EVENTS,
+            fields=f"involvedObject.kind={resource.kind}",
+            topics=about,
+            transform=_brief,
+        )
+        events.add_index(_ABOUT, _uid)
+        kind = self._kinds[name] = Kind(resource, objects, events)
+        objects.subscribe(kind.heard)
+        objects.subscribe(self._history.heard)
+        # Pages say of a kind whether it is read.
+        self._hub.changed("")
+
+    def _where(self) -> Places:
+        if self._places is None:
+            self._places = places(self._namespaces.list(), self._exports.list())
+        return self._places
+
+    def _offered(self, delta: Delta) -> None:
+        self._dirty.set()
+
+    def _placed(self, delta: Delta) -> None:
+        old, new = delta.old, delta.new
+        if old is None or new is None or old.meta.annotations != new.meta.annotations:
+            self._places = None
+
+    def _exported(self, delta: Delta) -> None:
+        old, new = delta.old, delta.new
+        if old is None or new is None or old.meta.generation != new.meta.generation:
+            self._places = None
+            self._dirty.set()
+
+
+def missing(name: str) -> str:
+    """What to do where the server may not read a kind."""
+    return (
+        f"The server may not read {name}, so its objects are not shown: have the provider's team"
+        f" apply what fairlead manifests provider --export {name} prints; they are here a minute"
+        " later at most"
+    )
+
+
+def spec_of(export: Object) -> ExportSpec:
+    """What an export says; nothing where it is not valid."""
+    try:
+        return export.decode(APIServiceExport).spec
+    except msgspec.ValidationError:
+        return _NOTHING
+
+
+_NOTHING = ExportSpec(resources=[], informer_scope="Namespaced", isolation="Namespaced")
+
+
+class _Names(msgspec.Struct):
+    plural: str
+    kind: str
+
+
+class _Version(msgspec.Struct):
+    name: str
+    served: bool = False
+    storage: bool = False
+
+
+class _CRDSpec(msgspec.Struct):
+    group: str
+    names: _Names
+    scope: str
+    versions: list[_Version]
+
+
+class _CRD(msgspec.Struct):
+    spec: _CRDSpec
+
+
+def _served(crd: Object) -> Resource | None:
+    """The resource in the version that it is stored in, so that nothing has to be converted."""
+    try:
+        spec = crd.decode(_CRD).spec
+    except msgspec.ValidationError:
+        return None
+    served = [one for one in spec.versions if one.served]
+    if not served or not spec.group:
+        return None
+    version = next((one for one in served if one.storage), served[-1])
+    names = spec.names
+    return Resource(spec.group, version.name, names.plural, names.kind, spec.scope == "Namespaced")
+
+
+def _consumer_of(namespace: Object) -> list[str]:
+    owner = owner_of(namespace)
+    return [owner.namespace] if owner is not None else []
+
+
+def _uid(event: Object) -> list[str]:
+    return [event.decode(ToldEvent).involved_object.uid]
+
+
+def _condensed(found: Object) -> Object:
+    """An object without the fields that each of its writers has."""
+    body = found.to_dict()
+    metadata = body["metadata"]
+    written = metadata.get("managedFields")
+    if isinstance(written, list):
+        kept = [one for one in written if isinstance(one, dict)][-MOST_WRITERS:]
+        metadata["managedFields"] = [_without(one, "fieldsV1", "fieldsType") for one in kept]
+    raw = msgspec.json.encode(body)
+    if len(raw) > MOST_BYTES:
+        status = body.get("status")
+        told = status.get("conditions") if isinstance(status, dict) else None
+        body = {name: body.get(name) for name in ("apiVersion", "kind", "metadata")}
+        raw = msgspec.json.encode(body | ({"status": {"conditions": told}} if told else {}))
+        if len(raw) > MOST_BYTES:
+            raw = b"{}"
+    return msgspec.structs.replace(found, raw=raw)
+
+
+def _brief(event: Object) -> Object:
+    """An Event without what no page shows."""
+    told = event.decode(ToldEvent)
+    told.message, told.reason = short(told.message), short(told.reason)
+    return msgspec.structs.replace(event, raw=msgspec.json.encode(told))
+
+
+def _without(body: JSON, *names: str) -> JSON:
+    return {name: value for name, value in body.items() if name not in names}
+
+
+def kept_of(body: JSON) -> Object:
+    """An object as the cache of an exported kind has it."""
+    return _condensed(object_from_dict(body))

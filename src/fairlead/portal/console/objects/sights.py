@@ -1,0 +1,208 @@
+"""What a person may see of consumers' exports and objects, as the API server says.
+
+A consumer's owner sees what the consumer's own login may read, which Kubernetes RBAC gives to the
+ServiceAccount of its cluster namespace. Beside that each person sees what they may read
+themselves, as administrators may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from fairlead.api.kubebind import APISERVICEEXPORTS, BINDER_NAME, CLUSTERBINDINGS
+from fairlead.api.resource import EVENTS, Resource
+from fairlead.portal.console.objects.kinds import Kind, Kinds
+from fairlead.portal.handshake.ownership import Ownership
+from fairlead.portal.handshake.reviews import Action, Reviews
+from fairlead.portal.identity.people import Person
+
+
+MOST_QUESTIONS = 300
+"""Namespaces of a kind of one consumer for which it is asked whether they may be read."""
+EVERYWHERE: Final = ""
+_PERSON: Final = ""
+"""In place of a consumer: what the person may read themselves."""
+
+
+class Sight(msgspec.Struct, frozen=True):
+    """What a person may see; ``objects`` are kinds by consumer and namespace.
+
+    ``consumers`` are those whose exports the person may see, of which they own ``own``. Consumers
+    in ``connections`` show their heartbeats, too.
+    """
+
+    own: tuple[str, ...]
+    consumers: frozenset[str]
+    connections: frozenset[str]
+    objects: frozenset[tuple[str, str, str]]
+    all: bool = False
+
+    def reads(self, consumer: str, kind: str, namespace: str) -> bool:
+        """Whether objects of a kind in a namespace of a consumer may be shown."""
+        return any(
+            (who, kind, where) in self.objects
+            for who in (_PERSON, consumer)
+            for where in (EVERYWHERE, namespace)
+        )
+
+
+class Sights:
+    """Asks what a person may see."""
+
+    def __init__(self, reviews: Reviews, ownership: Ownership, kinds: Kinds) -> None:
+        self._reviews = reviews
+        self._ownership = ownership
+        self._kinds = kinds
+
+    async def all(self, person: Person, exported: Mapping[str, frozenset[str]]) -> Sight:
+        """What a person may see of all consumers; ``exported`` has the kinds of each.
+
+        Raises:
+            ClientError: the API server refused a question, or is away.
+            Refusal: the person's name is Kubernetes' own.
+        """
+        own = self.own(person)
+        everything = await self._allows(person, APISERVICEEXPORTS)
+        names = frozenset(exported if everything else own)
+        kinds = {kind for name in names for kind in exported.get(name, ())}
+        wide, beating = await asyncio.gather(
+            self._wide(person, kinds), self._allows(person, CLUSTERBINDINGS)
+        )
+        parts = await asyncio.gather(
+            *(self._own(one, exported.get(one, frozenset()) - wide) for one in own)
+        )
+        found = frozenset((_PERSON, kind, EVERYWHERE) for kind in wide)
+        none: frozenset[str] = frozenset()
+        return Sight(
+            own=own,
+            consumers=(names if everything else none).union(*(one.consumers for one in parts)),
+            connections=(names if everything and beating else none).union(
+                *(one.connections for one in parts)
+            ),
+            objects=found.union(*(one.objects for one in parts)),
+            all=everything,
+        )
+
+    async def one(self, person: Person, consumer: str, kinds: Iterable[str]) -> Sight:
+        """What a person may see of one consumer.
+
+        Raises:
+            ClientError: the API server refused a question, or is away.
+            Refusal: the person's name is Kubernetes' own.
+        """
+        wanted = frozenset(kinds)
+        own = tuple(one for one in self.own(person) if one == consumer)
+        may, beating, wide = await asyncio.gather(
+            self._allows(person, APISERVICEEXPORTS, consumer),
+            self._allows(person, CLUSTERBINDINGS, consumer),
+            self._wide(person, wanted),
+        )
+        found = frozenset((_PERSON, kind, EVERYWHERE) for kind in wide)
+        if may:
+            # Without that, what they may read is none of a consumer for them.
+            found |= await self._narrow(person, consumer, wanted - wide)
+        parts = [await self._own(one, wanted - wide) for one in own]
+        here = frozenset({consumer})
+        return Sight(
+            own=own,
+            consumers=(here if may else frozenset()).union(*(one.consumers for one in parts)),
+            connections=(here if beating and may else frozenset()).union(
+                *(one.connections for one in parts)
+            ),
+            objects=found.union(*(one.objects for one in parts)),
+        )
+
+    async def reads(self, person: Person, consumer: str, kind: Kind, namespace: str) -> bool:
+        """Whether one object's page may be shown, by its kind and namespace."""
+        where = namespace if kind.resource.namespaced else EVERYWHERE
+        own = consumer in self.own(person)
+        if own and await self._account(consumer, kind.resource, where):
+            return True
+        return await self._allows(person, kind.resource, where)
+
+    async def reads_events(self, person: Person, consumer: str, namespace: str) -> bool:
+        """Whether Events of a namespace may be shown."""
+        if await self._allows(person, EVENTS, namespace):
+            return True
+        return consumer in self.own(person) and await self._account(consumer, EVENTS, namespace)
+
+    async def may_delete(self, person: Person, consumer: str, export: str) -> bool:
+        """Whether a person may delete an export themselves."""
+        action = Action.on(APISERVICEEXPORTS, "delete", consumer, export)
+        return await self._reviews.allows(person, action)
+
+    def own(self, person: Person) -> tuple[str, ...]:
+        """The cluster namespaces of the consumers that are a person's, or their groups'."""
+        found = {one.meta.name for one in self._ownership.namespaces(person)}
+        return tuple(sorted(found))
+
+    async def _own(self, consumer: str, kinds: frozenset[str]) -> Sight:
+        """What the login of a consumer may read."""
+        may, beating = await asyncio.gather(
+            self._account(consumer, APISERVICEEXPORTS, consumer),
+            self._account(consumer, CLUSTERBINDINGS, consumer),
+        )
+        here = frozenset({consumer})
+        found = [
+            one
+            for part in await asyncio.gather(*(self._of_kind(consumer, kind) for kind in kinds))
+            for one in part
+        ]
+        return Sight(
+            own=(consumer,),
+            consumers=here if may else frozenset(),
+            connections=here if beating else frozenset(),
+            objects=frozenset(found),
+        )
+
+    async def _of_kind(self, consumer: str, name: str) -> list[tuple[str, str, str]]:
+        kind = self._kinds.get(name)
+        if kind is None:
+            return []
+        if await self._account(consumer, kind.resource, EVERYWHERE):
+            return [(consumer, name, EVERYWHERE)]
+        where = self._with_objects(consumer, kind)
+        answers = await asyncio.gather(
+            *(self._account(consumer, kind.resource, one) for one in where)
+        )
+        return [(consumer, name, one) for one, may in zip(where, answers, strict=True) if may]
+
+    async def _narrow(
+        self, person: Person, consumer: str, kinds: Iterable[str]
+    ) -> frozenset[tuple[str, str, str]]:
+        found: set[tuple[str, str, str]] = set()
+        for name in kinds:
+            kind = self._kinds.get(name)
+            if kind is None:
+                continue
+            where = self._with_objects(consumer, kind)
+            answers = await asyncio.gather(
+                *(self._allows(person, kind.resource, one) for one in where)
+            )
+            found.update(
+                (_PERSON, name, one) for one, may in zip(where, answers, strict=True) if may
+            )
+        return frozenset(found)
+
+    def _with_objects(self, consumer: str, kind: Kind) -> list[str]:
+        if not kind.resource.namespaced:
+            return []
+        names = self._kinds.namespaces(consumer)
+        return [one for one in names if kind.standings(one)][:MOST_QUESTIONS]
+
+    async def _wide(self, person: Person, kinds: Iterable[str]) -> frozenset[str]:
+        """The kinds whose objects a person may list everywhere."""
+        known = [kind for name in sorted(kinds) if (kind := self._kinds.get(name)) is not None]
+        answers = await asyncio.gather(*(self._allows(person, one.resource) for one in known))
+        return frozenset(one.name for one, may in zip(known, answers, strict=True) if may)
+
+    async def _allows(self, person: Person, resource: Resource, namespace: str = "") -> bool:
+        return await self._reviews.allows(person, Action.on(resource, "list", namespace))
+
+    async def _account(self, consumer: str, resource: Resource, namespace: str) -> bool:
+        action = Action.on(resource, "list", namespace)
+        return await self._reviews.allows_account(consumer, BINDER_NAME, action)

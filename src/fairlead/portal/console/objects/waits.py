@@ -1,0 +1,70 @@
+"""What an object waits for, on whom, since when, and what helps: the provider's end of its chain.
+
+The links are those that ``fairlead explain`` joins. The provider knows of its own side alone: what
+has not left the consumer's cluster cannot be seen from here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from fairlead.api.links import Link, LinkName
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import POSTGRESACCESSES
+from fairlead.api.reasons.model import State
+from fairlead.explain.chains import join
+from fairlead.portal.console.objects.standing import Standing, short
+from fairlead.postgres.commands.links import role_by_status
+
+
+_WHOM: Final[dict[LinkName, str]] = {
+    "provider": "the provider's controller of its kind",
+    "role": "the PostgreSQL server, and the operator that speaks to it",
+}
+
+
+class Waits(msgspec.Struct, frozen=True):
+    """How an object stands in one sentence; ``on`` is whom it waits for, "" for no one."""
+
+    state: State
+    about: str = ""
+    reason: str = ""
+    on: str = ""
+    since: str = ""
+    helps: str = ""
+
+
+def links_of(found: Object, stands: Standing) -> list[Link]:
+    """The links that the provider knows of: its object, and the role behind one."""
+    link = Link(
+        name="provider",
+        object=f"{found.kind} {found.key}",
+        state=stands.state,
+        about=stands.message or stands.reason or ("is Ready" if stands.state == "ok" else ""),
+        reason=stands.reason,
+        remedy=stands.helps,
+        since=stands.since,
+    )
+    group = found.api_version.partition("/")[0]
+    if (group, found.kind) != (POSTGRESACCESSES.group, POSTGRESACCESSES.kind):
+        return [link]
+    return [link, role_by_status(found)]
+
+
+def waits_of(found: Object, stands: Standing) -> Waits:
+    """What an object waits for."""
+    links = links_of(found, stands)
+    chain = join(f"{found.kind} {found.key}", links)
+    if chain.broken is None:
+        return Waits(stands.state, stands.message, stands.reason, since=stands.since)
+    broken = next(one for one in chain.links if one.name == chain.broken)
+    return Waits(
+        state=broken.state,
+        about=short(broken.about),
+        reason=short(broken.reason),
+        on=_WHOM.get(broken.name, broken.object),
+        since=short(broken.since),
+        helps=short(broken.remedy),
+    )
