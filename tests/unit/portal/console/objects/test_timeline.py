@@ -154,7 +154,12 @@ def test_an_access_waits_for_its_role() -> None:
         "apiVersion": "access.k8s.delta10.nl/v1",
         "kind": "PostgresAccess",
         "metadata": {"name": "db", "namespace": "team", "uid": "u", "generation": 1},
-        "spec": {"generatedSecret": "db", "username": "shop"},
+        "spec": {
+            "connection": {"serverRef": {"name": "main"}},
+            "generatedSecret": "db",
+            "username": "shop",
+            "grants": [{"database": "shop", "privileges": ["CONNECT"]}],
+        },
         "status": {
             "observedGeneration": 1,
             "conditions": [
