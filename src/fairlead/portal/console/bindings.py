@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from fairlead.api.kubebind import (
     ClusterBindingStatus,
 )
 from fairlead.api.kubebind.conditions import HEALTHY
-from fairlead.api.meta import Object
+from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
 from fairlead.api.resource import NAMESPACES
@@ -50,11 +51,15 @@ from fairlead.portal.identity.sessions import Session
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.offer import record_of
-from fairlead.runtime import Cluster
+from fairlead.runtime import Cluster, Delta
 
 
 AT_CLUSTER_SCOPE = "-"
 """What stands in a path for the namespace of objects that have none."""
+
+
+MOST_CHOICES = 50
+"""Clusters that a list offers to choose from; of more one is typed."""
 
 
 class Connection(NamedTuple):
@@ -63,6 +68,21 @@ class Connection(NamedTuple):
     status: ClusterBindingStatus
     stands: Standing
     templates: tuple[str, ...] = ()
+
+
+class _Export(NamedTuple):
+    """What lists show of an export, read once for each version of it."""
+
+    kinds: tuple[str, ...]
+    stands: Standing
+
+
+class _Beat(NamedTuple):
+    """What a ClusterBinding says apart from its heartbeat, which time itself makes late."""
+
+    status: ClusterBindingStatus
+    conditions: tuple[Condition, ...]
+    templates: tuple[str, ...]
 
 
 class ShownCondition(msgspec.Struct, frozen=True):
@@ -83,6 +103,10 @@ class Consumers:
         self._namespaces = hub.informer(cluster, NAMESPACES, metadata_only=True)
         self._exports = hub.informer(cluster, APISERVICEEXPORTS)
         self._connections = hub.informer(cluster, CLUSTERBINDINGS)
+        self._read: dict[Key, _Export] = {}
+        self._beats: dict[str, _Beat] = {}
+        self._exports.subscribe(self._exported)
+        self._connections.subscribe(self._beaten)
 
     def exported(self) -> dict[str, frozenset[str]]:
         """The kinds that are exported to each consumer, by cluster namespace."""
@@ -91,7 +115,7 @@ class Consumers:
         }
         for export in self._exports.list():
             if export.meta.namespace in found:
-                found[export.meta.namespace].update(kinds_of(export))
+                found[export.meta.namespace].update(self.read(export).kinds)
         return {name: frozenset(kinds) for name, kinds in found.items()}
 
     def export(self, consumer: str, name: str) -> Object | None:
@@ -112,20 +136,34 @@ class Consumers:
 
     def connection(self, consumer: str) -> Connection | None:
         """The heartbeat of a consumer; None where it has no ClusterBinding that can be read."""
-        found = self._connections.get(consumer, CLUSTER_BINDING_NAME)
+        found = self._beats.get(consumer)
         if found is None:
             return None
-        try:
-            status = found.decode(ClusterBinding).status
-            templates = record_of(found).templates or ()
-        except msgspec.ValidationError:
-            return None
-        judged, _ = health(status, now=moment())
-        others = [one for one in conditions_of(found) if one.type != HEALTHY]
-        now = Condition(
-            HEALTHY, judged.status, judged.reason, judged.message, judged.last_transition_time
-        )
-        return Connection(status, by_conditions([now, *others]), templates)
+        judged, _ = health(found.status, now=moment())
+        now = Condition(HEALTHY, judged.status, judged.reason, judged.message)
+        stands = by_conditions([now, *found.conditions])
+        return Connection(found.status, stands, found.templates)
+
+    def read(self, export: Object) -> _Export:
+        """What lists show of an export of the cache."""
+        known = self._read.get(export.key)
+        return known if known is not None else _read(export)
+
+    def _exported(self, delta: Delta) -> None:
+        if delta.new is None:
+            self._read.pop(delta.object.key, None)
+        else:
+            self._read[delta.new.key] = _read(delta.new)
+
+    def _beaten(self, delta: Delta) -> None:
+        namespace, name = delta.object.key
+        beat = _beat(delta.new) if delta.new is not None else None
+        if name != CLUSTER_BINDING_NAME:
+            return
+        if beat is None:
+            self._beats.pop(namespace, None)
+        else:
+            self._beats[namespace] = beat
 
 
 class Bindings(View):
@@ -159,13 +197,14 @@ class Bindings(View):
         found = [row for row in rows if wanted.fits(row) and _is_of(row, wanted)]
         page = page_of(order(found, wanted.sort, _ORDERS, "cluster"), len(rows), asked, wanted)
         kinds = sorted({kind for row in rows for kind in row.kinds})
+        clusters = sorted({row.cluster for row in rows})
         return {
             "page": page,
             "wanted": wanted,
             "all": sight.all,
             "states": STATES,
             "kinds": kinds,
-            "clusters": sorted({row.cluster for row in rows}),
+            "clusters": clusters if len(clusters) <= MOST_CHOICES else [],
             "problems": _problems(self._consumers.kinds, kinds),
         }
 
@@ -186,18 +225,21 @@ class Bindings(View):
             return
         exports = self._consumers.exports(consumer)
         if not exports:
-            yield plain
+            yield msgspec.structs.replace(plain, helps="bind a template of the catalogue")
         for export in exports:
-            stands = _together(export, known)
-            kinds = kinds_of(export)
+            kinds, stands = self._consumers.read(export)
+            stands = _together(stands, known)
             counts, unseen = self._counts(sight, consumer, kinds)
             remedy = stands.helps
             if stands.state == "ok" and counts.failed:
                 about = f"{counts.failed} of {counts.total} objects fail"
                 stands = Standing("failed", message=about)
                 remedy = "open the binding to see what each of them needs"
-            yield msgspec.structs.replace(
-                plain,
+            yield BindingRow(
+                cluster=cluster,
+                namespace=consumer,
+                heartbeat=heartbeat,
+                version=version,
                 binding=export.meta.name,
                 state=stands.state,
                 about=stands.about if stands.state != "ok" else "",
@@ -210,7 +252,7 @@ class Bindings(View):
 
     def _counts(self, sight: Sight, consumer: str, names: Iterable[str]) -> tuple[Counts, bool]:
         kinds = self._consumers.kinds
-        states: list[State] = []
+        states: Counter[State] = Counter()
         unseen = False
         for name in names:
             kind = kinds.get(name)
@@ -219,16 +261,18 @@ class Bindings(View):
                 continue
             if not kind.resource.namespaced:
                 if sight.reads(consumer, name, ""):
-                    states += [kind.standing(one).state for one in kinds.objects(kind, consumer)]
+                    states.update(
+                        kind.standing(one).state for one in kinds.objects(kind, consumer)
+                    )
                 else:
                     unseen = True
                 continue
             for namespace in kinds.namespaces(consumer):
-                here = kind.standings(namespace)
+                here = kind.numbers(namespace)
                 if not here:
                     continue
                 if sight.reads(consumer, name, namespace):
-                    states += [one.state for one in here.values()]
+                    states.update(here)
                 else:
                     unseen = True
         return Counts.of(states), unseen
@@ -272,7 +316,7 @@ class BindingPage(View):
         if export is None:
             return plain | {"export": None}
         known = self._consumers.connection(consumer) if consumer in sight.connections else None
-        stands = _together(export, known)
+        stands = _together(self._consumers.read(export).stands, known)
         wanted = Wanted.of(asked)
         rows, hidden = self._objects(sight, consumer, kinds_of(export))
         found = [
@@ -373,13 +417,27 @@ def shown_conditions(
     return sorted(shown, key=lambda one: (badness(one.state), one.condition.type))
 
 
-def _together(export: Object, known: Connection | None) -> Standing:
-    """How a binding stands: as its export says, or as its consumer's connection does."""
+def _read(export: Object) -> _Export:
     try:
-        export.decode(APIServiceExport)
+        spec = export.decode(APIServiceExport).spec
     except msgspec.ValidationError as error:
-        return Standing("failed", "Invalid", short(str(error)))
-    stands = by_conditions(conditions_of(export))
+        return _Export((), Standing("failed", "Invalid", short(str(error))))
+    kinds = tuple(dict.fromkeys(one.name for one in spec.resources))
+    return _Export(kinds, by_conditions(conditions_of(export)))
+
+
+def _beat(found: Object) -> _Beat | None:
+    try:
+        status = found.decode(ClusterBinding).status
+        templates = record_of(found).templates or ()
+    except msgspec.ValidationError:
+        return None
+    others = tuple(one for one in conditions_of(found) if one.type != HEALTHY)
+    return _Beat(status, others, templates)
+
+
+def _together(stands: Standing, known: Connection | None) -> Standing:
+    """How a binding stands: as its export says, or as its consumer's connection does."""
     if known is None or badness(stands.state) <= badness(known.stands.state):
         return stands
     return known.stands

@@ -7,6 +7,7 @@ the lists of fields in ``metadata.managedFields``, of a large one metadata and c
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -20,6 +21,7 @@ from fairlead.api.kubebind import (
     ExportSpec,
 )
 from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.reasons.model import State
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, NAMESPACES, Resource
 from fairlead.client import Forbidden
 from fairlead.portal.console.live import Hub
@@ -56,6 +58,7 @@ class Kind:
         self.objects = objects
         self.events = events
         self._standings: dict[str, dict[str, Standing]] = {}
+        self._numbers: dict[str, Counter[State]] = {}
 
     @property
     def name(self) -> str:
@@ -95,16 +98,23 @@ class Kind:
         """How the objects of a namespace stand, by their names."""
         return self._standings.get(namespace, {})
 
+    def numbers(self, namespace: str) -> Mapping[State, int]:
+        """How many objects of a namespace stand how."""
+        return self._numbers.get(namespace, {})
+
     def heard(self, delta: Delta) -> None:
         """Note how an object stands now."""
-        key = delta.object.key
+        namespace, name = delta.object.key
+        names = self._standings.setdefault(namespace, {})
+        numbers = self._numbers.setdefault(namespace, Counter())
+        known = names.pop(name, None)
+        if known is not None:
+            numbers[known.state] -= 1
         if delta.new is not None:
-            self._standings.setdefault(key.namespace, {})[key.name] = standing(delta.new)
-            return
-        names = self._standings.get(key.namespace, {})
-        names.pop(key.name, None)
+            stands = names[name] = standing(delta.new)
+            numbers[stands.state] += 1
         if not names:
-            self._standings.pop(key.namespace, None)
+            del self._standings[namespace], self._numbers[namespace]
 
     def about(self, found: Object) -> list[Object]:
         """The Events about an object."""

@@ -29,8 +29,8 @@ class Counts(msgspec.Struct, frozen=True):
     unknown: int = 0
 
     @classmethod
-    def of(cls, states: Iterable[State]) -> Counts:
-        """The counts of these states."""
+    def of(cls, states: Iterable[State] | Mapping[State, int]) -> Counts:
+        """The counts of these states; a mapping has each as often as it says."""
         found = Counter(states)
         return cls(found["ok"], found["waiting"], found["failed"], found["unknown"])
 

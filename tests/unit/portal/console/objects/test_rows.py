@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from fairlead.portal.console.objects.rows import Counts, ObjectRow, Wanted, order, page_of
+from fairlead.api.reasons.model import State
+from fairlead.portal.console.objects.rows import Counts, ObjectRow, Page, Wanted, order, page_of
 from fairlead.portal.console.viewing import Asked
 
 
@@ -12,15 +14,11 @@ def asked(**query: str) -> Asked:
     return Asked("/bindings", (), tuple(sorted(query.items())))
 
 
-def row(name: str, state: str = "ok", **more: str) -> ObjectRow:
-    return ObjectRow(
-        kind="Widget",
-        resource="widgets.example.org",
-        namespace="ns",
-        name=name,
-        state=state,
-        **more,  # type: ignore[arg-type]
+def row(name: str, state: State = "ok", **more: str) -> ObjectRow:
+    plain = ObjectRow(
+        kind="Widget", resource="widgets.example.org", namespace="ns", name=name, state=state
     )
+    return msgspec.structs.replace(plain, **more)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +41,7 @@ def test_a_page_has_200_rows_and_tells_of_all(number: str, shown: int, first: in
 
 
 def test_no_rows_are_one_empty_page() -> None:
-    page = page_of([], 0, asked(), Wanted.of(asked()))
+    page: Page[ObjectRow] = page_of([], 0, asked(), Wanted.of(asked()))
     assert (page.rows, page.found, page.previous, page.following) == ((), 0, None, None)
 
 
@@ -67,4 +65,5 @@ def test_an_order_that_is_not_known_is_the_default() -> None:
 def test_counts_are_told_worst_first() -> None:
     counts = Counts.of(["ok", "failed", "ok", "waiting"])
     assert counts.total == 4
+    assert Counts.of({"ok": 2, "failed": 1, "waiting": 1}) == counts
     assert counts.by_state() == [("failed", 1), ("waiting", 1), ("ok", 2)]

@@ -85,8 +85,8 @@ def test_turns_are_remembered_and_told_once() -> None:
 def test_the_memory_is_bounded() -> None:
     history = History()
     for number in range(MOST_TURNS + 5):
-        states = [made(told("Ready", "False", f"R{one}")) for one in (number, number + 1)]
-        history.heard(Delta("MODIFIED", *states))
+        old, new = (made(told("Ready", "False", f"R{one}")) for one in (number, number + 1))
+        history.heard(Delta("MODIFIED", old, new))
     assert len(history.of("u")) == MOST_TURNS
     assert history.of("u")[0].reason == f"R{MOST_TURNS + 5}"
     for number in range(MOST_OBJECTS + 1):
