@@ -239,6 +239,7 @@ def test_manifests_carry_the_labels_that_others_aggregate_by() -> None:
         if body["kind"] == "ClusterRole"
     }
     assert roles["fairlead-postgres-export"]["rbac.kube-bind.io/aggregate-to-provider"] == "true"
+    assert roles["fairlead-postgres-shown"]["rbac.kube-bind.io/aggregate-to-serve"] == "true"
     assert roles["fairlead-postgres-servicebinding"]["servicebinding.io/controller"] == "true"
     plain = [body["metadata"]["name"] for body in manifests(image="fairlead:1")]
     assert "fairlead-postgres-export" not in plain

@@ -230,11 +230,7 @@ class Bindings(View):
             kinds, stands = self._consumers.read(export)
             stands = _together(stands, known)
             counts, unseen = self._counts(sight, consumer, kinds)
-            remedy = stands.helps
-            if stands.state == "ok" and counts.failed:
-                about = f"{counts.failed} of {counts.total} objects fail"
-                stands = Standing("failed", message=about)
-                remedy = "open the binding to see what each of them needs"
+            stands, remedy = _with_objects(stands, counts)
             yield BindingRow(
                 cluster=cluster,
                 namespace=consumer,
@@ -316,9 +312,12 @@ class BindingPage(View):
         if export is None:
             return plain | {"export": None}
         known = self._consumers.connection(consumer) if consumer in sight.connections else None
-        stands = _together(self._consumers.read(export).stands, known)
-        wanted = Wanted.of(asked)
         rows, hidden = self._objects(sight, consumer, kinds_of(export))
+        counts = Counts.of(row.state for row in rows)
+        stands, remedy = _with_objects(
+            _together(self._consumers.read(export).stands, known), counts
+        )
+        wanted = Wanted.of(asked)
         found = [
             row
             for row in rows
@@ -328,13 +327,14 @@ class BindingPage(View):
         return plain | {
             "export": export.meta,
             "stands": stands,
+            "helps": remedy,
             "known": known,
             "conditions": shown_conditions(conditions_of(export), self._history, export),
             "kinds": kinds_of(export),
             "scope": spec.informer_scope,
             "isolation": spec.isolation,
             "claims": in_words(spec.permission_claims),
-            "counts": Counts.of(row.state for row in rows),
+            "counts": counts,
             "page": page_of(
                 order(found, wanted.sort, _OBJECT_ORDERS, "state"), len(rows), asked, wanted
             ),
@@ -441,6 +441,14 @@ def _together(stands: Standing, known: Connection | None) -> Standing:
     if known is None or badness(stands.state) <= badness(known.stands.state):
         return stands
     return known.stands
+
+
+def _with_objects(stands: Standing, counts: Counts) -> tuple[Standing, str]:
+    """How a binding stands with its objects, and what helps."""
+    if stands.state != "ok" or not counts.failed:
+        return stands, stands.helps
+    about = f"{counts.failed} of {counts.total} objects fail"
+    return Standing("failed", message=about), "see what each of its objects needs"
 
 
 def _is_of(row: BindingRow, wanted: Wanted) -> bool:

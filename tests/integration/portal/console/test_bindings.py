@@ -81,6 +81,7 @@ async def test_a_binding_tells_its_objects_by_state(plane: Sandbox, admin: Clien
         assert "1 of 3 objects fail" in text
         assert "konnector v1.2.3" in text
         text = await tells(there, ADA, TOOLS, "good", "bad", "slow")
+        assert "broken : 1 of 3 objects fail" in text
         assert "3: 1 broken , 1 waiting , 1 in order" in text
         assert "Broken: it does not turn" in text
         # The worst first, and what helps in the words of the tables.
@@ -100,6 +101,11 @@ async def test_a_binding_tells_its_objects_by_state(plane: Sandbox, admin: Clien
         assert "it waits for the provider's controller of its kind" in text
         assert "colour: red" in text
         assert "it does not turn (Broken)" in text
+        body = (await admin.get(GADGETS, "bad", where)).to_dict()
+        await admin.update(GADGETS, body | {"status": {"conditions": [OK]}})
+        await admin.delete(GADGETS, "slow", where)
+        text = await tells(there, ADA, "/bindings", "2 in order")
+        assert "waiting" not in text.split("Last heartbeat")[1]
 
 
 async def test_a_list_is_filtered_by_its_query(plane: Sandbox, admin: Client) -> None:
