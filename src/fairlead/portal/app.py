@@ -13,6 +13,7 @@ from fairlead.portal.console.bindings import BindingPage, Bindings, Consumers
 from fairlead.portal.console.catalogue import Catalogue, TemplatePage
 from fairlead.portal.console.entering import Entering
 from fairlead.portal.console.live import Hub
+from fairlead.portal.console.newobject import NewObject, NewObjects
 from fairlead.portal.console.object import ObjectPage
 from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.kinds import Kinds
@@ -202,14 +203,17 @@ def console(
     # What a page that stays open shows asks anew each few seconds, for nothing may be shown ten
     # seconds after a right to see it is gone.
     sights = Sights(Reviews(cluster.client, prefixes, believed=SIGHT_SECONDS), ownership, kinds)
+    new = NewObject(consumers, sights)
     views: list[View] = [
         Catalogue(cluster, hub, catalog),
         TemplatePage(cluster, hub, catalog),
         Bindings(consumers, sights),
         BindingPage(consumers, sights, history),
         ObjectPage(consumers, sights, history),
+        new,
     ]
-    return [pages, entering, kinds, Site(pages, entering, hub, views)]
+    site = Site(pages, entering, hub, views)
+    return [pages, entering, kinds, site, NewObjects(new, site, guard)]
 
 
 def _version() -> str:

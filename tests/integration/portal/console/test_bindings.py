@@ -318,6 +318,47 @@ async def test_an_open_page_tells_what_turned_and_that_it_is_gone(
         assert answer.status == 404
 
 
+async def test_a_form_makes_yaml_of_a_new_object(plane: Sandbox, admin: Client) -> None:
+    filled = Filled(admin)
+    made = crd()
+    made["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "required": ["size"],
+                "properties": {"size": {"type": "integer", "description": MARKUP}},
+            }
+        },
+    }
+    await filled.kinds(made)
+    await ada(filled)
+    path = f"{TOOLS}/new/gadgets.example.org"
+    async with house(plane, admin, provider=False) as there:
+        text = await tells(there, ADA, path, "New Gadget", "size")
+        assert MARKUP in text
+        assert path in (await shown(there, ADA, TOOLS)).addresses
+
+        async def posted(size: str, person: Person = ADA) -> Answer:
+            data = {"!name": "one", "!namespace": "team", "spec.size": size, "!brief": "true"}
+            return await there.ask(person, path, "POST", data=data)
+
+        answer = await posted("many")
+        assert answer.status == 422
+        assert "has to be a whole number" in read(answer).text
+        answer = await posted("3")
+        assert answer.status == 200
+        text = read(answer).text
+        assert "kind: Gadget" in text
+        assert "size: 3" in text
+        assert (await posted("3", BEN)).status == 404
+        for other in (f"{TOOLS}/new/none.example.org", "/bindings/ada-1/none/new/gadgets"):
+            assert (await there.ask(ADA, other)).status == 404
+            assert (await there.ask(ADA, other, "POST", data={"a": "b"})).status == 404
+        large = await there.ask(ADA, path, "POST", data={"!name": "n" * 900_000})
+        assert large.status == 413
+
+
 async def test_unbinding_asks_for_the_name_and_tells_the_command(
     plane: Sandbox, admin: Client
 ) -> None:

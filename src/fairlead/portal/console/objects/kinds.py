@@ -157,6 +157,18 @@ class Kinds:
         """A kind by plural and group, if it is followed."""
         return self._kinds.get(name)
 
+    def schema(self, name: str) -> JSON | None:
+        """The schema of a kind in the version that is followed, None where it has none."""
+        kind, crd = self._kinds.get(name), self._crds.get("", name)
+        if kind is None or crd is None:
+            return None
+        try:
+            versions = crd.decode(_CRD).spec.versions
+        except msgspec.ValidationError:
+            return None
+        found = next((one for one in versions if one.name == kind.resource.version), None)
+        return found.schema.get("openAPIV3Schema") if found is not None else None
+
     def problem(self, name: str) -> str:
         """Why objects of a kind are not known, with what helps; "" when they are."""
         found = self._kinds.get(name)
@@ -289,6 +301,7 @@ class _Version(msgspec.Struct):
     name: str
     served: bool = False
     storage: bool = False
+    schema: dict[str, JSON] = {}
 
 
 class _CRDSpec(msgspec.Struct):

@@ -1,0 +1,103 @@
+"""A form for a new object of a kind that is bound: it makes YAML to copy, and sends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.portal.console.authoring import Blank, TooMuchError, fields_of, read, start
+from fairlead.portal.console.bindings import Consumers
+from fairlead.portal.console.objects.sights import Sights
+from fairlead.portal.console.site import Site
+from fairlead.portal.console.viewing import Asked, MissingError, View, asked_of
+from fairlead.portal.http.bodies import FORM_TYPE, read_body
+from fairlead.portal.http.errors import Refusal
+from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.sessions import Session
+
+
+class NewObject(View):
+    """The form, blank or as it was posted."""
+
+    route = "/bindings/{namespace}/{name}/new/{resource}"
+    template = "newobject.html"
+
+    def __init__(self, consumers: Consumers, sights: Sights) -> None:
+        self._consumers = consumers
+        self._sights = sights
+
+    async def scope(self, session: Session, asked: Asked) -> str:
+        """The kind's name.
+
+        Raises:
+            MissingError: the binding is not the person's to see, or has no such kind.
+        """
+        consumer, name = asked.name("namespace"), asked.name("name")
+        resource = asked.name("resource")
+        export = self._consumers.export(consumer, name)
+        sight = await self._sights.one(session.person, consumer, ())
+        kinds = self._consumers.read(export).kinds if export is not None else ()
+        if consumer not in sight.consumers or resource not in kinds:
+            raise MissingError(
+                f"There is no kind {resource} in a binding {name} for you",
+                "Your bindings tell which kinds they have.",
+            )
+        return resource
+
+    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        """What the form is of."""
+        return {
+            "consumer": asked.name("namespace"),
+            "name": asked.name("name"),
+            "resource": scope,
+            "kind": self.blank(scope).kind,
+        }
+
+    async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        """The form before something is written into it."""
+        return {"form": start(self.blank(scope))}
+
+    def blank(self, resource: str) -> Blank:
+        """What the form is made for.
+
+        Raises:
+            MissingError: the kind's fields are not known.
+        """
+        kind, schema = self._consumers.kinds.get(resource), self._consumers.kinds.schema(resource)
+        if kind is None or schema is None:
+            raise MissingError(
+                f"The fields of {resource} are not known",
+                self._consumers.kinds.problem(resource),
+            )
+        found = kind.resource
+        return Blank(found.api_version, found.kind, found.namespaced, schema)
+
+
+class NewObjects:
+    """Reads posted forms of new objects; nothing comes of them but a page."""
+
+    def __init__(self, view: NewObject, site: Site, guard: Guard) -> None:
+        self._view = view
+        self._site = site
+        self._guard = guard
+
+    def routes(self) -> list[web.RouteDef]:
+        """Where forms are posted to."""
+        return [web.post(self._view.route, self._posted)]
+
+    async def _posted(self, request: web.Request) -> web.Response:
+        session = await self._guard.session(request, content_type=FORM_TYPE)
+        content = await read_body(request, content_type=FORM_TYPE)
+        try:
+            # Before anything is read: a form costs the server time.
+            resource = await self._view.scope(session, asked_of(request))
+            form = read(self._view.blank(resource), fields_of(content))
+        except TooMuchError as error:
+            raise Refusal(413, ErrorCode.BAD_REQUEST, str(error)) from None
+        except MissingError as missing:
+            return self._site.missing(request, session, missing)
+        status = 422 if form.problems else 200
+        return await self._site.show(self._view, request, session, status=status, form=form)
