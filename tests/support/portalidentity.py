@@ -6,7 +6,7 @@ import base64
 import contextlib
 import hashlib
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -22,9 +22,10 @@ from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity.guard import Guard, session_of
 from fairlead.portal.identity.issuers import Issuer
 from fairlead.portal.identity.keys import LocalKeys, Sealing
+from fairlead.portal.identity.memorystore import MemoryStore as Memory
 from fairlead.portal.identity.outgoing import Issuing, OverHTTP
 from fairlead.portal.identity.people import Prefixes
-from fairlead.portal.identity.sessions import Gone, Held, Sessions, SessionStore
+from fairlead.portal.identity.sessions import Sessions, SessionStore
 from fairlead.portal.identity.signin import SignIn
 from fairlead.portal.options import CALLBACK_PATH, Limits, OIDCOptions, Rate, ServeOptions
 
@@ -35,61 +36,35 @@ CHALLENGE = (
 )
 
 
-class MemoryStore:
-    """A SessionStore of one process, which tells at once."""
+class MemoryStore(Memory):
+    """A store of one process, which a test may have be away."""
 
     def __init__(self) -> None:
-        self.there: dict[tuple[str, str], tuple[bytes, str, float]] = {}
+        super().__init__()
         self.away: Refusal | None = None
-        self._listeners: list[Gone] = []
-
-    def listen(self, gone: Gone) -> None:
-        self._listeners.append(gone)
 
     def kinds(self) -> list[str]:
         return sorted(kind for kind, _ in self.there)
 
     async def put(self, name: str, value: bytes, *, kind: str, owner: str, expires: float) -> bool:
         self._ask()
-        if (kind, name) in self.there:
-            return False
-        self.there[kind, name] = value, owner, expires
-        return True
+        return await super().put(name, value, kind=kind, owner=owner, expires=expires)
 
     async def get(self, name: str, *, kind: str) -> bytes | None:
         self._ask()
-        found = self.there.get((kind, name))
-        return found[0] if found else None
+        return await super().get(name, kind=kind)
 
     async def take(self, name: str, *, kind: str) -> bytes | None:
         self._ask()
-        found = self.there.pop((kind, name), None)
-        return found[0] if found else None
+        return await super().take(name, kind=kind)
 
     async def remove(self, name: str, *, kind: str) -> None:
         self._ask()
-        self.there.pop((kind, name), None)
-        for gone in self._listeners:
-            gone(name)
+        await super().remove(name, kind=kind)
 
     async def remove_of(self, owner: str | None) -> int:
         self._ask()
-        mine = [key for key, (_, o, _) in self.there.items() if o and owner in {None, o}]
-        for key in mine:
-            del self.there[key]
-        for gone in self._listeners:
-            gone(None)
-        return sum(kind == "session" for kind, _ in mine)
-
-    async def held(self, owner: str) -> Sequence[Held]:
-        return [
-            Held(name, expires)
-            for (kind, name), (_, o, expires) in self.there.items()
-            if kind == "session" and o == owner
-        ]
-
-    async def count(self) -> int:
-        return self.kinds().count("session")
+        return await super().remove_of(owner)
 
     def _ask(self) -> None:
         if self.away is not None:

@@ -94,6 +94,10 @@ class Hub:
                 for one in self._waiting[topic]:
                     one.wake()
 
+    def waits(self, topic: str) -> bool:
+        """Whether a stream waits for a topic to change."""
+        return topic in self._waiting
+
     def version(self, topics: Collection[str]) -> int:
         """A number that grows with each change of these topics."""
         return max((self._changed.get(topic, 0) for topic in topics), default=0)

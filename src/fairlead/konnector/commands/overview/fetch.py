@@ -137,6 +137,18 @@ class Overview:
                     found[event.decode(EventAbout).involved_object.uid] = event
         return found
 
+    async def events(self, bound: FetchedBinding, copy: Object) -> list[Object]:
+        """Events about a copy on the provider, with the consumer's credentials there.
+
+        Raises:
+            ClientError: they may not be listed, or the provider cannot be reached.
+        """
+        client = await self._provider(bound.binding)
+        fields = f"involvedObject.kind={copy.kind},involvedObject.name={copy.meta.name}"
+        async with self._slots:
+            listed = await client.list(EVENTS, copy.meta.namespace or "default", fields=fields)
+        return listed.items
+
     async def _look_at(self, binding: Object) -> FetchedBinding:
         found = await self._seen(binding)
         if found.problem or not untouched(binding):
@@ -156,7 +168,7 @@ class Overview:
             consumed = await self._consumed(binding, alone)
         except (ClientError, msgspec.MsgspecError) as error:
             return FetchedBinding(binding, problem=str(error))
-        here = [Kind(kind.objects) for kind in consumed]
+        here = [Kind(kind.objects, resource=kind.resource) for kind in consumed]
         try:
             async with asyncio.timeout(PATIENCE):
                 return await self._provided(binding, consumed)
@@ -199,7 +211,7 @@ class Overview:
         async with self._slots:
             export = await find(client, APISERVICEEXPORTS, binding.meta.name, namespace)
         if export is None:
-            here = [Kind(kind.objects) for kind in consumed]
+            here = [Kind(kind.objects, resource=kind.resource) for kind in consumed]
             problem = no_export(binding.decode(APIServiceBinding))
             return FetchedBinding(binding, here, known, problem=problem, reason=EXPORT_NOT_FOUND)
         isolation = export.decode(APIServiceExport).spec.isolation
@@ -209,7 +221,7 @@ class Overview:
             strategy = _strategy(kind.resource, isolation, namespace, places.assigned)
             copies = await self._copies(client, kind, strategy, flipped=isolation == "Namespaced")
             copies = msgspec.structs.replace(copies, refusals=places.refusals)
-            kinds.append(Kind(kind.objects, copies))
+            kinds.append(Kind(kind.objects, copies, kind.resource))
         return FetchedBinding(binding, kinds, known, reached=True)
 
     async def _provider(self, binding: Object) -> Client:

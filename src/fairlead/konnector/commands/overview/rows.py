@@ -14,6 +14,7 @@ from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.kubebind import KONNECTOR, KUBE_BIND
 from fairlead.api.reasons.model import State
+from fairlead.api.resource import Resource
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at, waiting
 from fairlead.konnector.commands.readiness import PENDING
@@ -38,6 +39,7 @@ class Kind(msgspec.Struct, frozen=True):
 
     objects: Sequence[Object]
     copies: Copies | None = None
+    resource: Resource | None = None
 
 
 class FetchedBinding(msgspec.Struct, frozen=True):

@@ -1,0 +1,213 @@
+"""One look over a cluster: bindings, accesses, ServiceBindings and the workloads that they name.
+
+What the caller may not list in all namespaces is looked for in the context's; what may not be
+seen is told, and keeps nothing else from being seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from fairlead.api.kubebind import APISERVICEBINDINGS
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import POSTGRESACCESSES
+from fairlead.api.reasons.model import State
+from fairlead.api.resource import Resource
+from fairlead.api.selectors import SelectorError
+from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.binding.commands.explain import Reference, wish_of
+from fairlead.binding.services.service import label_selector
+from fairlead.client import ApiError, Client, Forbidden, NotFound, NotServed
+from fairlead.konnector.commands.overview.fetch import Overview
+from fairlead.konnector.commands.overview.rows import unsynced
+from fairlead.portal.console.own.things import Bound, Thing, binding_thing, bound_of, thing_of
+
+
+AT_ONCE = 4
+"""Requests of a look that are under way at a time, beside those of the overview."""
+MOST_SELECTORS = 50
+"""ServiceBindings by a selector whose workloads are looked for."""
+
+
+class Sight(msgspec.Struct, frozen=True):
+    """What a look has found; ``notes`` tell what could not be seen."""
+
+    bindings: tuple[Bound, ...] = ()
+    things: tuple[Thing, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Seeing:
+    """Looks at a cluster.
+
+    Args:
+        client: with the rights of the person who looks.
+        overview: of the same cluster, which keeps its connections to providers.
+    """
+
+    def __init__(self, client: Client, overview: Overview) -> None:
+        self._client = client
+        self._overview = overview
+
+    async def __call__(self) -> Sight:
+        """Look at everything.
+
+        Raises:
+            ClientError: the cluster cannot be reached.
+        """
+        return await _Look(self._client, self._overview).run()
+
+
+class _Look:
+    def __init__(self, client: Client, overview: Overview) -> None:
+        self._client = client
+        self._overview = overview
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._notes: list[str] = []
+
+    async def run(self) -> Sight:
+        async with asyncio.TaskGroup() as group:
+            bound = group.create_task(self._bindings())
+            listed = {
+                resource: group.create_task(self._listed(resource))
+                for resource in (POSTGRESACCESSES, SERVICEBINDINGS, COREOS_SERVICEBINDINGS)
+            }
+        bindings = bound.result()
+        things: dict[tuple[str, str, str], Thing] = {}
+        for resource, task in listed.items():
+            for one in task.result():
+                thing = thing_of(resource, one)
+                things[thing.resource, thing.namespace, thing.name] = thing
+        for one in bindings:
+            for crossing in one.crossings:
+                thing = crossing.thing
+                # Of what crosses, that it has not crossed is told first.
+                things[thing.resource, thing.namespace, thing.name] = thing
+        services = [
+            *((SERVICEBINDINGS, one) for one in listed[SERVICEBINDINGS].result()),
+            *((COREOS_SERVICEBINDINGS, one) for one in listed[COREOS_SERVICEBINDINGS].result()),
+        ]
+        workloads = await self._workloads(services)
+        every = [*map(binding_thing, bindings), *things.values(), *workloads]
+        return Sight(
+            tuple(bindings), tuple(sorted(every)), tuple(sorted(dict.fromkeys(self._notes)))
+        )
+
+    async def _bindings(self) -> list[Bound]:
+        try:
+            found = await self._overview.look()
+        except Forbidden:
+            self._notes.append(
+                f"You may not list {APISERVICEBINDINGS.group_resource}: what providers bring is"
+                " not seen. Have the verb list on it granted."
+            )
+            return []
+        open_ = [
+            pair.consumer
+            for one in found
+            for kind in one.kinds or ()
+            for pair, _ in unsynced(kind)
+            if pair.consumer is not None
+        ]
+        warnings = await self._overview.warnings(open_)
+        return [bound_of(one, warnings) for one in found]
+
+    async def _listed(self, resource: Resource) -> Sequence[Object]:
+        name = resource.group_resource
+        try:
+            return await self._list(resource)
+        except NotFound:
+            # Its CRD is not installed.
+            return ()
+        except Forbidden:
+            there = self._client.config.namespace or "default"
+        try:
+            found = await self._list(resource, there)
+        except (Forbidden, NotFound):
+            self._notes.append(
+                f"You may not list {name}, neither in all namespaces nor in {there}: none of them"
+                " is seen. Choose a context with a namespace where you may, or have the verb list"
+                " granted."
+            )
+            return ()
+        self._notes.append(
+            f"You may not list {name} in all namespaces: those of namespace {there} alone are"
+            " seen."
+        )
+        return found
+
+    async def _list(
+        self, resource: Resource, namespace: str = "", *, metadata_only: bool = False
+    ) -> Sequence[Object]:
+        async with self._slots:
+            found = await self._client.list(resource, namespace, metadata_only=metadata_only)
+        return found.items
+
+    async def _workloads(self, services: Sequence[tuple[Resource, Object]]) -> list[Thing]:
+        """What ServiceBindings name, each as well as the worst of them."""
+        found: dict[tuple[str, str, str], Thing] = {}
+        selectors = 0
+        for resource, binding in services:
+            reference = wish_of(binding).workload
+            if reference is None:
+                continue
+            selectors += reference.selector is not None
+            if reference.selector is not None and selectors > MOST_SELECTORS:
+                self._notes.append(
+                    f"More than {MOST_SELECTORS} ServiceBindings choose workloads by a selector:"
+                    " those of the others are not shown here."
+                )
+                break
+            of = thing_of(resource, binding)
+            for thing in await self._named(reference, of):
+                key = thing.resource, thing.namespace, thing.name
+                if key not in found or found[key].state == "ok":
+                    found[key] = thing
+        return list(found.values())
+
+    async def _named(self, reference: Reference, binding: Thing) -> list[Thing]:
+        try:
+            resource = await self._resource(reference)
+            names = [reference.name]
+            if reference.selector is not None:
+                matcher = label_selector(reference.selector)
+                listed = await self._list(resource, reference.namespace, metadata_only=True)
+                names = [one.meta.name for one in listed if matcher.matches(one.meta.labels)]
+        except (NotServed, SelectorError):
+            # The binding says so itself.
+            return []
+        except Forbidden:
+            self._notes.append(
+                f"You may not list {reference.shown} in {reference.namespace}: what"
+                " ServiceBindings choose of them is not seen."
+            )
+            return []
+        except ApiError as error:
+            self._notes.append(f"{reference.text} cannot be looked for: {error}")
+            return []
+        state: State = "ok" if binding.state == "ok" else "waiting"
+        about = "" if state == "ok" else f"waits for ServiceBinding {binding.name}"
+        return [
+            Thing(
+                resource.kind,
+                reference.namespace,
+                name,
+                resource.group_resource,
+                state,
+                about,
+                binding.since if about else "",
+            )
+            for name in names
+            if name
+        ]
+
+    async def _resource(self, reference: Reference) -> Resource:
+        discovery, group = self._client.discovery, reference.group
+        if reference.plural:
+            return await discovery.resource_by_plural(group, reference.plural, reference.version)
+        api_version = f"{group}/{reference.version}" if group else reference.version
+        return await discovery.resource_for(api_version, reference.kind)

@@ -1,0 +1,206 @@
+"""What a cluster has of bindings, and of what hangs on them, as one look finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from fairlead.api.conditions import Condition, get_condition, stored_conditions
+from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import POSTGRESACCESSES
+from fairlead.api.reasons.kubebind import KUBE_BIND
+from fairlead.api.reasons.model import Reasons, State
+from fairlead.api.reasons.postgres import POSTGRES
+from fairlead.api.reasons.servicebinding import SERVICE_BINDING
+from fairlead.api.resource import Resource
+from fairlead.api.timestamps import format_time, moment
+from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at
+from fairlead.konnector.commands.overview.links import binding_link
+from fairlead.konnector.commands.overview.objects import ObjectRow, object_rows
+from fairlead.konnector.commands.overview.rows import (
+    FetchedBinding,
+    Kind,
+    make_row,
+    unsynced,
+)
+from fairlead.konnector.policies.steps import Refuse, ReplaceStatus
+
+
+class Thing(msgspec.Struct, frozen=True, order=True):
+    """An object, and how it stands. ``resource`` is ``plural.group``."""
+
+    kind: str
+    namespace: str
+    name: str
+    resource: str
+    state: State
+    about: str = ""
+    since: str = ""
+
+    @property
+    def place(self) -> str:
+        """Its namespace in an address, where "" can not stand."""
+        return self.namespace or NO_NAMESPACE
+
+
+NO_NAMESPACE = "-"
+"""Stands in addresses for the namespace of what is in none."""
+
+
+class Crossing(msgspec.Struct, frozen=True):
+    """An object of a binding: what has crossed of it, and what it waits for."""
+
+    thing: Thing
+    spec: str
+    status: str
+    waits_for: str = ""
+    warning: str = ""
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """A binding: the line of ``fairlead bindings``, its conditions and its objects.
+
+    ``lag_since`` is the time of the oldest change that has not crossed.
+    """
+
+    name: str
+    provider: str
+    resources: tuple[str, ...]
+    in_sync: int | None
+    objects: int | None
+    lag_since: str
+    heartbeat: str
+    problem: str
+    helps: str
+    state: State
+    since: str
+    deleting: bool
+    conditions: tuple[Condition, ...]
+    crossings: tuple[Crossing, ...]
+
+
+def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> Bound:
+    """What is told of a binding, from what was fetched of it."""
+    now = moment()
+    row, link = make_row(found, now), binding_link(found)
+    lag = None if row.lag_seconds is None else now - timedelta(seconds=row.lag_seconds)
+    return Bound(
+        name=row.binding,
+        provider=row.provider,
+        resources=tuple(row.resources),
+        in_sync=row.in_sync,
+        objects=row.objects,
+        lag_since=_second(lag),
+        heartbeat=row.last_heartbeat_time or "",
+        problem=row.problem,
+        helps=link.remedy if link.state != "ok" else "",
+        state=link.state,
+        since=link.since,
+        deleting=found.binding.meta.deleting,
+        conditions=_conditions(found.binding),
+        crossings=tuple(_crossings(found, warnings, now)),
+    )
+
+
+def binding_thing(found: Bound) -> Thing:
+    """A binding as one of all things."""
+    about = found.problem
+    if not about and found.in_sync is not None and found.in_sync != found.objects:
+        about = f"{found.in_sync} of {found.objects} objects are in sync"
+    resource = APISERVICEBINDINGS
+    return Thing(
+        resource.kind, "", found.name, resource.group_resource, found.state, about, found.since
+    )
+
+
+def thing_of(resource: Resource, found: Object) -> Thing:
+    """How an object stands by its own condition Ready."""
+    state, about, since = standing(resource, found)
+    meta = found.meta
+    return Thing(
+        resource.kind, meta.namespace, meta.name, resource.group_resource, state, about, since
+    )
+
+
+def standing(resource: Resource, found: Object) -> tuple[State, str, str]:
+    """How an object stands, what it says of that, and since when."""
+    if found.meta.deleting:
+        held = ", ".join(found.meta.finalizers)
+        about = "is being deleted" + (f", which waits for {held}" if held else "")
+        return "waiting", about, found.meta.deletion_timestamp or ""
+    ready = get_condition(stored_conditions(found.to_dict()), "Ready")
+    if ready is None:
+        return "unknown", "", ""
+    if ready.status == "True":
+        return "ok", "", ready.last_transition_time
+    about = ": ".join(part for part in (ready.reason, ready.message) if part)
+    state: State = "unknown"
+    if ready.status == "False":
+        state = _table(resource).state(ready.reason)
+    return state, about or f"Ready is {ready.status}", ready.last_transition_time
+
+
+def _table(resource: Resource) -> Reasons:
+    if resource.group == POSTGRESACCESSES.group:
+        return POSTGRES
+    return SERVICE_BINDING if "servicebinding" in resource.plural else KUBE_BIND
+
+
+def _conditions(binding: Object) -> tuple[Condition, ...]:
+    try:
+        stored = binding.decode(APIServiceBinding).status.conditions
+    except msgspec.ValidationError:
+        return ()
+    return tuple(
+        Condition(one.type, one.status, one.reason, one.message, one.last_transition_time)
+        for one in stored
+    )
+
+
+def _crossings(
+    found: FetchedBinding, warnings: Mapping[str, Object], now: datetime
+) -> Iterator[Crossing]:
+    told = {
+        (row.kind, row.namespace, row.name): row for row in object_rows(found, warnings, now)
+    }
+    for kind in found.kinds or ():
+        awaited = {pair.key: step for pair, step in unsynced(kind)}
+        for one in sorted(kind.objects, key=lambda one: one.key):
+            row = told.get((one.kind, *one.key))
+            yield _crossing(kind, one, awaited.get(one.key), row)
+
+
+def _crossing(
+    kind: Kind, one: Object, awaited: AwaitedStep | None, row: ObjectRow | None
+) -> Crossing:
+    resource = kind.resource or Resource("", "", one.kind.lower(), one.kind)
+    thing = thing_of(resource, one)
+    if kind.copies is None:
+        thing = msgspec.structs.replace(thing, state="unknown", about="the provider was not seen")
+        return Crossing(thing, "not seen", "not seen")
+    if awaited is None or row is None:
+        if thing.state == "unknown" and not thing.about:
+            # Its kind tells nothing of itself.
+            thing = msgspec.structs.replace(thing, state="ok", about="is in sync")
+        return Crossing(thing, "sent", "returned")
+    state: State = "failed" if isinstance(awaited.step, Refuse) else "waiting"
+    since = "" if row.since_seconds is None else _second(changed_at(awaited.side))
+    thing = msgspec.structs.replace(
+        thing, state=state, about=f"waits for {row.waits_for}", since=since
+    )
+    sent = isinstance(awaited.step, ReplaceStatus)
+    return Crossing(
+        thing,
+        "sent" if sent else "not sent yet",
+        "not returned yet",
+        row.waits_for,
+        row.warning,
+    )
+
+
+def _second(found: datetime | None) -> str:
+    """A moment in the whole second that objects' times have."""
+    return "" if found is None else format_time(found + timedelta(milliseconds=500))
