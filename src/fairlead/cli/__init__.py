@@ -54,6 +54,10 @@ _COMMANDS = {
         "completion",
         "Print what makes a shell complete commands, options and names of a cluster.",
     ),
+    "console": _Lazy(
+        "console",
+        "Show bindings, accesses and workloads of a cluster on pages of this machine.",
+    ),
     "crds": _Lazy("crds", "Print the CustomResourceDefinitions as YAML."),
     "demo": _Lazy("demo", "Take a database login from one cluster to an app in another."),
     "deploy": _Lazy(

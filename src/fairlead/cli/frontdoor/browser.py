@@ -14,15 +14,18 @@ import click
 from fairlead.cli.texts import printable
 
 
-def show(url: str, *, skip: bool) -> None:
+def show(url: str, *, skip: bool, by: str = "") -> None:
     """Open an address in a browser, and say it on standard error, for there may be none.
 
     Args:
-        url: the address; it lets nobody in.
+        url: the address.
         skip: whether it is only said.
+        by: what the browser is given where the address lets someone in: all users of a machine see
+            the arguments of its programs.
     """
     command = [] if skip else opener(os.environ, sys.platform)
-    opened = bool(command) and _start([*(part.replace("%s", url) for part in command)], url)
+    given = by or url
+    opened = bool(command) and _start([*(part.replace("%s", given) for part in command)], given)
     intro = "a browser opens; where it does not, open" if opened else "open this in a browser:"
     click.echo(f"{intro}\n\n    {printable(url)}\n", err=True)
 

@@ -110,6 +110,7 @@ class PortalServer:
         app: what it serves.
         started: returns when requests can be answered.
         listening: what it listens on in place of the address of its options; it closes it.
+        patience: seconds that requests have to end when it is cancelled.
 
     Raises:
         OSError: a file of the certificate cannot be read.
@@ -125,8 +126,10 @@ class PortalServer:
         *,
         started: Callable[[], Awaitable[None]] = _at_once,
         listening: socket.socket | None = None,
+        patience: float = _PATIENCE,
     ) -> None:
         self.url = ""
+        self._patience = patience
         self._options = options
         self._app = app
         self._started = started
@@ -147,7 +150,7 @@ class PortalServer:
             ListeningError: the address cannot be listened on.
         """
         runner = web.AppRunner(
-            self._app, access_log=None, handle_signals=False, shutdown_timeout=_PATIENCE
+            self._app, access_log=None, handle_signals=False, shutdown_timeout=self._patience
         )
         await runner.setup()
         try:

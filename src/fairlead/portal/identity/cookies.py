@@ -23,14 +23,15 @@ class Cookies:
     """Names, paths and flags of cookies at one address.
 
     Under https browsers keep a ``__Host-`` cookie from other hosts' hands; below a path
-    ``__Secure-`` is what they offer.
+    ``__Secure-`` is what they offer. They tell no ports of a host apart: what is served beside
+    others names its ``session`` cookie otherwise than they do.
     """
 
-    def __init__(self, external: ExternalURL) -> None:
+    def __init__(self, external: ExternalURL, *, session: str = SESSION_COOKIE) -> None:
         self._secure = external.secure
         self._path = external.path or "/"
         prefix = ("__Secure-" if external.path else "__Host-") if external.secure else ""
-        self.session = prefix + SESSION_COOKIE
+        self.session = prefix + session
         self._sign_in = f"{prefix}{SIGN_IN_COOKIE}-"
         self._is_sign_in = re.compile(rf"{self._sign_in}[0-9a-f]{{{_HASH}}}").fullmatch
 

@@ -21,10 +21,12 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 class Guard:
     """Lets requests of known sessions through, and no others."""
 
-    def __init__(self, sessions: Sessions, external: ExternalURL) -> None:
+    def __init__(
+        self, sessions: Sessions, external: ExternalURL, *, cookies: Cookies | None = None
+    ) -> None:
         self._sessions = sessions
         self._external = external
-        self._cookies = Cookies(external)
+        self._cookies = cookies or Cookies(external)
 
     async def session(self, request: web.Request, *, content_type: str = JSON_TYPE) -> Session:
         """The session of the one who asks, which the request has from now on.

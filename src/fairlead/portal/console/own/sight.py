@@ -82,8 +82,8 @@ class _Look:
             for one in task.result():
                 thing = thing_of(resource, one)
                 things[thing.resource, thing.namespace, thing.name] = thing
-        for one in bindings:
-            for crossing in one.crossings:
+        for binding in bindings:
+            for crossing in binding.crossings:
                 thing = crossing.thing
                 # Of what crosses, that it has not crossed is told first.
                 things[thing.resource, thing.namespace, thing.name] = thing

@@ -163,9 +163,7 @@ def _conditions(binding: Object) -> tuple[Condition, ...]:
 def _crossings(
     found: FetchedBinding, warnings: Mapping[str, Object], now: datetime
 ) -> Iterator[Crossing]:
-    told = {
-        (row.kind, row.namespace, row.name): row for row in object_rows(found, warnings, now)
-    }
+    told = {(row.kind, row.namespace, row.name): row for row in object_rows(found, warnings, now)}
     for kind in found.kinds or ():
         awaited = {pair.key: step for pair, step in unsynced(kind)}
         for one in sorted(kind.objects, key=lambda one: one.key):

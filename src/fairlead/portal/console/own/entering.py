@@ -1,0 +1,195 @@
+"""Coming in by a link of the terminal: it is good once and for a minute, and nothing else is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.portal.console.rendering import Pages
+from fairlead.portal.http.audit import audit
+from fairlead.portal.http.errors import Refusal
+from fairlead.portal.identity.cookies import Cookies
+from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import (
+    Session,
+    Sessions,
+    SessionStore,
+    hashed,
+    random_token,
+)
+from fairlead.portal.options import ExternalURL
+
+
+LINK_SECONDS = 60.0
+"""Seconds for which a link lets someone in."""
+PAUSE_SECONDS = 3.0
+"""Seconds between two links that pages ask for."""
+_KIND = "link"
+_ENTER, _LINK = "/enter", "/link"
+
+
+class Links:
+    """Makes links, of which the newest alone is good, and that once."""
+
+    def __init__(self, store: SessionStore, external: ExternalURL) -> None:
+        self._store = store
+        self._external = external
+        self._last = ""
+
+    async def make(self) -> str:
+        """A link for one browser; the one before is good no more.
+
+        Raises:
+            Refusal: the store is away.
+        """
+        if self._last:
+            await self._store.remove(self._last, kind=_KIND)
+        code = random_token()
+        self._last = hashed(code)
+        await self._store.put(
+            self._last, b"{}", kind=_KIND, owner="", expires=time.time() + LINK_SECONDS
+        )
+        return self._external.absolute(f"{_ENTER}?code={code}")
+
+    async def use(self, code: str) -> bool:
+        """Whether a code is that of a link which was not used; it is from now on.
+
+        Raises:
+            Refusal: the store is away.
+        """
+        return await self._store.take(hashed(code), kind=_KIND) is not None
+
+
+class ByLink:
+    """Lets the one person in who runs the program: an entrance.
+
+    Args:
+        pages: renders what is shown to strangers.
+        guard: knows sessions.
+        sessions: where they are.
+        links: the ways in.
+        person: who runs the program.
+        cookies: of the program's address.
+        tell: prints a link in the terminal.
+    """
+
+    def __init__(
+        self,
+        pages: Pages,
+        guard: Guard,
+        sessions: Sessions,
+        links: Links,
+        person: Person,
+        cookies: Cookies,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._pages = pages
+        self._guard = guard
+        self._sessions = sessions
+        self._links = links
+        self._person = person
+        self._cookies = cookies
+        self._tell = tell
+        self._told = -PAUSE_SECONDS
+
+    def routes(self) -> list[web.RouteDef]:
+        """The way in, and the form that asks the terminal for it."""
+        # A HEAD request would use a link up.
+        return [web.get(_ENTER, self.enter, allow_head=False), web.post(_LINK, self.ask)]
+
+    async def session(self, request: web.Request) -> Session | web.Response:
+        """See :class:`Entrance`.
+
+        Raises:
+            Refusal: the request is not served.
+        """
+        try:
+            return await self._guard.session(request)
+        except Refusal as refusal:
+            if refusal.status != web.HTTPUnauthorized.status_code:
+                raise
+        return self._stranger(request)
+
+    async def signed_in(self, request: web.Request) -> Session:
+        """See :class:`Entrance`.
+
+        Raises:
+            Refusal: there is no session, or the request is not served.
+        """
+        return await self._guard.session(request)
+
+    async def still(self, request: web.Request) -> bool:
+        """See :class:`Entrance`.
+
+        Raises:
+            Refusal: the store is away.
+        """
+        return await self._guard.still(request)
+
+    async def enter(self, request: web.Request) -> web.Response:
+        """Take a link: a session for the browser, and the first page.
+
+        Raises:
+            Refusal: the store is away.
+        """
+        code = request.query.get("code", "")
+        if not await self._links.use(code):
+            audit("enter", who="", what="link", result="used, over or none", request=request)
+            return self._stranger(request, told="This link was used before, or is over.")
+        token, session = await self._sessions.create(self._person, "browser")
+        audit("enter", who=session.person.author, what="link", result="done", request=request)
+        response = web.Response(status=303, headers={"Location": self._pages.path("/")})
+        seconds = self._sessions.lifetime
+        self._cookies.set(response, self._cookies.session, token, seconds=seconds)
+        return response
+
+    async def ask(self, request: web.Request) -> web.Response:
+        """Print another link in the terminal, where the person alone can read it.
+
+        Raises:
+            Refusal: another site asks, or one was printed just now.
+        """
+        self._guard.check_origin(request)
+        now = time.monotonic()
+        if now - self._told < PAUSE_SECONDS:
+            raise Refusal(
+                429,
+                ErrorCode.BAD_REQUEST,
+                "a link was printed just now: look at the terminal",
+                retry_after=PAUSE_SECONDS,
+            )
+        self._told = now
+        self._tell(await self._links.make())
+        return self._stranger(request, status=200, told="A new link stands in the terminal.")
+
+    def _stranger(
+        self, request: web.Request, *, status: int = 401, told: str = ""
+    ) -> web.Response:
+        return self._pages.page(request, "own/enter.html", status=status, told=told)
+
+
+def at_home(external: ExternalURL) -> Middleware:
+    """A middleware that refuses requests which name another host than the one there is.
+
+    A name that someone else owns may lead a browser to this machine: its pages would count as
+    ours there.
+    """
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        hosts = request.headers.getall("Host", [])
+        if hosts != [external.authority]:
+            raise Refusal(
+                421,
+                ErrorCode.BAD_REQUEST,
+                f"this is {external.origin}, and answers requests of that name alone",
+                reason=f"Host {hosts!r:.200}",
+            )
+        return await handler(request)
+
+    return check

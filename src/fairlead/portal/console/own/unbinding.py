@@ -1,0 +1,258 @@
+"""Unbinding by a form: asked for by name, previewed, and followed while it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from aiohttp import web
+
+from fairlead.api.kubebind import APISERVICEBINDINGS
+from fairlead.api.resource import SELFSUBJECTACCESSREVIEWS, Resource
+from fairlead.client import Client, ClientError
+from fairlead.client.lookups import find_custom
+from fairlead.konnector.commands.unbind import Impact, impact, unbind
+from fairlead.portal.console.formtokens import FormTokens, field
+from fairlead.portal.console.live import Hub
+from fairlead.portal.console.looking import Looks
+from fairlead.portal.console.rendering import Pages
+from fairlead.portal.console.site import Site
+from fairlead.portal.console.viewing import Asked, MissingError, Topics, View
+from fairlead.portal.http.audit import audit
+from fairlead.portal.http.errors import forbidden
+from fairlead.portal.identity.sessions import Session
+
+
+MOST = 50
+"""Unbindings that are remembered."""
+MOST_LINES = 200
+"""Lines of progress that are remembered of each."""
+SEEN_TOPIC = "all"
+"""The topic of the look over everything."""
+
+
+class Progress(msgspec.Struct):
+    """An unbinding as far as it has come."""
+
+    name: str
+    state: Literal["going", "done", "failed"] = "going"
+    lines: list[str] = []
+    problem: str = ""
+
+
+class _Status(msgspec.Struct):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+async def may(client: Client, resource: Resource, verb: str, name: str = "") -> bool:
+    """Whether the client's own credentials may do something.
+
+    Raises:
+        ClientError: the API server refused the question or is away.
+    """
+    attributes = {
+        "group": resource.group,
+        "version": resource.version,
+        "resource": resource.plural,
+        "verb": verb,
+        "name": name,
+    }
+    body = {
+        "apiVersion": SELFSUBJECTACCESSREVIEWS.api_version,
+        "kind": SELFSUBJECTACCESSREVIEWS.kind,
+        "metadata": {},
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = await client.create(SELFSUBJECTACCESSREVIEWS, body)
+    return answer.decode(_Review).status.allowed
+
+
+class Unbindings:
+    """Unbinds in the background, one binding at most once at a time."""
+
+    def __init__(self, client: Client, hub: Hub, looks: Looks) -> None:
+        self._client = client
+        self._hub = hub
+        self._looks = looks
+        self._known: dict[str, Progress] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def of(self, name: str) -> Progress | None:
+        """How far the unbinding of a name has come; None where none was asked for."""
+        return self._known.get(name)
+
+    def start(self, name: str, *, orphan: bool) -> None:
+        """Unbind, unless that is under way."""
+        if name in self._tasks:
+            return
+        self._known.pop(name, None)
+        self._known[name] = Progress(name)
+        for old in [one for one in self._known if one not in self._tasks][:-MOST]:
+            del self._known[old]
+        self._tasks[name] = asyncio.create_task(self._unbind(name, orphan=orphan))
+
+    def forget(self, name: str) -> None:
+        """Tell no more of an unbinding that is over."""
+        if name not in self._tasks:
+            self._known.pop(name, None)
+
+    async def close(self) -> None:
+        """Leave what is under way to the konnector, which goes on by itself."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _unbind(self, name: str, *, orphan: bool) -> None:
+        known = self._known[name]
+
+        def told(line: str) -> None:
+            known.lines = [*known.lines, line][-MOST_LINES:]
+            self._changed(name)
+
+        try:
+            await unbind(self._client, name, orphan=orphan, progress=told)
+        except ClientError as error:
+            known.problem, known.state = str(error), "failed"
+        except BaseException:
+            known.problem, known.state = "it was interrupted; unbind it again", "failed"
+            raise
+        else:
+            known.state = "done"
+        finally:
+            del self._tasks[name]
+            self._looks.again(SEEN_TOPIC)
+            self._changed(name)
+
+    def _changed(self, name: str) -> None:
+        self._hub.changed(topic(name))
+
+
+def topic(name: str) -> str:
+    """The topic of a binding's unbinding."""
+    return f"unbinding/{name}"
+
+
+class UnbindPage(View):
+    """What goes with a binding, the form that unbinds it, and then how far that has come."""
+
+    route = "/bindings/{name}/unbind"
+    template = "own/unbind.html"
+
+    def __init__(self, client: Client, unbindings: Unbindings, tokens: FormTokens) -> None:
+        self._client = client
+        self._unbindings = unbindings
+        self._tokens = tokens
+
+    async def scope(self, session: Session, asked: Asked) -> str:
+        """The binding's name.
+
+        Raises:
+            MissingError: there is no such binding, and none was unbound here.
+            ClientError: whether there is one cannot be asked.
+        """
+        name = asked.name("name")
+        if self._unbindings.of(name) is None:
+            found = await find_custom(self._client, APISERVICEBINDINGS, name)
+            if found is None:
+                raise missing(name)
+        return name
+
+    def topics(self, scope: Any) -> Topics:
+        """Its unbinding."""
+        return (topic(scope),)
+
+    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        """How far it has come."""
+        found = self._unbindings.of(scope)
+        copied = msgspec.structs.replace(found) if found is not None else None
+        return {"name": scope, "progress": copied}
+
+    async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        """What would go, whether the person may, and the form."""
+        allowed = await may(self._client, APISERVICEBINDINGS, "delete", scope)
+        token = self._tokens.token(session, f"unbind/{scope}") if allowed else ""
+        return {
+            "allowed": allowed,
+            "token": token,
+            "impact": await self._impact(scope),
+            "typed": "",
+            "orphan": False,
+            "error": "",
+        }
+
+    async def _impact(self, name: str) -> Impact | None:
+        """None where it cannot be counted."""
+        try:
+            return await impact(self._client, name)
+        except ClientError:
+            return None
+
+
+def missing(name: str) -> MissingError:
+    """There is no binding of a name."""
+    return MissingError(
+        f"There is no APIServiceBinding {name}",
+        "It is not there any more, or its name is another. The page Bindings lists those there"
+        " are.",
+    )
+
+
+class UnbindForms:
+    """Takes the forms of :class:`UnbindPage`."""
+
+    def __init__(
+        self,
+        client: Client,
+        site: Site,
+        page: UnbindPage,
+        pages: Pages,
+        tokens: FormTokens,
+        unbindings: Unbindings,
+    ) -> None:
+        self._client = client
+        self._site = site
+        self._page = page
+        self._pages = pages
+        self._tokens = tokens
+        self._unbindings = unbindings
+
+    def routes(self) -> list[web.RouteDef]:
+        """Where forms are sent."""
+        return [web.post(UnbindPage.route, self.unbind)]
+
+    async def unbind(self, request: web.Request) -> web.Response:
+        """Unbind what a form names, where its sender has typed that name.
+
+        Raises:
+            Refusal: the form is not taken, or its sender may not unbind.
+            ClientError: whether they may cannot be asked.
+        """
+        name = request.match_info["name"]
+        session, fields = await self._tokens.fields(request)
+        typed, orphan = field(fields, "name", 300), field(fields, "copies") == "keep"
+        await self._tokens.check(session, fields, f"unbind/{name}")
+        if typed != name:
+            return await self._site.show(
+                self._page,
+                request,
+                session,
+                status=422,
+                error=f"Type {name} to unbind it; nothing was done.",
+                typed=typed,
+                orphan=orphan,
+            )
+        if not await may(self._client, APISERVICEBINDINGS, "delete", name):
+            raise forbidden(f"you may not delete APIServiceBinding {name}: have that granted")
+        who = session.person.author
+        audit("unbind", who=who, what=name, result="begun", request=request, orphan=orphan)
+        self._unbindings.start(name, orphan=orphan)
+        location = self._pages.path(f"/bindings/{name}/unbind")
+        return web.Response(status=303, headers={"Location": location})

@@ -1,0 +1,133 @@
+"""``fairlead console``, put together: a cluster's own side, for the person who runs it.
+
+There is no sign-in and no other person: what is shown and done, is with the client's credentials.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from fairlead.client import Client
+from fairlead.konnector.commands.overview.fetch import Overview
+from fairlead.portal.console.formtokens import FormTokens
+from fairlead.portal.console.live import Hub
+from fairlead.portal.console.looking import Looks
+from fairlead.portal.console.own.chain import Telling
+from fairlead.portal.console.own.entering import ByLink, Links, at_home
+from fairlead.portal.console.own.sight import Seeing
+from fairlead.portal.console.own.unbinding import UnbindForms, Unbindings, UnbindPage
+from fairlead.portal.console.own.views import BindingPage, Bindings, ObjectPage, Things
+from fairlead.portal.console.rendering import Pages, Tab
+from fairlead.portal.console.site import Site
+from fairlead.portal.console.viewing import View
+from fairlead.portal.http.server import application
+from fairlead.portal.http.serving import ListeningError, PortalServer
+from fairlead.portal.identity.cookies import Cookies
+from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.keys import LocalKeys, Sealing
+from fairlead.portal.identity.memorystore import MemoryStore
+from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import Sessions
+from fairlead.portal.options import CALLBACK_PATH, ExternalURL, OIDCOptions, ServeOptions
+
+
+HOST = "127.0.0.1"
+SESSION_SECONDS = 12 * 3600.0
+"""Seconds for which a browser that came in by a link stays in."""
+TABS = (
+    Tab("/", "All objects", ("/objects/",)),
+    Tab("/bindings", "Bindings", ("/bindings/",)),
+)
+"""The pages that the navigation names."""
+_PATIENCE = 0.1
+"""Seconds that requests have to end: who stops the program waits for it."""
+
+
+def listen(port: int = 0) -> socket.socket:
+    """Take a port of this machine that no other machine reaches; 0 takes a free one.
+
+    Raises:
+        ListeningError: it is taken.
+    """
+    try:
+        return socket.create_server((HOST, port))
+    except OSError as error:
+        raise ListeningError(
+            f"cannot listen on {HOST}:{port}: {(error.strerror or str(error)).lower()}; give"
+            " another --port, or none for a free one"
+        ) from None
+
+
+class OwnConsole:
+    """The pages of a cluster's own side; :meth:`run` serves them.
+
+    Args:
+        client: with the rights of the person.
+        listening: of :func:`listen`; it closes it.
+        tell: prints a link that a page has asked for.
+        operator_namespace: where the PostgresAccess operator's settings are.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        listening: socket.socket,
+        tell: Callable[[str], None],
+        *,
+        operator_namespace: str,
+    ) -> None:
+        port: int = listening.getsockname()[1]
+        self.external = ExternalURL.parse(f"http://{HOST}:{port}")
+        self._client = client
+        self._overview = Overview(client)
+        self._hub = Hub()
+        self._looks = Looks(self._hub)
+        self._unbindings = Unbindings(client, self._hub, self._looks)
+        config, store = client.config, MemoryStore()
+        self._links = Links(store, self.external)
+        cookies = Cookies(self.external, session=f"fairlead-console-{port}")
+        sessions = Sessions(store, lifetime=SESSION_SECONDS)
+        guard = Guard(sessions, self.external, cookies=cookies)
+        pages = Pages(self.external, provider=config.context or config.server, tabs=TABS, leave="")
+        person = Person("kubeconfig", config.context or config.username or config.server)
+        entering = ByLink(pages, guard, sessions, self._links, person, cookies, tell)
+        tokens = FormTokens(Sealing(LocalKeys()), store, guard)
+        seeing = Seeing(client, self._overview)
+        telling = Telling(client, self._overview, operator_namespace)
+        unbind = UnbindPage(client, self._unbindings, tokens)
+        views: list[View] = [
+            Things(self._looks, seeing),
+            Bindings(self._looks, seeing),
+            BindingPage(self._looks, seeing, self._unbindings),
+            ObjectPage(self._looks, telling),
+            unbind,
+        ]
+        site = Site(pages, entering, self._hub, views)
+        forms = UnbindForms(client, site, unbind, pages, tokens, self._unbindings)
+        callback = self.external.absolute(CALLBACK_PATH)
+        options = ServeOptions(
+            external_url=self.external,
+            host=HOST,
+            port=port,
+            oidc=OIDCOptions(issuer_url="", client_id="", callback_url=callback),
+        )
+        parts = (pages, entering, site, forms)
+        app = application(options, [route for part in parts for route in part.routes()])
+        app.middlewares.append(at_home(self.external))
+        self._server = PortalServer(options, app, listening=listening, patience=_PATIENCE)
+
+    async def link(self) -> str:
+        """A link that lets one browser in, once, within a minute; those before are void."""
+        return await self._links.make()
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        async with self._overview:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._server.run())
+                    group.create_task(self._looks.run())
+            finally:
+                await self._unbindings.close()
