@@ -15,7 +15,8 @@ from tests.support.ownconsole import Page, Shown, console
 from tests.support.waiting import SECONDS
 
 from fairlead.api.kubebind import APISERVICEBINDINGS
-from fairlead.api.resource import SECRETS
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import EVENTS, SECRETS
 from fairlead.client import Client
 from fairlead.client.lookups import find
 from fairlead.demo.identity import as_service_account, create_all
@@ -32,6 +33,24 @@ async def at_work(world: World, *names: str) -> Link:
     for name in names:
         await world.consumer.create(WIDGETS, widget(name))
     return link
+
+
+def warning(about: Object, message: str) -> JSON:
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "odd", "namespace": about.meta.namespace},
+        "involvedObject": {
+            "kind": about.kind,
+            "namespace": about.meta.namespace,
+            "name": about.meta.name,
+            "uid": about.meta.uid,
+        },
+        "type": "Warning",
+        "reason": "Odd",
+        "message": message,
+        "lastTimestamp": "2026-01-01T00:00:00Z",
+    }
 
 
 def row(page: Page, beginning: str) -> list[str]:
@@ -138,8 +157,9 @@ async def test_an_object_shows_both_sides_and_its_past(world: World) -> None:
         await world.provider.merge_patch(
             WIDGETS, "blue", namespace, {"status": {"made": 7}}, subresource="status"
         )
-        page = await shown.once(PAGES[3], "made: 7", f"On the provider: {namespace}/blue")
-        assert "all that it depends on works" in page.text
+        there = f"On the provider: {namespace}/blue"
+        page = await shown.once(PAGES[3], there, "all that it depends on works")
+        assert page.text.count("made: 7") == 2
         assert page.text.count("colour: blue") == 2
         assert "was created" in page.text
         assert {one[1] for one in page.rows if len(one) == 3} >= {"here", "provider"}
@@ -162,9 +182,8 @@ async def test_an_open_page_learns_what_changes(world: World) -> None:
 
 async def test_markup_and_values_of_secrets_are_not_shown(world: World) -> None:
     await at_work(world)
-    body = widget("blue", colour=MARKUP)
-    body["spec"] |= {"certificates": []}
-    await world.consumer.create(WIDGETS, body)
+    made = await world.consumer.create(WIDGETS, widget("blue"))
+    await world.consumer.create(EVENTS, warning(made, MARKUP), "default")
     await world.consumer.create(SECRETS, secret("login", "default", password="hunter2"))
     async with console(world.consumer) as shown:
         page = await shown.once(PAGES[3], MARKUP)

@@ -14,7 +14,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import EVENTS, SECRETS, Resource
 from fairlead.api.timestamps import format_time
 from fairlead.binding.commands.explain import Target, UnknownTargetError
-from fairlead.client import ApiError, Client, ClientError, NotServed
+from fairlead.client import ApiError, Client, ClientError, Forbidden, NotServed
 from fairlead.client.lookups import find
 from fairlead.explain.chains import Chain
 from fairlead.explain.explaining import explain
@@ -203,6 +203,9 @@ class Telling:
             return ()
         try:
             return _told("provider", copy, await self._overview.events(bound, copy))
+        except Forbidden:
+            notes.append("Events of the provider are not seen: a consumer may not list them there")
+            return ()
         except ClientError as error:
             notes.append(f"Events of the provider are not seen: {error}")
             return ()
