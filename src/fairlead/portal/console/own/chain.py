@@ -11,6 +11,7 @@ import yaml
 from fairlead.api.conditions import stored_conditions
 from fairlead.api.links import Link
 from fairlead.api.meta import JSON, Object
+from fairlead.api.reasons.conditions import state_of
 from fairlead.api.resource import EVENTS, SECRETS, Resource
 from fairlead.api.timestamps import format_time
 from fairlead.binding.commands.explain import Target, UnknownTargetError
@@ -138,7 +139,7 @@ class Telling:
             if kind != SECRETS:
                 sides.append(_side("provider", copy))
         happened.sort(key=lambda one: (one.at, one.what), reverse=True)
-        state, about, since = standing(kind, found)
+        state, about, since = standing(found)
         if chains:
             state = "ok" if all(one.ready for one in chains) else _worst(chains)
         meta = found.meta
@@ -254,7 +255,7 @@ def _written(where: Where, found: Object) -> Iterator[Happening]:
         if condition.last_transition_time:
             why = ": ".join(part for part in (condition.reason, condition.message) if part)
             what = f"{condition.type} is {condition.status}" + (f": {why}" if why else "")
-            bad = condition.type == "Ready" and condition.status == "False"
+            bad = state_of(condition) == "failed"
             yield Happening(condition.last_transition_time, where, "condition", what, bad)
     if meta.creation_timestamp:
         yield Happening(meta.creation_timestamp, where, "write", "was created")

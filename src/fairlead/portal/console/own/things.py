@@ -10,11 +10,8 @@ import msgspec
 from fairlead.api.conditions import Condition, get_condition, stored_conditions
 from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding
 from fairlead.api.meta import Object
-from fairlead.api.postgresaccess import POSTGRESACCESSES
-from fairlead.api.reasons.kubebind import KUBE_BIND
-from fairlead.api.reasons.model import Reasons, State
-from fairlead.api.reasons.postgres import POSTGRES
-from fairlead.api.reasons.servicebinding import SERVICE_BINDING
+from fairlead.api.reasons.conditions import state_of
+from fairlead.api.reasons.model import State
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import format_time, moment
 from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at
@@ -60,6 +57,13 @@ class Crossing(msgspec.Struct, frozen=True):
     warning: str = ""
 
 
+class Judged(msgspec.Struct, frozen=True):
+    """A condition, and how bad it is: of some types what is True is bad."""
+
+    condition: Condition
+    state: State
+
+
 class Bound(msgspec.Struct, frozen=True):
     """A binding: the line of ``fairlead bindings``, its conditions and its objects.
 
@@ -78,7 +82,7 @@ class Bound(msgspec.Struct, frozen=True):
     state: State
     since: str
     deleting: bool
-    conditions: tuple[Condition, ...]
+    conditions: tuple[Judged, ...]
     crossings: tuple[Crossing, ...]
 
 
@@ -118,14 +122,14 @@ def binding_thing(found: Bound) -> Thing:
 
 def thing_of(resource: Resource, found: Object) -> Thing:
     """How an object stands by its own condition Ready."""
-    state, about, since = standing(resource, found)
+    state, about, since = standing(found)
     meta = found.meta
     return Thing(
         resource.kind, meta.namespace, meta.name, resource.group_resource, state, about, since
     )
 
 
-def standing(resource: Resource, found: Object) -> tuple[State, str, str]:
+def standing(found: Object) -> tuple[State, str, str]:
     """How an object stands, what it says of that, and since when."""
     if found.meta.deleting:
         held = ", ".join(found.meta.finalizers)
@@ -134,28 +138,23 @@ def standing(resource: Resource, found: Object) -> tuple[State, str, str]:
     ready = get_condition(stored_conditions(found.to_dict()), "Ready")
     if ready is None:
         return "unknown", "", ""
-    if ready.status == "True":
-        return "ok", "", ready.last_transition_time
+    state = state_of(ready)
+    if state == "ok":
+        return state, "", ready.last_transition_time
     about = ": ".join(part for part in (ready.reason, ready.message) if part)
-    state: State = "unknown"
-    if ready.status == "False":
-        state = _table(resource).state(ready.reason)
     return state, about or f"Ready is {ready.status}", ready.last_transition_time
 
 
-def _table(resource: Resource) -> Reasons:
-    if resource.group == POSTGRESACCESSES.group:
-        return POSTGRES
-    return SERVICE_BINDING if "servicebinding" in resource.plural else KUBE_BIND
-
-
-def _conditions(binding: Object) -> tuple[Condition, ...]:
+def _conditions(binding: Object) -> tuple[Judged, ...]:
     try:
         stored = binding.decode(APIServiceBinding).status.conditions
     except msgspec.ValidationError:
         return ()
     return tuple(
-        Condition(one.type, one.status, one.reason, one.message, one.last_transition_time)
+        Judged(
+            Condition(one.type, one.status, one.reason, one.message, one.last_transition_time),
+            state_of(one),
+        )
         for one in stored
     )
 
