@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +17,16 @@ import click
 from rich.console import Console
 
 from fairlead import process
+from fairlead.api.meta import JSON
+from fairlead.cli.console import answer_enter, print_link
+from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.screen import SilentScreen, screen_for, summary
 from fairlead.demo.steps import Report, Screen
+from fairlead.konnector.commands.overview.fetch import TIMEOUTS
 
 
 if TYPE_CHECKING:
+    from fairlead.demo.breaking import Breakage
     from fairlead.demo.postgres.database import DatabaseServer
     from fairlead.demo.world import Plane
 
@@ -101,19 +108,37 @@ class _Hold:
                 path.touch(mode=0o600)
                 path.write_bytes(plane.kubeconfig())
                 paths.append(path)
-            for line in _hints(paths[0], paths[1], database):
-                self._console.print(line, markup=False, soft_wrap=True)
-            await asyncio.Event().wait()
+            async with Client(
+                parse_kubeconfig(consumer.kubeconfig()), timeouts=TIMEOUTS
+            ) as client:
+                await self._show(client, paths, database)
+
+    async def _show(self, client: Client, paths: Sequence[Path], database: DatabaseServer) -> None:
+        """Serve the consumer's console, and say where it is and what there is to break."""
+        from fairlead.portal.own import OwnConsole, listen
+        from fairlead.postgres.options import DEFAULT_NAMESPACE
+
+        with contextlib.closing(listen()) as listening:
+            made = OwnConsole(client, listening, print_link, operator_namespace=DEFAULT_NAMESPACE)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(made.run())
+                link = await made.link()
+                for line in _hints(paths[0], paths[1], database, link):
+                    self._console.print(line, markup=False, soft_wrap=True)
+                group.create_task(answer_enter(made))
 
 
-def _hints(provider: Path, consumer: Path, database: DatabaseServer) -> list[str]:
+def _hints(provider: Path, consumer: Path, database: DatabaseServer, link: str) -> list[str]:
+    from fairlead.demo.breaking import breakages
+
     kubectl = f"kubectl --kubeconfig {consumer} -n shop"
     fairlead = _program()
     app = f"{fairlead} sandbox run deployment/shop -n shop --kubeconfig {consumer}"
     admin = "the administrator's login is Secret fairlead-postgres/main-admin of the provider"
-    payroll = '{"spec":{"grants":[{"database":"payroll","privileges":["CONNECT"]}]}}'
-    return [
+    lines = [
         "",
+        f"console:   {link}",
+        "           (good once, within a minute; Enter prints another link)",
         f"provider:  {provider}",
         f"consumer:  {consumer}",
         f"database:  {database.host}:{database.port}; {admin}",
@@ -125,16 +150,28 @@ def _hints(provider: Path, consumer: Path, database: DatabaseServer) -> list[str
         f"  kubectl --kubeconfig {provider} get postgresservers,postgresaccesses -A",
         f"  {app}",
         "",
-        "Break something. The login comes back:",
-        f"  {kubectl} delete secret shop-database-login",
-        f"  {kubectl} get secret shop-database-login",
-        "A database that is not offered is refused, and the old grants stay:",
-        f"  {kubectl} patch postgresaccess shop-database --type=merge -p '{payroll}'",
-        f"  {kubectl} describe postgresaccess shop-database",
-        f"  {app}",
-        "",
-        "Ctrl-C removes everything.",
+        "Three things to break, with the console open:",
     ]
+    for number, one in enumerate(breakages(database.port), 1):
+        path = provider if one.side == "provider" else consumer
+        lines += [
+            "",
+            f"{number}. {one.title}:",
+            f"  {_patch(path, one, one.change)}",
+            f"   The console: {one.shows}. To mend it:",
+            f"  {_patch(path, one, one.mend)}",
+        ]
+    return [*lines, "", "Ctrl-C removes everything."]
+
+
+def _patch(kubeconfig: Path, one: Breakage, change: JSON) -> str:
+    """The command that changes an object."""
+    body = json.dumps(change, separators=(",", ":"))
+    where = f" -n {one.namespace}" if one.namespace else ""
+    return (
+        f"kubectl --kubeconfig {kubeconfig}{where} patch {one.resource.group_resource} {one.name}"
+        f" --type=merge -p {shlex.quote(body)}"
+    )
 
 
 def _program() -> str:
