@@ -7,7 +7,7 @@ seen is told, and keeps nothing else from being seen.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -91,7 +91,12 @@ class _Look:
             *((SERVICEBINDINGS, one) for one in listed[SERVICEBINDINGS].result()),
             *((COREOS_SERVICEBINDINGS, one) for one in listed[COREOS_SERVICEBINDINGS].result()),
         ]
-        workloads = await self._workloads(services)
+        for resource, one in services:
+            key = resource.group_resource, *one.key
+            things[key] = _behind(things[key], one, things.values())
+        workloads = await self._workloads(
+            [(things[resource.group_resource, *one.key], one) for resource, one in services]
+        )
         every = [*map(binding_thing, bindings), *things.values(), *workloads]
         return Sight(
             tuple(bindings), tuple(sorted(every)), tuple(sorted(dict.fromkeys(self._notes)))
@@ -147,11 +152,11 @@ class _Look:
             found = await self._client.list(resource, namespace, metadata_only=metadata_only)
         return found.items
 
-    async def _workloads(self, services: Sequence[tuple[Resource, Object]]) -> list[Thing]:
+    async def _workloads(self, services: Sequence[tuple[Thing, Object]]) -> list[Thing]:
         """What ServiceBindings name, each as well as the worst of them."""
         found: dict[tuple[str, str, str], Thing] = {}
         selectors = 0
-        for resource, binding in services:
+        for of, binding in services:
             reference = wish_of(binding).workload
             if reference is None:
                 continue
@@ -162,7 +167,6 @@ class _Look:
                     " those of the others are not shown here."
                 )
                 break
-            of = thing_of(resource, binding)
             for thing in await self._named(reference, of):
                 key = thing.resource, thing.namespace, thing.name
                 if key not in found or found[key].state == "ok":
@@ -211,3 +215,15 @@ class _Look:
             return await discovery.resource_by_plural(group, reference.plural, reference.version)
         api_version = f"{group}/{reference.version}" if group else reference.version
         return await discovery.resource_for(api_version, reference.kind)
+
+
+def _behind(thing: Thing, binding: Object, things: Iterable[Thing]) -> Thing:
+    """A ServiceBinding, which waits where a service of it does not work."""
+    if thing.state != "failed":
+        return thing
+    wanted = {(one.shown, one.namespace, one.name) for one in wish_of(binding).services}
+    for one in things:
+        known = {(one.kind, one.namespace, one.name), (one.resource, one.namespace, one.name)}
+        if known & wanted and one.state in {"failed", "waiting"}:
+            return msgspec.structs.replace(thing, state="waiting")
+    return thing

@@ -102,7 +102,7 @@ def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> Bound:
         problem=row.problem,
         helps=link.remedy if link.state != "ok" else "",
         state=link.state,
-        since=link.since,
+        since=link.since or standing(found.binding)[2],
         deleting=found.binding.meta.deleting,
         conditions=_conditions(found.binding),
         crossings=tuple(_crossings(found, warnings, now)),
