@@ -26,6 +26,7 @@ class Page(HTMLParser):
         self.headers = headers
         self.rows: list[list[str]] = []
         self.fields: dict[str, str] = {}
+        self.links: list[str] = []
         self.stream = ""
         self._told: list[str] = []
         self._cell = False
@@ -38,6 +39,8 @@ class Page(HTMLParser):
         self._cell = tag in {"td", "th"} or (self._cell and tag not in {"tr", "table"})
         if tag in {"td", "th"} and self.rows:
             self.rows[-1].append("")
+        if tag == "a" and found.get("href"):
+            self.links.append(found["href"])
         if tag == "input" and found.get("name") and found.get("type") != "radio":
             self.fields[found["name"]] = found.get("value", "")
         self.stream = found.get("hx-sse:connect", self.stream)

@@ -17,6 +17,7 @@ from fairlead.portal.console.looking import Looks
 from fairlead.portal.console.own.chain import Telling
 from fairlead.portal.console.own.entering import ByLink, Links, at_home
 from fairlead.portal.console.own.sight import Seeing
+from fairlead.portal.console.own.topology import Following, Topology
 from fairlead.portal.console.own.unbinding import UnbindForms, Unbindings, UnbindPage
 from fairlead.portal.console.own.views import BindingPage, Bindings, ObjectPage, Things
 from fairlead.portal.console.rendering import Pages, Tab
@@ -39,6 +40,7 @@ SESSION_SECONDS = 12 * 3600.0
 TABS = (
     Tab("/", "All objects", ("/objects/",)),
     Tab("/bindings", "Bindings", ("/bindings/",)),
+    Tab("/topology", "Topology"),
 )
 """The pages that the navigation names."""
 _PATIENCE = 0.1
@@ -96,12 +98,14 @@ class OwnConsole:
         tokens = FormTokens(Sealing(LocalKeys()), store, guard)
         seeing = Seeing(client, self._overview)
         telling = Telling(client, self._overview, operator_namespace)
+        following = Following(client, self._looks, seeing, operator_namespace)
         unbind = UnbindPage(client, self._unbindings, tokens)
         views: list[View] = [
             Things(self._looks, seeing),
             Bindings(self._looks, seeing),
             BindingPage(self._looks, seeing, self._unbindings),
             ObjectPage(self._looks, telling),
+            Topology(self._looks, following, pages),
             unbind,
         ]
         site = Site(pages, entering, self._hub, views)

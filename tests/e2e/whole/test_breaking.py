@@ -27,6 +27,7 @@ async def test_the_console_shows_what_is_broken_and_what_helps() -> None:
         await play.tell(Narrator(SilentScreen()), world, to_the_end=False)
         async with console(world.consumer) as shown:
             await well(shown)
+            await drawn_well(shown)
             for one in breakages(database.port):
                 there = world.provider if one.side == "provider" else world.consumer
                 await there.merge_patch(one.resource, one.name, one.namespace, one.change)
@@ -39,6 +40,9 @@ async def test_the_console_shows_what_is_broken_and_what_helps() -> None:
                         row[0].endswith(f"/{name}") and row[1] != "in order" for row in page.rows
                     ),
                 )
+                drawn = await shown.once("/topology?shown=problems", one.says)
+                assert "<svg" in drawn.body
+                assert {row[1].split()[0] for row in drawn.rows[1:]} & {"broken", "waiting"}
                 await there.merge_patch(one.resource, one.name, one.namespace, one.mend)
                 await well(shown)
 
@@ -53,6 +57,16 @@ async def until(shown: Shown, so: Callable[[Page], bool]) -> None:
 async def well(shown: Shown) -> None:
     """Wait until all four objects of the story are in order."""
     await until(shown, lambda page: len(page.rows) == 5 and states(page) == {"in order"})
+
+
+async def drawn_well(shown: Shown) -> None:
+    """The topology has all six links of the story, and each part's own page is there."""
+    page = await shown.get("/topology")
+    parts = [row[0] for row in page.rows[1:]]
+    kinds = ("Deployment", "ServiceBinding", "Secret", "PostgresAccess", "PostgresAccess", "role")
+    assert sorted(part.split()[0] for part in parts) == sorted(kinds)
+    for path in {one for one in page.links if one.startswith(("/objects/", "/bindings/"))}:
+        assert (await shown.get(path)).status == 200
 
 
 def states(page: Page) -> set[str]:

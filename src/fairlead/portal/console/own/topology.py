@@ -1,0 +1,192 @@
+"""All chains of a cluster as one drawing, and as a table of the same."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from fairlead.api.kubebind import APISERVICEBINDINGS
+from fairlead.api.links import Link
+from fairlead.api.resource import SECRETS
+from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.binding.commands.explain import Target, UnknownTargetError
+from fairlead.client import ApiError, Client
+from fairlead.explain.explaining import explain
+from fairlead.portal.console.looking import Looks, Seen
+from fairlead.portal.console.own.sight import Seeing, Sight
+from fairlead.portal.console.own.things import NO_NAMESPACE, Thing
+from fairlead.portal.console.own.unbinding import SEEN_TOPIC
+from fairlead.portal.console.rendering import Pages, ago, segment
+from fairlead.portal.console.topology.chains import of_chains
+from fairlead.portal.console.topology.drawing import draw
+from fairlead.portal.console.topology.graph import Shown
+from fairlead.portal.console.topology.table import rows
+from fairlead.portal.console.viewing import Asked, Topics, View
+from fairlead.portal.identity.sessions import Session
+
+
+MOST_TARGETS = 100
+"""Namespaces and objects whose chains are followed; those with a problem come first."""
+AT_ONCE = 4
+"""Chains that are followed at a time."""
+_TOPIC = "topology"
+_SERVICE_BINDINGS = {
+    SERVICEBINDINGS.group_resource,
+    COREOS_SERVICEBINDINGS.group_resource,
+}
+_BINDING = re.compile(r"APIServiceBinding (\S+)$")
+
+
+class Chains(msgspec.Struct, frozen=True):
+    """The links of all chains; ``notes`` tell what could not be followed."""
+
+    chains: tuple[tuple[Link, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+    sight: Sight = Sight()
+
+
+class Following:
+    """Follows the chains of all ServiceBindings, and of what none of them uses.
+
+    Args:
+        client: with the rights of the person who looks.
+        looks: shares the look over everything.
+        seeing: makes that.
+        operator_namespace: where the PostgresAccess operator's settings are.
+    """
+
+    def __init__(
+        self, client: Client, looks: Looks, seeing: Seeing, operator_namespace: str
+    ) -> None:
+        self._client = client
+        self._looks = looks
+        self._seeing = seeing
+        self._operator_namespace = operator_namespace
+
+    async def __call__(self) -> Chains:
+        """Follow them.
+
+        Raises:
+            ClientError: the cluster cannot be reached.
+        """
+        seen = await self._looks.see(SEEN_TOPIC, self._seeing)
+        sight: Sight = seen.value if seen.value is not None else await self._seeing()
+        services = [one for one in sight.things if one.resource in _SERVICE_BINDINGS]
+        spaces = {one.namespace for one in services}
+        # What is wrong is followed first, for there may be too many.
+        bad = {one.namespace for one in services if one.state != "ok"}
+        targets = [
+            (Target(), space) for space in sorted(spaces, key=lambda one: (one not in bad, one))
+        ]
+        found, notes = await self._follow(targets)
+        told = {_named(link.object) for chain in found for link in chain}
+        # Workloads are there for the sake of their ServiceBindings alone.
+        others = [
+            one
+            for one in sight.things
+            if one.resource != APISERVICEBINDINGS.group_resource
+            and one.resource not in _SERVICE_BINDINGS
+            and (one.kind, _place(one)) not in told
+        ]
+        others.sort(key=lambda one: (one.state == "ok", one))
+        more, unseen = await self._follow(
+            [(Target(one.resource, one.name), one.namespace) for one in others]
+        )
+        notes += unseen
+        if len(spaces) > MOST_TARGETS or len(others) > MOST_TARGETS:
+            notes.append(
+                f"More than {MOST_TARGETS} namespaces or objects have chains: those with a problem"
+                " come first, and the others are not drawn."
+            )
+        notes += sight.notes
+        return Chains(tuple(found + more), tuple(sorted(dict.fromkeys(notes))), sight)
+
+    async def _follow(
+        self, targets: list[tuple[Target, str]]
+    ) -> tuple[list[tuple[Link, ...]], list[str]]:
+        slots = asyncio.Semaphore(AT_ONCE)
+        notes: list[str] = []
+
+        async def follow(target: Target, namespace: str) -> list[tuple[Link, ...]]:
+            async with slots:
+                try:
+                    told = await explain(self._client, target, namespace, self._operator_namespace)
+                except UnknownTargetError:
+                    # It went a moment ago.
+                    return []
+                except ApiError as error:
+                    notes.append(f"chains of {target.name or namespace} are not seen: {error}")
+                    return []
+            notes.extend(told.notes)
+            return [one.links for one in told.chains]
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(follow(*one)) for one in targets[:MOST_TARGETS]]
+        return [chain for task in tasks for chain in task.result()], notes
+
+
+class Topology(View):
+    """The drawing and the table; ?shown=problems leaves out chains that work."""
+
+    route = "/topology"
+    template = "own/topology.html"
+
+    def __init__(self, looks: Looks, following: Following, pages: Pages) -> None:
+        self._looks = looks
+        self._following = following
+        self._pages = pages
+
+    async def scope(self, session: Session, asked: Asked) -> Any:
+        """The same for all: each may see what the program's credentials may."""
+        return ""
+
+    def topics(self, scope: Any) -> Topics:
+        """The look along all chains."""
+        return (_TOPIC,)
+
+    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        """The drawing and the rows of the table."""
+        seen: Seen = await self._looks.see(_TOPIC, self._following)
+        found: Chains = seen.value if seen.value is not None else Chains()
+        shown: Shown = "problems" if asked.get("shown") == "problems" else "all"
+        known = {(one.kind, _place(one)): one for one in found.sight.things}
+        graph = of_chains(found.chains, lambda link: self._href(link, known))
+        return {
+            "seen": seen,
+            "notes": found.notes,
+            "drawing": draw(graph, shown, ago=ago) if graph.nodes else "",
+            "table": rows(graph, shown),
+            "shown": shown,
+            "every": len(graph.nodes),
+        }
+
+    def _href(self, link: Link, known: Mapping[tuple[str, str], Thing]) -> str:
+        if found := _BINDING.search(link.object):
+            return self._pages.path(f"/bindings/{segment(found[1])}")
+        kind, place = _named(link.object)
+        thing = known.get((kind, place))
+        if thing is not None:
+            return self._object(thing.resource, thing.namespace, thing.name)
+        namespace, slash, name = place.partition("/")
+        if kind == SECRETS.kind and slash:
+            return self._object(SECRETS.plural, namespace, name)
+        return ""
+
+    def _object(self, resource: str, namespace: str, name: str) -> str:
+        parts = (resource, namespace or NO_NAMESPACE, name)
+        return self._pages.path("/objects/" + "/".join(map(segment, parts)))
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Kind and place of an object, as links name it."""
+    kind, _, rest = text.partition(" ")
+    return kind, rest.partition(" ")[0]
+
+
+def _place(thing: Thing) -> str:
+    return f"{thing.namespace}/{thing.name}" if thing.namespace else thing.name
