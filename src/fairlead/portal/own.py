@@ -108,8 +108,8 @@ class OwnConsole:
             Topology(self._looks, following, pages),
             unbind,
         ]
-        site = Site(pages, entering, self._hub, views)
-        forms = UnbindForms(client, site, unbind, pages, tokens, self._unbindings)
+        self._site = Site(pages, entering, self._hub, views)
+        forms = UnbindForms(client, self._site, unbind, pages, tokens, self._unbindings)
         callback = self.external.absolute(CALLBACK_PATH)
         options = ServeOptions(
             external_url=self.external,
@@ -117,7 +117,7 @@ class OwnConsole:
             port=port,
             oidc=OIDCOptions(issuer_url="", client_id="", callback_url=callback),
         )
-        parts = (pages, entering, site, forms)
+        parts = (pages, entering, self._site, forms)
         app = application(options, [route for part in parts for route in part.routes()])
         app.middlewares.append(at_home(self.external))
         self._server = PortalServer(options, app, listening=listening, patience=_PATIENCE)
@@ -133,5 +133,6 @@ class OwnConsole:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._server.run())
                     group.create_task(self._looks.run())
+                    group.create_task(self._site.run())
             finally:
                 await self._unbindings.close()
