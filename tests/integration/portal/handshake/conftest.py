@@ -31,7 +31,7 @@ from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.leftovers import Leftovers
 from fairlead.portal.handshake.ownership import Ownership
-from fairlead.portal.handshake.reviews import Reviews
+from fairlead.portal.handshake.reviews import BELIEVED_SECONDS, Reviews
 from fairlead.portal.handshake.witness import Witness
 from fairlead.portal.identity.guard import Guard
 from fairlead.portal.identity.people import Person, Prefixes
@@ -180,6 +180,7 @@ async def house(
     seconds: float = SECONDS,
     clock: Callable[[], float] = time.monotonic,
     line: Line | None = None,
+    believed: float = BELIEVED_SECONDS,
     **more: Any,
 ) -> AsyncIterator[House]:
     """The server with its own rights; ``provider`` says whether binds are answered.
@@ -196,7 +197,7 @@ async def house(
         store = SecretStore(cluster, options.namespace)
         sessions = Sessions(store, lifetime=3600)
         guard = Guard(sessions, options.external_url)
-        reviews = Reviews(client, prefixes)
+        reviews = Reviews(client, prefixes, believed=believed)
         catalog = Catalog(cluster, guard, reviews, image="fairlead:test")
         ownership = Ownership(
             cluster,

@@ -396,10 +396,9 @@ async def test_s9_a_body_of_another_type_is_refused(plane: Sandbox, admin: Clien
 
 
 async def test_rights_that_are_taken_away_are_gone_in_seconds(
-    plane: Sandbox, admin: Client, monkeypatch: pytest.MonkeyPatch
+    plane: Sandbox, admin: Client
 ) -> None:
-    monkeypatch.setattr("fairlead.portal.handshake.reviews.BELIEVED_SECONDS", 0.05)
-    async with house(plane, admin) as it:
+    async with house(plane, admin, believed=0.05) as it:
         await it.template()
         await it.allow("User:oidc:ada")
         assert (await it.bind(ADA)).status == 200
