@@ -18,6 +18,7 @@ from fairlead.portal.console.object import ObjectPage
 from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.kinds import Kinds
 from fairlead.portal.console.objects.sights import Sights
+from fairlead.portal.console.provided import ProvidedTopology
 from fairlead.portal.console.rendering import Pages, Tab
 from fairlead.portal.console.site import Site
 from fairlead.portal.console.viewing import View
@@ -48,6 +49,7 @@ from fairlead.runtime import Cluster, Manager, Runnable
 TABS = (
     Tab("/", "Catalogue", ("/templates/",)),
     Tab("/bindings", "My bindings", ("/bindings/", "/objects/")),
+    Tab("/topology", "Topology"),
 )
 """The pages that the navigation names."""
 SIGHT_SECONDS = 5.0
@@ -211,6 +213,7 @@ def console(
         BindingPage(consumers, sights, history),
         ObjectPage(consumers, sights, history),
         new,
+        ProvidedTopology(consumers, sights, pages),
     ]
     site = Site(pages, entering, hub, views)
     return [pages, entering, kinds, site, NewObjects(new, site, guard)]

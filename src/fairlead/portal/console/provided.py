@@ -1,0 +1,184 @@
+"""The topology of a provider: clusters, what they have bound, its objects and their roles."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import POSTGRESACCESSES
+from fairlead.portal.console.bindings import AT_CLUSTER_SCOPE, Consumers
+from fairlead.portal.console.objects.kinds import Kind
+from fairlead.portal.console.objects.rows import badness
+from fairlead.portal.console.objects.sights import Sight, Sights
+from fairlead.portal.console.objects.standing import Standing, short
+from fairlead.portal.console.rendering import Pages, ago, segment
+from fairlead.portal.console.topology.drawing import draw
+from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, Node, Shown
+from fairlead.portal.console.topology.table import rows
+from fairlead.portal.console.viewing import Asked, Topics, View
+from fairlead.portal.identity.sessions import Session
+from fairlead.postgres.commands.links import role_by_status
+
+
+MOST_OBJECTS = 5000
+"""Objects that are told of one by one; those with a problem come first."""
+
+
+class ProvidedTopology(View):
+    """The drawing and the table; ?shown=problems leaves out chains that work."""
+
+    route = "/topology"
+    template = "topology.html"
+
+    def __init__(self, consumers: Consumers, sights: Sights, pages: Pages) -> None:
+        self._consumers = consumers
+        self._sights = sights
+        self._pages = pages
+
+    async def scope(self, session: Session, asked: Asked) -> Hashable:
+        """What the person may see of all consumers."""
+        return await self._sights.all(session.person, self._consumers.exported())
+
+    def topics(self, scope: Any) -> Topics:
+        """All consumers that may be seen, and whether there are others."""
+        return ("", *scope.own, *scope.consumers)
+
+    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        """The drawing, and the rows of the table."""
+        sight: Sight = scope
+        shown: Shown = "problems" if asked.get("shown") == "problems" else "all"
+        wanted = asked.get("cluster", 253)
+        known = sorted(one for one in {*sight.own, *sight.consumers} if self._consumers.title(one))
+        chosen = [one for one in known if wanted in {"", one, self._consumers.title(one)}]
+        made = _Made(self._consumers, sight, self._pages)
+        for consumer in chosen:
+            made.add(consumer)
+        graph = made.graph()
+        return {
+            "drawing": draw(graph, shown, ago=ago) if graph.nodes else "",
+            "table": rows(graph, shown),
+            "shown": shown,
+            "wanted": wanted,
+            "notes": made.notes(),
+        }
+
+
+class _Made:
+    """A graph in the making."""
+
+    def __init__(self, consumers: Consumers, sight: Sight, pages: Pages) -> None:
+        self._consumers = consumers
+        self._sight = sight
+        self._pages = pages
+        self._nodes: list[Node] = []
+        self._edges: list[Edge] = []
+        self._objects: list[tuple[Standing, Kind, Object, str, str]] = []
+        self._hidden: dict[str, None] = {}
+
+    def add(self, consumer: str) -> None:
+        """Add a consumer's cluster with all that it has bound."""
+        title = self._consumers.title(consumer)
+        seen = self._sight.connections
+        connection = self._consumers.connection(consumer) if consumer in seen else None
+        stands = connection.stands if connection is not None else Standing("unknown")
+        cluster = f"cluster {consumer}"
+        self._node(cluster, "cluster", "Cluster", title, stands)
+        if consumer not in self._sight.consumers:
+            return
+        for export in self._consumers.exports(consumer):
+            read = self._consumers.read(export)
+            binding = f"export {consumer} {export.meta.name}"
+            path = f"/bindings/{segment(consumer)}/{segment(export.meta.name)}"
+            self._node(
+                binding, "export", "Binding", export.meta.name, read.stands, where=title, path=path
+            )
+            self._edges.append(Edge(source=binding, target=cluster))
+            for name in read.kinds:
+                self._kind(consumer, title, binding, name)
+
+    def _kind(self, consumer: str, title: str, binding: str, name: str) -> None:
+        kinds = self._consumers.kinds
+        kind, problem = kinds.get(name), kinds.problem(name)
+        node = f"kind {consumer} {name}"
+        stands = Standing("unknown", message=short(problem)) if problem else Standing("ok")
+        self._node(node, "kind", "Kind", name, stands, where=title)
+        self._edges.append(Edge(source=node, target=binding))
+        if kind is None:
+            return
+        for found in kinds.objects(kind, consumer):
+            if self._sight.reads(consumer, name, found.meta.namespace):
+                stands = kind.standing(found)
+                self._objects.append((stands, kind, found, consumer, node))
+            else:
+                self._hidden[name] = None
+
+    def graph(self) -> Graph:
+        """All that was added."""
+        self._objects.sort(key=lambda one: badness(one[0].state))
+        for stands, kind, found, consumer, parent in islice(self._objects, MOST_OBJECTS):
+            whose = self._consumers.kinds.whose(kind, found)
+            namespace = found.meta.namespace
+            node = f"object {kind.name} {namespace} {found.meta.name}"
+            within = namespace or AT_CLUSTER_SCOPE
+            parts = (consumer, kind.name, within, found.meta.name)
+            self._node(
+                node,
+                "object",
+                found.kind,
+                found.meta.name,
+                stands,
+                where=(whose.namespace if whose is not None else "") or namespace,
+                path="/objects/" + "/".join(map(segment, parts)),
+            )
+            self._edges.append(Edge(source=node, target=parent))
+            if kind.resource.group_resource == POSTGRESACCESSES.group_resource:
+                self._role(node, found)
+        return Graph(columns=PROVIDED, nodes=tuple(self._nodes), edges=tuple(self._edges))
+
+    def _role(self, node: str, found: Object) -> None:
+        link = role_by_status(found)
+        name = link.object.removeprefix("role ")
+        role = f"role of {node}"
+        stands = Standing(link.state, link.reason, short(link.about), link.since)
+        self._node(role, "role", "Role", name, stands, helps=link.remedy)
+        self._edges.append(Edge(source=node, target=role))
+
+    def notes(self) -> list[str]:
+        """What is not drawn, and why."""
+        return list(self._notes())
+
+    def _notes(self) -> Iterator[str]:
+        for name in self._hidden:
+            yield f"Objects of {name} are there that may not be shown to you."
+        if (left := len(self._objects) - MOST_OBJECTS) > 0:
+            yield f"{left:,} objects are not drawn: those with a problem come first."
+
+    def _node(
+        self,
+        id_: str,
+        column: str,
+        kind: str,
+        name: str,
+        stands: Standing,
+        *,
+        where: str = "",
+        path: str = "",
+        helps: str = "",
+    ) -> None:
+        self._nodes.append(
+            Node(
+                id=id_,
+                column=column,
+                kind=kind,
+                name=name,
+                where=where,
+                state=stands.state,
+                reason=stands.reason,
+                about=stands.message,
+                since=stands.since,
+                helps=helps or stands.helps,
+                href=self._pages.path(path) if path else "",
+            )
+        )
