@@ -129,6 +129,14 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     help="serve only: the issuer's person may bind all that is offered.",
 )
 @click.option(
+    "--console-admin-group",
+    "--console-admin-groups",
+    "console_admin_groups",
+    multiple=True,
+    metavar="GROUP",
+    help="serve only: pages show all consumers to the issuer's group.",
+)
+@click.option(
     "--oidc-username-prefix",
     metavar="TEXT",
     help="serve only: before names of people in RBAC; default: oidc:",
@@ -207,7 +215,7 @@ _RENAMED = {
     "oidc_groups_prefix": "groups_prefix",
 }
 _NEEDED = ("external_url", "oidc_issuer_url", "oidc_issuer_client_id")
-_SEVERAL = ("allowed_groups", "allowed_users", "trusted_proxies")
+_SEVERAL = ("allowed_groups", "allowed_users", "console_admin_groups", "trusted_proxies")
 
 
 def _serving(given: Mapping[str, Any]) -> dict[str, object]:
@@ -227,5 +235,9 @@ def _serving(given: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _flag(name: str) -> str:
-    short = {"allowed_groups": "oidc-allowed-group", "allowed_users": "oidc-allowed-user"}
+    short = {
+        "allowed_groups": "oidc-allowed-group",
+        "allowed_users": "oidc-allowed-user",
+        "console_admin_groups": "console-admin-group",
+    }
     return "--" + short.get(name, name.replace("_", "-"))

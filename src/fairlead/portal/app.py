@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -11,6 +12,9 @@ from aiohttp import web
 
 from fairlead.portal.console.bindings import BindingPage, Bindings, Consumers
 from fairlead.portal.console.catalogue import Catalogue, TemplatePage
+from fairlead.portal.console.consumers.access import ByReviews, is_shown
+from fairlead.portal.console.consumers.directory import Directory
+from fairlead.portal.console.consumers.listing import ConsumerList
 from fairlead.portal.console.entering import Entering
 from fairlead.portal.console.live import Hub
 from fairlead.portal.console.newobject import NewObject, NewObjects
@@ -51,7 +55,7 @@ TABS = (
     Tab("/bindings", "My bindings", ("/bindings/", "/objects/")),
     Tab("/topology", "Topology"),
 )
-"""The pages that the navigation names."""
+"""The pages that the navigation names to all."""
 SIGHT_SECONDS = 5.0
 """Seconds for which it is believed who may see what on pages."""
 
@@ -80,11 +84,17 @@ class Awaited(Protocol):
 
 
 @runtime_checkable
-class _Running(Protocol):
-    @property
-    def name(self) -> str: ...
+class Running(Protocol):
+    """A part that runs as long as the server does."""
 
-    async def run(self) -> None: ...
+    @property
+    def name(self) -> str:
+        """What its task is called."""
+        ...
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        ...
 
 
 def build(
@@ -123,7 +133,7 @@ def build(
     for part in (*found, server):
         if isinstance(part, Awaited):
             manager.add_ready_check(part.name, part.not_ready)
-        if isinstance(part, _Running):
+        if isinstance(part, Running):
             _run(manager, part)
     return server
 
@@ -190,22 +200,25 @@ def console(
     ownership: Ownership,
 ) -> list[object]:
     """The pages for people."""
+    prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
+    # What a page that stays open shows asks anew each few seconds, for nothing may be shown ten
+    # seconds after a right to see it is gone.
+    reviews = Reviews(cluster.client, prefixes, believed=SIGHT_SECONDS)
+    access = ByReviews(reviews)
     pages = Pages(
         options.external_url,
         provider=options.pretty_name,
         embedded=options.oidc.type == "embedded",
-        tabs=TABS,
+        tabs=[*TABS, Tab("/consumers", "Consumers", ("/consumers/",), partial(is_shown, access))],
     )
     entering = Entering(pages, guard, sessions, options.external_url)
     hub = Hub()
     history = History()
     kinds = Kinds(cluster, hub, history)
     consumers = Consumers(cluster, hub, kinds)
-    prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
-    # What a page that stays open shows asks anew each few seconds, for nothing may be shown ten
-    # seconds after a right to see it is gone.
-    sights = Sights(Reviews(cluster.client, prefixes, believed=SIGHT_SECONDS), ownership, kinds)
+    sights = Sights(reviews, ownership, kinds)
     new = NewObject(consumers, sights)
+    directory = Directory(cluster, hub)
     views: list[View] = [
         Catalogue(cluster, hub, catalog),
         TemplatePage(cluster, hub, catalog),
@@ -214,9 +227,10 @@ def console(
         ObjectPage(consumers, sights, history),
         new,
         ProvidedTopology(consumers, sights, pages),
+        ConsumerList(directory, access, sessions.signed_in),
     ]
     site = Site(pages, entering, hub, views)
-    return [pages, entering, kinds, site, NewObjects(new, site, guard)]
+    return [pages, entering, kinds, directory.counting, site, NewObjects(new, site, guard)]
 
 
 def _version() -> str:

@@ -29,6 +29,8 @@ USERS_ROLE = "kube-bind-oidc-user"
 """The ClusterRole of people who may bind everything that is offered, as kube-bind calls it."""
 SHOWN_ROLE = f"{NAME}-exports"
 """The ClusterRole made of those that ``fairlead manifests provider --export`` prints for pages."""
+CONSOLE_ADMIN = "fairlead-console-admin"
+"""The ClusterRole of administrators, to whom pages show all consumers."""
 CREDENTIALS = "fairlead-serve-oidc"
 """The Secret with the client's secret at the issuer, which a public client does without."""
 PORT = 8080
@@ -51,6 +53,7 @@ def manifests(
     allowed_users: Sequence[str] = (),
     username_prefix: str = "oidc:",
     groups_prefix: str = "oidc:",
+    console_admin_groups: Sequence[str] = (),
     replicas: int = 2,
 ) -> list[JSON]:
     """Everything to apply, in order. The Pods speak http: an Ingress before them ends TLS.
@@ -67,6 +70,7 @@ def manifests(
         allowed_users: people who may, by the issuer's ``sub``.
         username_prefix: before names of people in RBAC.
         groups_prefix: before names of groups in RBAC.
+        console_admin_groups: groups of the issuer to whom pages show all consumers.
         replicas: of the Deployment, which all work at once.
 
     Raises:
@@ -125,6 +129,7 @@ def manifests(
             username_prefix=username_prefix,
             groups_prefix=groups_prefix,
         ),
+        *console_admins(console_admin_groups, groups_prefix=groups_prefix),
         program.service({"http": _SERVICE_PORT}),
         program.deployment(),
     ]
@@ -161,18 +166,36 @@ def users(
     ]
     if not named:
         return []
-    for _, flag, name in named:
-        if name.startswith("system:"):
-            raise ValueError(f"{flag}: {name!r} is a name of Kubernetes' own: leave it out")
     program = Program(name=NAME, namespace="", image="", command=())
     role = program.cluster_role(
         USERS_ROLE, [rule(GROUP, ["apiserviceexporttemplates"], ("bind",))]
     )
-    binding = program.bound(role)
-    binding["subjects"] = [
-        {"kind": kind, "apiGroup": RBAC_GROUP, "name": name} for kind, _, name in named
-    ]
-    return [role, binding]
+    return [role, _bound(program, role, named)]
+
+
+def console_admins(groups: Sequence[str], *, groups_prefix: str) -> list[JSON]:
+    """The ClusterRole of people to whom pages show all consumers, and its binding to groups.
+
+    Raises:
+        ValueError: a name would be one of Kubernetes' own.
+    """
+    program = Program(name=NAME, namespace="", image="", command=())
+    role = program.cluster_role(CONSOLE_ADMIN, [rule(GROUP, ["clusterbindings"], ("list",))])
+    named = [("Group", "--console-admin-group", groups_prefix + name) for name in groups]
+    return [role, *([_bound(program, role, named)] if named else [])]
+
+
+def _bound(program: Program, role: JSON, named: Sequence[tuple[str, str, str]]) -> JSON:
+    """A role's binding to users and groups, each with the flag that named it.
+
+    Raises:
+        ValueError: a name would be one of Kubernetes' own.
+    """
+    for _, flag, name in named:
+        if name.startswith("system:"):
+            raise ValueError(f"{flag}: {name!r} is a name of Kubernetes' own: leave it out")
+    subjects = [{"kind": kind, "apiGroup": RBAC_GROUP, "name": name} for kind, _, name in named]
+    return program.bound(role) | {"subjects": subjects}
 
 
 def _own_rules() -> list[JSON]:

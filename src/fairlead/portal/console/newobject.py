@@ -98,6 +98,6 @@ class NewObjects:
         except TooMuchError as error:
             raise Refusal(413, ErrorCode.BAD_REQUEST, str(error)) from None
         except MissingError as missing:
-            return self._site.missing(request, session, missing)
+            return await self._site.missing(request, session, missing)
         status = 422 if form.problems else 200
         return await self._site.show(self._view, request, session, status=status, form=form)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
@@ -19,6 +19,7 @@ from fairlead.api.reasons.model import State
 from fairlead.api.timestamps import moment, parse_time
 from fairlead.portal.http.context import PATH, REQUEST_ID
 from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import Session
 from fairlead.portal.options import ExternalURL
 
 
@@ -56,11 +57,15 @@ _SCRIPTS: Final = [_file(name) for name in ("htmx.min.js", "hx-sse.min.js", "con
 
 
 class Tab(NamedTuple):
-    """A page that the navigation names; it is the current one where the path begins so."""
+    """A page that the navigation names; it is the current one where the path begins so.
+
+    ``may`` tells whether the navigation names it to the person of a session; without it, to all.
+    """
 
     path: str
     title: str
     beginnings: tuple[str, ...] = ()
+    may: Callable[[Session], Awaitable[bool]] | None = None
 
 
 class Pages:
@@ -84,6 +89,7 @@ class Pages:
         leave: str = "/sign-out",
     ) -> None:
         self._external = external
+        self._tabs = list(tabs)
         self._environment = Environment(
             loader=PackageLoader("fairlead.portal.console"),
             autoescape=select_autoescape(default=True, default_for_string=True),
@@ -95,7 +101,7 @@ class Pages:
             "path": self.path,
             "provider": provider,
             "embedded": embedded,
-            "tabs": list(tabs),
+            "tabs": [tab for tab in self._tabs if tab.may is None],
             "leave": leave,
             "external": external.absolute(""),
             "icon": self.path(_ICON.path),
@@ -116,6 +122,10 @@ class Pages:
         """The files that pages use."""
         return [web.get(one.path, _serve(one)) for one in (_ICON, *_STYLES, *_SCRIPTS)]
 
+    async def tabs(self, session: Session) -> list[Tab]:
+        """The tabs that the navigation names to the person of a session."""
+        return [tab for tab in self._tabs if tab.may is None or await tab.may(session)]
+
     def path(self, path: str, **query: str) -> str:
         """The address of a page of ours, below the path of the external URL."""
         told = {name: value for name, value in query.items() if value}
@@ -131,6 +141,7 @@ class Pages:
         headers: Mapping[str, str] | None = None,
         form_to: str = "",
         live: str = "",
+        tabs: Sequence[Tab] | None = None,
         **values: Any,
     ) -> web.Response:
         """Render one page.
@@ -143,9 +154,12 @@ class Pages:
             headers: of the answer, beside those that all pages have.
             form_to: an origin beside our own that a form of the page may end at.
             live: the address of its stream, "" for none.
+            tabs: that the navigation names; without it, those that it names to all.
             values: what the template names.
         """
         nonce = secrets.token_urlsafe(16)
+        if tabs is not None:
+            values["tabs"] = tabs
         text = self._environment.get_template(template).render(
             person=person,
             here=request.get(PATH, request.path),

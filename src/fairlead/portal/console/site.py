@@ -78,7 +78,7 @@ class Site:
             values = dict(await view.values(scope, asked))
             own = await view.own(session, scope, asked)
         except MissingError as missing:
-            return self.missing(request, session, missing)
+            return await self.missing(request, session, missing)
         part = self._pages.part(view.template, values)
         stream = ""
         if view.topics(scope):
@@ -90,11 +90,12 @@ class Site:
             person=session.person,
             status=status,
             live=stream,
+            tabs=await self._pages.tabs(session),
             part=Markup(part),  # noqa: S704  rendered with autoescape
             **(values | dict(own) | more),
         )
 
-    def missing(
+    async def missing(
         self, request: web.Request, session: Session, missing: MissingError
     ) -> web.Response:
         """The page that tells what is not there for a person."""
@@ -103,6 +104,7 @@ class Site:
             "missing.html",
             person=session.person,
             status=404,
+            tabs=await self._pages.tabs(session),
             told=str(missing),
             helps=missing.helps,
         )

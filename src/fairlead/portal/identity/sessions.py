@@ -205,6 +205,15 @@ class Sessions:
                 self._known.popitem(last=False)
         return _current(session)
 
+    async def signed_in(self, author: str) -> float | None:
+        """When an author last signed in, in seconds since 1970; None where no session tells.
+
+        Raises:
+            Refusal: the store is away.
+        """
+        held = await self._store.held(author)
+        return held[-1].expires - self.lifetime if held else None
+
     async def end(self, session: Session) -> None:
         """Sign out: the token is worth nothing from now on, on every replica.
 

@@ -25,8 +25,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLEBINDINGS, CLUSTERROLES
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
-from fairlead.portal.app import Routed, console
-from fairlead.portal.console.objects.kinds import Kinds
+from fairlead.portal.app import Routed, Running, console
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.leftovers import Leftovers
@@ -227,7 +226,7 @@ async def house(
         routes = [*catalog.routes(), *bind.routes()]
         routes += [route for part in pages if isinstance(part, Routed) for route in part.routes()]
         tasks = [group.create_task(one) for one in (cluster.run(), store.run(), leftovers.run())]
-        tasks += [group.create_task(one.run()) for one in pages if isinstance(one, Kinds)]
+        tasks += [group.create_task(one.run()) for one in pages if isinstance(one, Running)]
         if provider:
             works = controllers(behind)
             tasks += [group.create_task(one.run()) for one in works]

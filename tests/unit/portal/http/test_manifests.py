@@ -44,6 +44,7 @@ def test_what_there_is_to_apply() -> None:
         "ClusterRoleBinding/fairlead-serve",
         "ClusterRole/fairlead-serve-exports",
         "ClusterRoleBinding/fairlead-serve-exports",
+        "ClusterRole/fairlead-console-admin",
         "Service/fairlead-serve",
         "Deployment/fairlead-serve",
     ]
@@ -125,6 +126,17 @@ def test_a_role_for_people_has_the_name_and_the_prefixes() -> None:
         ("Group", "team"),
         ("User", "u:ann"),
     ]
+
+
+def test_a_role_for_administrators_is_bound_to_the_groups_that_are_named() -> None:
+    (rule,) = by_name(made())["ClusterRole/fairlead-console-admin"]["rules"]
+    assert (rule["resources"], rule["verbs"]) == (["clusterbindings"], ["list"])
+    assert "ClusterRoleBinding/fairlead-console-admin" not in by_name(made())
+    found = by_name(made(console_admin_groups=["platform"], groups_prefix="g:"))
+    (subject,) = found["ClusterRoleBinding/fairlead-console-admin"]["subjects"]
+    assert (subject["kind"], subject["name"]) == ("Group", "g:platform")
+    with pytest.raises(ValueError, match="--console-admin-group"):
+        made(console_admin_groups=["system:masters"], groups_prefix="")
 
 
 @pytest.mark.parametrize(

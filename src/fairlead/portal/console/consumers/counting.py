@@ -1,0 +1,206 @@
+"""Copies of exported kinds in numbers: by caches of metadata, as far as they may be listed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from fairlead.api.kubebind import APIServiceExport
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import SELFSUBJECTACCESSREVIEWS, Resource
+from fairlead.client import ClientError, NotServed
+from fairlead.provider.commands.copies import Places, places
+from fairlead.runtime import Cluster, Delta, Informer
+
+
+AGAIN_SECONDS = 30.0
+"""Seconds after which kinds that could not be listed are tried again."""
+_BEING_LISTED = "it is being listed for the first time"
+
+
+class _Kind:
+    """The objects of one kind; of a namespaced one in numbers for each namespace."""
+
+    def __init__(self, informer: Informer, heard: Callable[[Object], None]) -> None:
+        self.informer = informer
+        self.numbers: Counter[str] = Counter()
+        self._whose: tuple[object, Counter[str]] | None = None
+        self._heard = heard
+        informer.subscribe(self._take)
+
+    def _take(self, delta: Delta) -> None:
+        self._whose = None
+        if delta.old is None:
+            self.numbers[delta.object.meta.namespace] += 1
+        elif delta.new is None:
+            self.numbers[delta.object.meta.namespace] -= 1
+        # One that was changed counts as before, and may have become another's.
+        elif self.informer.resource.namespaced:
+            return
+        self._heard(delta.object)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its cache is up to date."""
+        return self.informer.has_synced and not self.informer.error
+
+    def of(self, consumer: str, homes: Sequence[str], where: Places) -> int:
+        """How many are a consumer's."""
+        if self.informer.resource.namespaced:
+            return sum(self.numbers[home] for home in homes)
+        if self._whose is None or self._whose[0] is not where:
+            resource = self.informer.resource
+            found = Counter(where.whose(resource, one.meta) for one in self.informer.list())
+            self._whose = where, found
+        return self._whose[1][consumer]
+
+
+class Counting:
+    """Counts copies, of each kind that some export names and that may be listed.
+
+    Args:
+        cluster: of the provider.
+        namespaces: all of them.
+        exports: all of them.
+        changed: told of each copy that came or went.
+    """
+
+    name = "counting copies"
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespaces: Informer,
+        exports: Informer,
+        changed: Callable[[Object], None],
+    ) -> None:
+        self._cluster = cluster
+        self._namespaces = namespaces
+        self._exports = exports
+        self._changed = changed
+        self._kinds: dict[str, _Kind] = {}
+        self._refused: dict[str, str] = {}
+        self._gone: set[str] = set()
+        self._wanted: dict[str, tuple[str, str]] | None = None
+        self._turned = asyncio.Event()
+        self._places: Places | None = None
+        namespaces.subscribe(self._moved)
+        exports.subscribe(self._offered)
+
+    def of(self, consumer: str, homes: Sequence[str]) -> Mapping[str, int]:
+        """A consumer's copies by kind, as plural and group, of all kinds that are counted.
+
+        ``homes`` are the namespaces where it may have namespaced ones.
+        """
+        if self._places is None:
+            self._places = places(self._namespaces.list(), self._exports.list())
+        found = {
+            name: kind.of(consumer, homes, self._places)
+            for name, kind in self._kinds.items()
+            if kind.is_known
+        }
+        return {name: number for name, number in found.items() if number}
+
+    def unseen(self) -> Mapping[str, str]:
+        """Why kinds are not counted, by plural and group."""
+        known = self._refused.keys() | self._kinds.keys() | self._gone
+        found = self._refused | dict.fromkeys(self._exported().keys() - known, _BEING_LISTED)
+        for name, kind in self._kinds.items():
+            if kind.informer.error:
+                found[name] = " ".join(kind.informer.error.split())
+            elif not kind.informer.has_synced:
+                found[name] = _BEING_LISTED
+        return found
+
+    async def run(self) -> None:
+        """Follow which kinds are exported, until cancelled."""
+        try:
+            while True:
+                self._turned.clear()
+                await self._follow()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(AGAIN_SECONDS):
+                        await self._turned.wait()
+        finally:
+            for name in list(self._kinds):
+                await self._kinds.pop(name).informer.close()
+
+    def _moved(self, delta: Delta) -> None:
+        self._places = None
+
+    def _offered(self, delta: Delta) -> None:
+        self._moved(delta)
+        self._wanted = None
+        self._turned.set()
+
+    def _exported(self) -> dict[str, tuple[str, str]]:
+        """Group and plural of the kinds that exports name, by plural and group."""
+        if self._wanted is None:
+            pairs = (pair for one in self._exports.list() for pair in _pairs(one))
+            self._wanted = {_name(*pair): pair for pair in pairs}
+        return self._wanted
+
+    async def _follow(self) -> None:
+        wanted = dict(self._exported())
+        for name in [*self._kinds, *self._refused, *self._gone]:
+            if name not in wanted:
+                await self._drop(name)
+        for name, (group, plural) in sorted(wanted.items()):
+            kind = self._kinds.get(name)
+            if kind is not None and not kind.informer.error:
+                continue
+            try:
+                resource = await self._cluster.client.discovery.resource_by_plural(group, plural)
+                refused = "" if await self._may(resource) else _MAY_NOT
+            except NotServed:
+                # Its CRD is gone, and all objects with it.
+                await self._drop(name)
+                self._gone.add(name)
+                continue
+            except ClientError as error:
+                refused = " ".join(str(error).split())
+            if refused:
+                await self._drop(name)
+                self._refused[name] = refused
+            elif kind is None:
+                self._refused.pop(name, None)
+                self._gone.discard(name)
+                informer = self._cluster.informer(resource, metadata_only=True)
+                self._kinds[name] = _Kind(informer, self._changed)
+
+    async def _drop(self, name: str) -> None:
+        self._refused.pop(name, None)
+        self._gone.discard(name)
+        kind = self._kinds.pop(name, None)
+        if kind is not None:
+            await kind.informer.close()
+
+    async def _may(self, resource: Resource) -> bool:
+        """Whether a kind may be listed: a list that is refused again and again is only noise."""
+        wish = {"group": resource.group, "resource": resource.plural, "verb": "list"}
+        body: JSON = {
+            "apiVersion": SELFSUBJECTACCESSREVIEWS.api_version,
+            "kind": SELFSUBJECTACCESSREVIEWS.kind,
+            "metadata": {},
+            "spec": {"resourceAttributes": wish},
+        }
+        answer = await self._cluster.client.create(SELFSUBJECTACCESSREVIEWS, body)
+        return bool(answer.to_dict().get("status", {}).get("allowed"))
+
+
+_MAY_NOT = "this program may not list them in all namespaces"
+
+
+def _pairs(export: Object) -> list[tuple[str, str]]:
+    try:
+        return [one.group_resource for one in export.decode(APIServiceExport).spec.resources]
+    except msgspec.ValidationError:
+        return []
+
+
+def _name(group: str, plural: str) -> str:
+    return f"{plural}.{group}" if group else plural

@@ -1,0 +1,258 @@
+"""All consumers of a provider's cluster, as caches have them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    ANNOTATION_AUTHOR,
+    APISERVICEEXPORTS,
+    APISERVICEEXPORTTEMPLATES,
+    CLUSTER_BINDING_NAME,
+    CLUSTERBINDINGS,
+    ClusterBinding,
+)
+from fairlead.api.meta import Object
+from fairlead.api.resource import NAMESPACES
+from fairlead.api.timestamps import moment
+from fairlead.portal.console.consumers.counting import Counting
+from fairlead.portal.console.consumers.standing import (
+    Fault,
+    Standing,
+    export_conditions,
+    faults,
+    standing,
+)
+from fairlead.portal.console.live import Hub
+from fairlead.provider.commands.copies import exported
+from fairlead.provider.commands.overview import Row, State, rows
+from fairlead.provider.commands.revoke.belonging import provider_namespaces
+from fairlead.provider.commands.revoke.work import Inventory
+from fairlead.provider.controllers.clusterbinding.reconcile import health
+from fairlead.provider.namespaces import identity_of, owner_of
+from fairlead.provider.offer import record_of
+from fairlead.runtime import Cluster, Delta
+
+
+TOPIC = "*consumers"
+"""Changes when any consumer does; no namespace has such a name."""
+REST_SECONDS = 0.5
+"""Seconds between two times that a change of any consumer is told: all of them send heartbeats."""
+_HOME = "consumer-home"
+_CONSUMER = "consumer"
+_ANY = "any"
+
+
+class Known(NamedTuple):
+    """A consumer: its row, whose it is, and how it stands."""
+
+    row: Row
+    author: str
+    standing: Standing
+    faults: Sequence[Fault]
+
+
+class _Kept(NamedTuple):
+    """A consumer as it was made of objects of these versions; time changes it at ``until``.
+
+    Nothing is counted in it. ``kinds`` are those that it exports.
+    """
+
+    versions: tuple[object, ...]
+    until: float
+    known: Known
+    kinds: frozenset[str]
+
+
+class _Every(frozenset[str]):
+    """ClusterRoleBindings of every name: what is not asked for is taken to be granted."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+GRANTED: frozenset[str] = _Every()
+
+
+class Directory:
+    """Knows consumers, and wakes the streams of pages about them."""
+
+    def __init__(self, cluster: Cluster, hub: Hub) -> None:
+        self._hub = hub
+        self._namespaces = hub.informer(cluster, NAMESPACES, metadata_only=True)
+        self._namespaces.add_index(_HOME, _home)
+        self._namespaces.add_index(_CONSUMER, _consumer)
+        self._bindings = hub.informer(cluster, CLUSTERBINDINGS)
+        self._exports = hub.informer(cluster, APISERVICEEXPORTS)
+        self._templates = hub.informer(cluster, APISERVICEEXPORTTEMPLATES)
+        self._changes = 0
+        self._due: asyncio.TimerHandle | None = None
+        self._kept: dict[str, _Kept] = {}
+        for informer in (self._namespaces, self._bindings, self._exports, self._templates):
+            informer.subscribe(self._heard)
+        self._templates.subscribe(self._offered)
+        self.counting = Counting(cluster, self._namespaces, self._exports, self._copied)
+
+    def consumer(self, namespace: str) -> Object | None:
+        """The cluster namespace of this name, if it is a consumer's."""
+        found = self._namespaces.get("", namespace)
+        return found if found is not None and identity_of(found) else None
+
+    def binding(self, namespace: str) -> Object | None:
+        """A consumer's ClusterBinding."""
+        return self._bindings.get(namespace, CLUSTER_BINDING_NAME)
+
+    def exports(self, namespace: str) -> list[Object]:
+        """A consumer's exports, by name."""
+        return sorted(self._exports.list(namespace), key=lambda one: one.meta.name)
+
+    def provider_namespaces(self, namespace: str) -> list[Object]:
+        """The namespaces that are there for a consumer's objects, by name."""
+        found = provider_namespaces(self._namespaces.by_index(_HOME, namespace), namespace)
+        return sorted(found, key=lambda one: one.meta.name)
+
+    def copies(self, namespace: str) -> dict[str, int]:
+        """How many copies a consumer has of each kind that is counted, by plural and group."""
+        homes = [one.meta.name for one in self._namespaces.by_index(_HOME, namespace)]
+        return dict(sorted(self.counting.of(namespace, homes).items()))
+
+    def not_counted(self, namespace: str) -> dict[str, str]:
+        """Why kinds that a consumer exports are not counted, by plural and group."""
+        kinds = {kind for one in self.exports(namespace) for kind in exported(one)}
+        unseen = self.counting.unseen()
+        return {kind: unseen[kind] for kind in sorted(kinds & unseen.keys())}
+
+    def inventory(self, namespace: str) -> Inventory | None:
+        """What goes with a consumer, in numbers; None where there is no such one."""
+        found = self.consumer(namespace)
+        if found is None:
+            return None
+        return Inventory(
+            identity_of(found),
+            namespace,
+            len(self.exports(namespace)),
+            len(self.provider_namespaces(namespace)),
+            sum(self.copies(namespace).values()),
+            self.not_counted(namespace),
+        )
+
+    def all(self) -> list[Known]:
+        """All consumers, in the order of their identities.
+
+        What a konnector that is not Fairlead's lacks is left out: it would be asked for each.
+        """
+        found = self._namespaces.by_index(_CONSUMER, _ANY)
+        here = {one.meta.name for one in found}
+        for name in self._kept.keys() - here:
+            del self._kept[name]
+        now, unseen = moment(), self.counting.unseen()
+        known = [self._counted(self._known(one, now), unseen) for one in found]
+        return sorted(known, key=lambda one: (one.row.identity, one.row.namespace))
+
+    def one(self, namespace: str, granted: frozenset[str] = GRANTED) -> Known | None:
+        """One consumer; ``granted`` are names of ClusterRoleBindings that stand for its rights."""
+        found = self.consumer(namespace)
+        if found is None:
+            return None
+        return self._counted(self._make(found, moment(), granted, ()), self.counting.unseen())
+
+    def _known(self, namespace: Object, now: datetime) -> _Kept:
+        name = namespace.meta.name
+        binding, exports = self.binding(name), self._exports.list(name)
+        versions = (
+            namespace.meta.resource_version,
+            binding.meta.resource_version if binding is not None else "",
+            *sorted(one.meta.resource_version for one in exports),
+            self._changes,
+        )
+        kept = self._kept.get(name)
+        if kept is None or kept.versions != versions or kept.until <= now.timestamp():
+            kept = self._kept[name] = self._make(namespace, now, GRANTED, versions)
+        return kept
+
+    def _make(
+        self,
+        namespace: Object,
+        now: datetime,
+        granted: frozenset[str],
+        versions: tuple[object, ...],
+    ) -> _Kept:
+        name = namespace.meta.name
+        binding, exports = self.binding(name), self.exports(name)
+        state = State(
+            [namespace],
+            [binding] if binding is not None else [],
+            exports,
+            self._invited(binding),
+            granted=granted,
+        )
+        (row,) = rows(state, now=now)
+        wrong = [
+            fault
+            for export in exports
+            for fault in faults(f"APIServiceExport {export.meta.name}", export_conditions(export))
+        ]
+        author = namespace.meta.annotations.get(ANNOTATION_AUTHOR, "")
+        known = Known(row, author, standing(row, wrong), wrong)
+        kinds = frozenset(kind for export in exports for kind in exported(export))
+        return _Kept(versions, _until(binding, now), known, kinds)
+
+    def _counted(self, kept: _Kept, unseen: Mapping[str, str]) -> Known:
+        row = kept.known.row
+        counted = msgspec.structs.replace(
+            row,
+            objects=sum(self.copies(row.namespace).values()),
+            not_counted={kind: unseen[kind] for kind in sorted(kept.kinds & unseen.keys())},
+        )
+        return kept.known._replace(row=counted)
+
+    def _invited(self, binding: Object | None) -> list[Object]:
+        names = record_of(binding).templates or ()
+        return [found for name in names if (found := self._templates.get("", name)) is not None]
+
+    def _heard(self, delta: Delta) -> None:
+        self._stir()
+
+    def _offered(self, delta: Delta) -> None:
+        self._changes += 1
+
+    def _copied(self, copy: Object) -> None:
+        home = self._namespaces.get("", copy.meta.namespace) if copy.meta.namespace else None
+        if home is not None:
+            self._hub.changed(*_home(home))
+        self._stir()
+
+    def _stir(self) -> None:
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_later(REST_SECONDS, self._tell)
+
+    def _tell(self) -> None:
+        self._due = None
+        self._hub.changed(TOPIC)
+
+
+def _home(namespace: Object) -> list[str]:
+    """Whose copies a namespace holds, as places() has it."""
+    if identity_of(namespace):
+        return [namespace.meta.name]
+    owner = owner_of(namespace)
+    return [owner.namespace] if owner is not None else []
+
+
+def _consumer(namespace: Object) -> list[str]:
+    return [_ANY] if identity_of(namespace) else []
+
+
+def _until(binding: Object | None, now: datetime) -> float:
+    """When the health of a consumer has to be judged anew, in seconds since 1970."""
+    try:
+        status = binding.decode(ClusterBinding).status if binding is not None else None
+    except msgspec.ValidationError:
+        status = None
+    wait = health(status, now=now)[1] if status is not None else None
+    return (now + timedelta(seconds=wait)).timestamp() if wait is not None else float("inf")
