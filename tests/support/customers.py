@@ -30,8 +30,12 @@ async def customer(
     version: str = "v1.2.3",
     templates: tuple[str, ...] = ("widgets",),
     conditions: tuple[JSON, ...] = (),
+    original: bool = False,
 ) -> None:
-    """A consumer with a ClusterBinding; ``heartbeat`` "" is that of none."""
+    """A consumer with a ClusterBinding; ``heartbeat`` "" is that of none.
+
+    With ``original`` it is kube-bind's own konnector that has told.
+    """
     annotations = {ANNOTATION_IDENTITY: identity or f"id-of-{namespace}"}
     if author:
         annotations[ANNOTATION_AUTHOR] = author
@@ -50,7 +54,7 @@ async def customer(
         beat = now() if heartbeat == "now" else heartbeat
         status |= {"lastHeartbeatTime": beat, "heartbeatInterval": "5m0s"}
         status |= {"konnectorVersion": version}
-        status["conditions"] += [_in_use(beat)]
+        status["conditions"] += [] if original else [_in_use(beat)]
     await admin.update(CLUSTERBINDINGS, made.to_dict() | {"status": status}, subresource="status")
 
 

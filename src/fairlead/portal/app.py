@@ -13,9 +13,13 @@ from aiohttp import web
 from fairlead.portal.console.bindings import BindingPage, Bindings, Consumers
 from fairlead.portal.console.catalogue import Catalogue, TemplatePage
 from fairlead.portal.console.consumers.access import ByReviews, is_shown
+from fairlead.portal.console.consumers.acting import ActionForms, ActionPage
+from fairlead.portal.console.consumers.actions import Actions, NoActions
+from fairlead.portal.console.consumers.detail import ConsumerPage
 from fairlead.portal.console.consumers.directory import Directory
 from fairlead.portal.console.consumers.listing import ConsumerList
 from fairlead.portal.console.entering import Entering
+from fairlead.portal.console.formtokens import FormTokens
 from fairlead.portal.console.live import Hub
 from fairlead.portal.console.newobject import NewObject, NewObjects
 from fairlead.portal.console.object import ObjectPage
@@ -198,8 +202,10 @@ def console(
     sessions: Sessions,
     catalog: Catalog,
     ownership: Ownership,
+    actions: Callable[[Hub], Actions] | None = None,
+    tokens: FormTokens | None = None,
 ) -> list[object]:
-    """The pages for people."""
+    """The pages for people; without ``actions``, commands alone act on consumers."""
     prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
     # What a page that stays open shows asks anew each few seconds, for nothing may be shown ten
     # seconds after a right to see it is gone.
@@ -219,6 +225,8 @@ def console(
     sights = Sights(reviews, ownership, kinds)
     new = NewObject(consumers, sights)
     directory = Directory(cluster, hub)
+    doing = actions(hub) if actions is not None else NoActions()
+    acting = ActionPage(directory, access, doing, tokens)
     views: list[View] = [
         Catalogue(cluster, hub, catalog),
         TemplatePage(cluster, hub, catalog),
@@ -228,9 +236,15 @@ def console(
         new,
         ProvidedTopology(consumers, sights, pages),
         ConsumerList(directory, access, sessions.signed_in),
+        ConsumerPage(directory, access, doing, sessions.signed_in),
+        acting,
     ]
     site = Site(pages, entering, hub, views)
-    return [pages, entering, kinds, directory.counting, site, NewObjects(new, site, guard)]
+    parts: list[object] = [pages, entering, kinds, directory.counting, site, doing]
+    parts.append(NewObjects(new, site, guard))
+    if tokens is not None:
+        parts.append(ActionForms(directory, doing, tokens, pages, site, acting))
+    return parts
 
 
 def _version() -> str:

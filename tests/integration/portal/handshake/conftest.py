@@ -26,6 +26,9 @@ from fairlead.api.resource import CLUSTERROLEBINDINGS, CLUSTERROLES
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.portal.app import Routed, Running, console
+from fairlead.portal.console.consumers.actions import Actions
+from fairlead.portal.console.formtokens import FormTokens
+from fairlead.portal.console.live import Hub
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.leftovers import Leftovers
@@ -33,6 +36,7 @@ from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reviews import BELIEVED_SECONDS, Reviews
 from fairlead.portal.handshake.witness import Witness
 from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.people import Person, Prefixes
 from fairlead.portal.identity.secretstore import SecretStore
 from fairlead.portal.identity.sessions import Sessions
@@ -180,11 +184,12 @@ async def house(
     clock: Callable[[], float] = time.monotonic,
     line: Line | None = None,
     believed: float = BELIEVED_SECONDS,
+    actions: Callable[[Hub], Actions] | None = None,
     **more: Any,
 ) -> AsyncIterator[House]:
     """The server with its own rights; ``provider`` says whether binds are answered.
 
-    With a ``line`` it reaches the API server by that alone.
+    With a ``line`` it reaches the API server by that alone; with ``actions`` pages act by them.
     """
     config = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
     if line is not None:
@@ -222,6 +227,8 @@ async def house(
             sessions=sessions,
             catalog=catalog,
             ownership=ownership,
+            actions=actions,
+            tokens=FormTokens(Sealing(LocalKeys()), store, guard) if actions else None,
         )
         routes = [*catalog.routes(), *bind.routes()]
         routes += [route for part in pages if isinstance(part, Routed) for route in part.routes()]

@@ -1,0 +1,215 @@
+"""The page of an action on a consumer: what goes, the form for it, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from fairlead.client import ClientError
+from fairlead.portal.console.consumers.access import Access, check
+from fairlead.portal.console.consumers.actions import (
+    ACTIONS,
+    TITLES,
+    Actions,
+    UndoneError,
+    Wish,
+    check_wish,
+    preview,
+)
+from fairlead.portal.console.consumers.detail import gone
+from fairlead.portal.console.consumers.directory import Directory
+from fairlead.portal.console.formtokens import Fields, FormTokens, field
+from fairlead.portal.console.rendering import Pages
+from fairlead.portal.console.site import Site
+from fairlead.portal.console.viewing import Asked, MissingError, Topics, View, asked_of
+from fairlead.portal.http.audit import audit
+from fairlead.portal.http.errors import forbidden
+from fairlead.portal.identity.sessions import Session
+from fairlead.provider.namespaces import identity_of
+
+
+_DOWNLOAD = "kubeconfig"
+_MOST = 2000
+
+
+class ActionPage(View):
+    """What an action does to a consumer, and how far the last one has come."""
+
+    route = "/consumers/{namespace}/{action}"
+    template = "consumer_action.html"
+
+    def __init__(
+        self,
+        directory: Directory,
+        access: Access,
+        actions: Actions,
+        tokens: FormTokens | None = None,
+    ) -> None:
+        self._directory = directory
+        self._access = access
+        self._actions = actions
+        self._tokens = tokens
+
+    async def scope(self, session: Session, asked: Asked) -> Hashable:
+        """The cluster namespace and the action; one that is gone has a page of what was done.
+
+        Raises:
+            MissingError: there is no such consumer, or action, or the person is no administrator.
+        """
+        name, action = asked.name("namespace"), asked.name("action")
+        await check(self._access, session, f"consumer {name}")
+        found = next((one for one in ACTIONS if one == action), None)
+        if found is None:
+            raise MissingError(f"Nothing is called {action}", f"There are {', '.join(ACTIONS)}.")
+        done = self._actions.progress(name)
+        if self._directory.consumer(name) is None and (done is None or done.action != found):
+            raise gone(name)
+        return name, found
+
+    def topics(self, scope: Any) -> Topics:
+        """The consumer's own objects, and what is in no namespace."""
+        return ("", str(scope[0]))
+
+    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        """What would go by now, and what the last action has told."""
+        namespace, action = scope
+        progress = self._actions.progress(namespace)
+        return {
+            "consumer": namespace,
+            "action": action,
+            "title": TITLES[action],
+            "preview": preview(self._directory, action, namespace),
+            "progress": progress if progress is not None and progress.action == action else None,
+        }
+
+    async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        """The forms, where this person may have it done here."""
+        namespace, action = scope
+        consumer = self._directory.consumer(namespace)
+        found: dict[str, Any] = {"given": Wish(), "error": "", "seen": None, "unread": ""}
+        found |= {"confirm": "", "token": "", "download": "", "identity": ""}
+        if consumer is not None:
+            found["identity"] = identity_of(consumer)
+        if consumer is None or self._tokens is None:
+            return found
+        try:
+            may = await self._actions.may(session, namespace)
+            if action == "rotate":
+                found["seen"] = await self._actions.tokens(namespace)
+        except ClientError as error:
+            return found | {"unread": str(error)}
+        if action in may:
+            found["token"] = self._tokens.token(session, _named(action, consumer.meta.uid))
+        if action == "rotate" and action in may:
+            found["download"] = self._tokens.token(session, _named(_DOWNLOAD, consumer.meta.uid))
+        return found
+
+
+class ActionForms:
+    """Takes the forms of these pages, and hands a rotated kubeconfig out."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        actions: Actions,
+        tokens: FormTokens,
+        pages: Pages,
+        site: Site,
+        page: ActionPage,
+    ) -> None:
+        self._directory = directory
+        self._actions = actions
+        self._tokens = tokens
+        self._pages = pages
+        self._site = site
+        self._page = page
+
+    def routes(self) -> list[web.RouteDef]:
+        """Where the forms are sent to."""
+        return [
+            web.post(ActionPage.route, self.begin),
+            web.post("/consumers/{namespace}/rotate/kubeconfig", self.deliver),
+        ]
+
+    async def begin(self, request: web.Request) -> web.Response:
+        """Begin what a form asks for, and show how far it comes.
+
+        Raises:
+            Refusal: the form is not this session's, or its sender may not.
+            ClientError: the API server refused, or is away.
+        """
+        session, fields = await self._tokens.fields(request)
+        asked = asked_of(request)
+        try:
+            await self._page.scope(session, asked)
+        except MissingError as missing:
+            return await self._site.missing(request, session, missing)
+        namespace = asked.name("namespace")
+        action = next(one for one in ACTIONS if one == asked.name("action"))
+        consumer = self._directory.consumer(namespace)
+        if consumer is None:
+            return await self._site.missing(request, session, gone(namespace))
+        await self._tokens.check(session, fields, _named(action, consumer.meta.uid))
+        if action not in await self._actions.may(session, namespace):
+            raise forbidden(f"you may not {action} {namespace}: ask the provider's administrators")
+        wish = _wish(fields)
+        known = self._directory.one(namespace)
+        try:
+            _check_name(field(fields, "confirm", _MOST), identity_of(consumer), namespace)
+            check_wish(action, wish, known.author if known is not None else "")
+            self._actions.begin(session, action, consumer, wish)
+        except (ValueError, UndoneError) as error:
+            return await self._site.show(
+                self._page, request, session, status=422, error=str(error), given=wish
+            )
+        who = session.person.author
+        audit(action, who=who, what=identity_of(consumer), result="begun", request=request)
+        location = self._pages.path(asked.path)
+        return web.Response(status=303, headers={"Location": location})
+
+    async def deliver(self, request: web.Request) -> web.Response:
+        """The kubeconfig of a rotation, once and to who began it.
+
+        Raises:
+            Refusal: the form is not this session's.
+            ClientError: the API server refused, or is away.
+        """
+        session, fields = await self._tokens.fields(request)
+        namespace = asked_of(request).name("namespace")
+        consumer = self._directory.consumer(namespace)
+        if consumer is None:
+            return await self._site.missing(request, session, gone(namespace))
+        await self._tokens.check(session, fields, _named(_DOWNLOAD, consumer.meta.uid))
+        if "rotate" not in await self._actions.may(session, namespace):
+            raise forbidden(f"you may not rotate {namespace}: ask the provider's administrators")
+        try:
+            content = await self._actions.deliver(session, namespace)
+        except UndoneError as error:
+            return await self._site.missing(request, session, MissingError(str(error)))
+        who, what = session.person.author, identity_of(consumer)
+        audit("kubeconfig", who=who, what=what, result="done", request=request)
+        disposition = f'attachment; filename="{namespace}.kubeconfig"'
+        headers = {"Cache-Control": "no-store", "Content-Disposition": disposition}
+        return web.Response(body=content, content_type="application/yaml", headers=headers)
+
+
+def _named(action: str, uid: str) -> str:
+    """What a form's token is for: an action on this very consumer."""
+    return f"consumer/{action}/{uid}"
+
+
+def _wish(fields: Fields) -> Wish:
+    flags = {name: bool(field(fields, name)) for name in ("finish", "keep_data", "force")}
+    return Wish(to=field(fields, "to", _MOST), **flags)
+
+
+def _check_name(typed: str, identity: str, namespace: str) -> None:
+    """Have the name of a consumer typed by who does something to it.
+
+    Raises:
+        ValueError: it is another name, or none.
+    """
+    if typed not in {identity.strip(), namespace}:
+        raise ValueError(f"to confirm, type the consumer's name: {identity}")
