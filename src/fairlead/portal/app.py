@@ -240,7 +240,7 @@ def console(
         acting,
     ]
     site = Site(pages, entering, hub, views)
-    parts: list[object] = [pages, entering, kinds, directory.counting, site, doing]
+    parts: list[object] = [pages, entering, kinds, directory, site, doing]
     parts.append(NewObjects(new, site, guard))
     if tokens is not None:
         parts.append(ActionForms(directory, doing, tokens, pages, site, acting))

@@ -69,8 +69,6 @@ class Counting:
         changed: told of each copy that came or went.
     """
 
-    name = "counting copies"
-
     def __init__(
         self,
         cluster: Cluster,

@@ -10,6 +10,7 @@ import msgspec
 from fairlead.api.kubebind import APIServiceExport, ClusterBinding
 from fairlead.api.kubebind.conditions import Condition
 from fairlead.api.meta import Object
+from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
 from fairlead.client import ClientError
 from fairlead.portal.console.claims import in_words
@@ -17,7 +18,7 @@ from fairlead.portal.console.consumers.access import Access, check
 from fairlead.portal.console.consumers.actions import ACTIONS, TITLES, Actions, preview
 from fairlead.portal.console.consumers.directory import GRANTED, Directory
 from fairlead.portal.console.consumers.listing import SignedIn, last_sign_in
-from fairlead.portal.console.consumers.standing import export_conditions, helps_of, state_of
+from fairlead.portal.console.consumers.standing import export_conditions, helps_of
 from fairlead.portal.console.viewing import Asked, MissingError, Topics, View
 from fairlead.portal.handshake.reviews import Action as Review
 from fairlead.portal.identity.sessions import Session

@@ -43,6 +43,7 @@ TOPIC = "*consumers"
 """Changes when any consumer does; no namespace has such a name."""
 REST_SECONDS = 0.5
 """Seconds between two times that a change of any consumer is told: all of them send heartbeats."""
+_AT_A_TIME = 20
 _HOME = "consumer-home"
 _CONSUMER = "consumer"
 _ANY = "any"
@@ -80,7 +81,12 @@ GRANTED: frozenset[str] = _Every()
 
 
 class Directory:
-    """Knows consumers, and wakes the streams of pages about them."""
+    """Knows consumers, and wakes the streams of pages about them.
+
+    As it runs it has their rows made before they are asked for, each once after a change.
+    """
+
+    name = "directory of consumers"
 
     def __init__(self, cluster: Cluster, hub: Hub) -> None:
         self._hub = hub
@@ -92,11 +98,19 @@ class Directory:
         self._templates = hub.informer(cluster, APISERVICEEXPORTTEMPLATES)
         self._changes = 0
         self._due: asyncio.TimerHandle | None = None
+        self._changed: set[str] = set()
+        self._stirred = asyncio.Event()
         self._kept: dict[str, _Kept] = {}
         for informer in (self._namespaces, self._bindings, self._exports, self._templates):
             informer.subscribe(self._heard)
         self._templates.subscribe(self._offered)
-        self.counting = Counting(cluster, self._namespaces, self._exports, self._copied)
+        self._counting = Counting(cluster, self._namespaces, self._exports, self._copied)
+
+    async def run(self) -> None:
+        """Follow what is exported, and what changes, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._counting.run(), name="counting copies")
+            group.create_task(self._prepare(), name=self.name)
 
     def consumer(self, namespace: str) -> Object | None:
         """The cluster namespace of this name, if it is a consumer's."""
@@ -119,12 +133,12 @@ class Directory:
     def copies(self, namespace: str) -> dict[str, int]:
         """How many copies a consumer has of each kind that is counted, by plural and group."""
         homes = [one.meta.name for one in self._namespaces.by_index(_HOME, namespace)]
-        return dict(sorted(self.counting.of(namespace, homes).items()))
+        return dict(sorted(self._counting.of(namespace, homes).items()))
 
     def not_counted(self, namespace: str) -> dict[str, str]:
         """Why kinds that a consumer exports are not counted, by plural and group."""
         kinds = {kind for one in self.exports(namespace) for kind in exported(one)}
-        unseen = self.counting.unseen()
+        unseen = self._counting.unseen()
         return {kind: unseen[kind] for kind in sorted(kinds & unseen.keys())}
 
     def inventory(self, namespace: str) -> Inventory | None:
@@ -150,7 +164,7 @@ class Directory:
         here = {one.meta.name for one in found}
         for name in self._kept.keys() - here:
             del self._kept[name]
-        now, unseen = moment(), self.counting.unseen()
+        now, unseen = moment(), self._counting.unseen()
         known = [self._counted(self._known(one, now), unseen) for one in found]
         return sorted(known, key=lambda one: (one.row.identity, one.row.namespace))
 
@@ -159,7 +173,7 @@ class Directory:
         found = self.consumer(namespace)
         if found is None:
             return None
-        return self._counted(self._make(found, moment(), granted, ()), self.counting.unseen())
+        return self._counted(self._make(found, moment(), granted, ()), self._counting.unseen())
 
     def _known(self, namespace: Object, now: datetime) -> _Kept:
         name = namespace.meta.name
@@ -215,11 +229,29 @@ class Directory:
         names = record_of(binding).templates or ()
         return [found for name in names if (found := self._templates.get("", name)) is not None]
 
+    async def _prepare(self) -> None:
+        """Make anew what has changed, a few at a time: others wait for the same event loop."""
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            names, self._changed = self._changed, set()
+            for number, name in enumerate(names, 1):
+                found = self.consumer(name)
+                if found is not None:
+                    self._known(found, moment())
+                if number % _AT_A_TIME == 0:
+                    await asyncio.sleep(0)
+            await asyncio.sleep(REST_SECONDS)
+
     def _heard(self, delta: Delta) -> None:
+        self._changed.add(delta.object.meta.namespace or delta.object.meta.name)
+        self._stirred.set()
         self._stir()
 
     def _offered(self, delta: Delta) -> None:
         self._changes += 1
+        self._changed.update(self._kept)
+        self._stirred.set()
 
     def _copied(self, copy: Object) -> None:
         home = self._namespaces.get("", copy.meta.namespace) if copy.meta.namespace else None

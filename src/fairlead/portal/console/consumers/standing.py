@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from fairlead.api.kubebind import APIServiceExport
-from fairlead.api.kubebind.conditions import READY, WRONG_WHILE_TRUE, Condition
+from fairlead.api.kubebind.conditions import READY, Condition
 from fairlead.api.meta import Object
+from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.reasons.model import State
 from fairlead.provider.commands.overview import Row
@@ -34,14 +35,6 @@ class Standing(msgspec.Struct, frozen=True):
 
     state: State
     word: str
-
-
-def state_of(condition: Condition) -> State:
-    """How an object stands by one of its conditions."""
-    if condition.status == "Unknown":
-        return "unknown"
-    bad = "True" if condition.type in WRONG_WHILE_TRUE else "False"
-    return KUBE_BIND.state(condition.reason) if condition.status == bad else "ok"
 
 
 def helps_of(condition: Condition) -> str:
@@ -72,7 +65,7 @@ def standing(row: Row, wrong: Sequence[Fault]) -> Standing:
     if row.deleting:
         return Standing("waiting", "being revoked")
     if row.healthy.status != "True":
-        return Standing(state_of(row.healthy), row.healthy.reason)
+        return Standing(row.state, row.healthy.reason)
     if row.warnings:
         return Standing("failed", f"healthy, {_number(len(row.warnings), 'warning')}")
     if wrong:

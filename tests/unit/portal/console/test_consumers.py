@@ -1,0 +1,123 @@
+"""How consumers stand, which of them a list shows, and what an action may be asked for."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from fairlead.api.kubebind.conditions import HEALTHY, READY, Condition, false, true, unknown
+from fairlead.api.reasons.conditions import state_of
+from fairlead.portal.console.consumers.actions import Wish, check_wish
+from fairlead.portal.console.consumers.directory import Known
+from fairlead.portal.console.consumers.listing import chosen
+from fairlead.portal.console.consumers.standing import faults, standing
+from fairlead.provider.commands.overview import Row
+
+
+def row(**more: Any) -> Row:
+    given: dict[str, Any] = {
+        "identity": "id",
+        "pretty_name": "Team",
+        "namespace": "kb-a",
+        "exports": [],
+        "objects": 0,
+        "konnector_version": "v1",
+        "last_heartbeat_time": "",
+        "healthy": true(HEALTHY),
+    } | more
+    return Row(state=state_of(given["healthy"]), **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "conditions", "state", "word"),
+    [
+        pytest.param({}, [], "ok", "healthy", id="well"),
+        pytest.param({"deleting": True}, [], "waiting", "being revoked", id="revoked"),
+        pytest.param(
+            {"healthy": false(HEALTHY, "HeartbeatTimeout", "")},
+            [],
+            "failed",
+            "HeartbeatTimeout",
+            id="silent",
+        ),
+        pytest.param(
+            {"healthy": false(HEALTHY, "FirstHeartbeatPending", "")},
+            [],
+            "waiting",
+            "FirstHeartbeatPending",
+            id="new",
+        ),
+        pytest.param(
+            {"healthy": unknown(HEALTHY, "NotInvited", "")},
+            [],
+            "unknown",
+            "NotInvited",
+            id="no-binding",
+        ),
+        pytest.param(
+            {"warnings": ["one", "two"]}, [], "failed", "healthy, 2 warnings", id="warnings"
+        ),
+        pytest.param(
+            {},
+            [false(READY, "", ""), false("PermissionsGranted", "Forbidden", "")],
+            "failed",
+            "Forbidden",
+            id="rights",
+        ),
+        pytest.param(
+            {},
+            [false("Connected", "APIServiceBindingNotFound", "")],
+            "waiting",
+            "APIServiceBindingNotFound",
+            id="not-bound-yet",
+        ),
+        pytest.param(
+            {}, [Condition("Conflicts", "True")], "failed", "Conflicts", id="bad-when-true"
+        ),
+    ],
+)
+def test_how_a_consumer_stands(
+    given: dict[str, Any], conditions: list[Condition], state: str, word: str
+) -> None:
+    found = standing(row(**given), faults("an export", conditions))
+    assert (found.state, found.word) == (state, word)
+
+
+def test_ready_is_told_where_nothing_finer_is() -> None:
+    ready = false(READY, "ExportFailed", "refused")
+    (only,) = faults("an export", [ready])
+    assert (only.type, only.helps) == (READY, "do as the message says")
+    finer = false("ProviderInSync", "SchemaNotFound", "none")
+    assert [one.type for one in faults("an export", [ready, finer])] == ["ProviderInSync"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "state", "fits"),
+    [
+        *(("", "", True), ("team", "", True), ("TEAM kb-a", "", True), ("team other", "", False)),
+        *(("login.example", "", True), ("", "ok", True), ("", "failed", False)),
+        *(("healthy", "ok", True), ("", "nonsense", False)),
+    ],
+)
+def test_which_consumers_a_list_shows(wanted: str, state: str, fits: bool) -> None:
+    known = Known(row(), "https://login.example/ada", standing(row(), []), [])
+    assert bool(chosen([known], wanted, state)) is fits
+
+
+@pytest.mark.parametrize(
+    ("action", "to", "said"),
+    [
+        ("revoke", "", ""),
+        ("hand-over", "https://login.example/ben", ""),
+        ("hand-over", "group:team", ""),
+        ("hand-over", "https://login.example/ada", "it is https://login.example/ada's already"),
+        ("hand-over", "ben", "neither a person nor a group"),
+        ("hand-over", "", "neither a person nor a group"),
+    ],
+)
+def test_what_an_action_may_be_asked_for(action: Any, to: str, said: str) -> None:
+    expected = pytest.raises(ValueError, match=said) if said else nullcontext()
+    with expected:
+        check_wish(action, Wish(to=to), "https://login.example/ada")
