@@ -27,12 +27,18 @@ from tests.support.waiting import eventually
 
 from fairlead.api.kubebind import ANNOTATION_AUTHOR
 from fairlead.api.meta import object_from_dict
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS
+from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    SECRETS,
+)
 from fairlead.client import Client, NotFound
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.portal.console.consumers.actions import UndoneError, Wish
-from fairlead.portal.console.consumers.ownrights import OwnAccess, OwnRights
+from fairlead.portal.console.consumers.ownrights import OwnAccess, OwnRights, allowed
 from fairlead.portal.console.live import Hub
+from fairlead.portal.handshake.reviews import Action
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import Session
 from fairlead.provider.credentials import stored_kubeconfig
@@ -47,7 +53,7 @@ BENS = f"{BEN.issuer}/{BEN.subject}"
 
 
 def acting(client: Client, *, patience: float = 0.2) -> Callable[[Hub], OwnRights]:
-    return lambda hub: OwnRights(client, hub, patience=patience)
+    return lambda hub: OwnRights(client, hub, patience=patience, believed=0)
 
 
 def token(page: str, path: str) -> str:
@@ -244,6 +250,16 @@ async def test_buttons_are_there_for_what_one_may(plane: Sandbox, admin: Client)
             assert ("Do it here" in page.text) is may
             assert f"fairlead provider {action} kb-a" in page.text
         assert "Not known" in (await shown(there, ADA, "/consumers/kb-a")).text
+        text = (await there.ask(ADA, "/consumers/kb-a/hand-over")).text
+        form = {"token": token(text, "/consumers/kb-a/hand-over"), "confirm": "a", "to": BENS}
+        await admin.delete(CLUSTERROLEBINDINGS, "keeper")
+
+        async def lost() -> bool:
+            return not await allowed(keeper, Action.on(NAMESPACES, "update", name="kb-a"))
+
+        await eventually(lost)
+        answer = await there.ask(ADA, "/consumers/kb-a/hand-over", "POST", data=form)
+        assert (answer.status, "you may not hand-over kb-a" in answer.text) == (403, True)
         access = OwnAccess(keeper)
         _, session = await there.sessions.create(ADA, "browser")
         assert await access.administers(session) is False

@@ -28,6 +28,7 @@ from fairlead.api.resource import (
     NAMESPACES,
 )
 from fairlead.client import Client
+from fairlead.portal.console.consumers import listing
 from fairlead.portal.manifests import CONSOLE_ADMIN
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
 from fairlead.sandbox import Sandbox
@@ -194,6 +195,24 @@ async def test_filters_and_order_are_in_the_url(
         page = await shown(there, ADA, f"/consumers?{query}")
         found = [one for one in page.addresses if one.startswith("/consumers/")]
         assert [one.removeprefix("/consumers/kb-") for one in found] == names
+
+
+async def test_a_long_list_has_pages(
+    plane: Sandbox, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "PAGE", 2)
+    await administer(admin)
+    for name in ("a", "b", "c", "d", "e"):
+        await customer(admin, f"kb-{name}", identity=name)
+    async with house(plane, admin, provider=False) as there:
+        await told(there, "/consumers", "5 consumers, 1 to 2 shown", "Page 1 of 3")
+        page = await shown(there, ADA, "/consumers?page=2&q=kb&state=ok")
+        assert "5 consumers, 3 to 4 shown" in page.text
+        assert "/consumers?page=1&q=kb&state=ok" in page.addresses
+        assert "/consumers?page=3&q=kb&state=ok" in page.addresses
+        assert "3 to 4" not in (await shown(there, ADA, "/consumers?page=3")).text
+        for nonsense in ("0", "-1", "x", "9" * 100, "%D9%A3"):
+            await shown(there, ADA, f"/consumers?page={nonsense}")
 
 
 async def test_copies_are_counted_where_they_may_be_listed(plane: Sandbox, admin: Client) -> None:

@@ -83,17 +83,25 @@ class OwnRights:
         hub: which is told of progress.
         seconds: that a revocation waits for what has to go.
         patience: seconds that a rotation waits for a konnector.
+        believed: seconds for which it is believed what the user may do.
     """
 
     name = "actions on consumers"
 
     def __init__(
-        self, client: Client, hub: Hub, *, seconds: float = SECONDS, patience: float = SECONDS
+        self,
+        client: Client,
+        hub: Hub,
+        *,
+        seconds: float = SECONDS,
+        patience: float = SECONDS,
+        believed: float = BELIEVED_SECONDS,
     ) -> None:
         self._client = client
         self._hub = hub
         self._seconds = seconds
         self._patience = patience
+        self._believed = believed
         self._works: OrderedDict[str, _Work] = OrderedDict()
         self._known: dict[str, tuple[float, frozenset[Action]]] = {}
 
@@ -124,7 +132,7 @@ class OwnRights:
                 found.add(action)
         if len(self._known) > _KEPT:
             self._known.clear()
-        self._known[namespace] = begun + BELIEVED_SECONDS, frozenset(found)
+        self._known[namespace] = begun + self._believed, frozenset(found)
         return frozenset(found)
 
     async def tokens(self, namespace: str) -> Sequence[Token] | None:
