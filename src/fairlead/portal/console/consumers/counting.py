@@ -153,7 +153,7 @@ class Counting:
                 continue
             try:
                 resource = await self._cluster.client.discovery.resource_by_plural(group, plural)
-                refused = "" if await self._may(resource) else _MAY_NOT
+                refused = "" if await self._may(resource) else _MAY_NOT.format(name)
             except NotServed:
                 # Its CRD is gone, and all objects with it.
                 await self._drop(name)
@@ -190,7 +190,10 @@ class Counting:
         return bool(answer.to_dict().get("status", {}).get("allowed"))
 
 
-_MAY_NOT = "this program may not list them in all namespaces"
+_MAY_NOT = (
+    "this program may not list them in all namespaces; `fairlead manifests provider --export {}` "
+    "prints what lets it"
+)
 
 
 def _pairs(export: Object) -> list[tuple[str, str]]:
