@@ -48,10 +48,11 @@ class _Kind:
         """Whether its cache is up to date."""
         return self.informer.has_synced and not self.informer.error
 
-    def of(self, consumer: str, homes: Sequence[str], where: Places) -> int:
+    def of(self, consumer: str, homes: Sequence[str], places_now: Callable[[], Places]) -> int:
         """How many are a consumer's."""
         if self.informer.resource.namespaced:
             return sum(self.numbers[home] for home in homes)
+        where = places_now()
         if self._whose is None or self._whose[0] is not where:
             resource = self.informer.resource
             found = Counter(where.whose(resource, one.meta) for one in self.informer.list())
@@ -94,14 +95,18 @@ class Counting:
 
         ``homes`` are the namespaces where it may have namespaced ones.
         """
-        if self._places is None:
-            self._places = places(self._namespaces.list(), self._exports.list())
         found = {
-            name: kind.of(consumer, homes, self._places)
+            name: kind.of(consumer, homes, self._where)
             for name, kind in self._kinds.items()
             if kind.is_known
         }
         return {name: number for name, number in found.items() if number}
+
+    def _where(self) -> Places:
+        """Where copies are, read from all exports: what is namespaced is told without."""
+        if self._places is None:
+            self._places = places(self._namespaces.list(), self._exports.list())
+        return self._places
 
     def unseen(self) -> Mapping[str, str]:
         """Why kinds are not counted, by plural and group."""
