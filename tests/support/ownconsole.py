@@ -12,7 +12,7 @@ import aiohttp
 from tests.support.waiting import SECONDS
 
 from fairlead.client import Client
-from fairlead.portal.own import OwnConsole, listen
+from fairlead.portal.own import OwnConsole, administers, listen
 from fairlead.postgres.options import DEFAULT_NAMESPACE
 
 
@@ -117,7 +117,13 @@ async def console(client: Client, *, entered: bool = True) -> AsyncIterator[Show
     """A console over a client; by default the browser has come in."""
     printed: list[str] = []
     with contextlib.closing(listen()) as listening:
-        made = OwnConsole(client, listening, printed.append, operator_namespace=DEFAULT_NAMESPACE)
+        made = OwnConsole(
+            client,
+            listening,
+            printed.append,
+            operator_namespace=DEFAULT_NAMESPACE,
+            consumers=await administers(client),
+        )
         task = asyncio.create_task(made.run())
         jar = aiohttp.CookieJar(unsafe=True)
         try:

@@ -23,6 +23,7 @@ from fairlead.cli.texts import printable
 
 
 if TYPE_CHECKING:
+    from fairlead.client import Client
     from fairlead.portal.own import OwnConsole
 
 
@@ -89,13 +90,28 @@ def command(
         with contextlib.closing(listening):
             async with client:
                 console = OwnConsole(
-                    client, listening, print_link, operator_namespace=operator_namespace
+                    client,
+                    listening,
+                    print_link,
+                    operator_namespace=operator_namespace,
+                    consumers=await _administers(client),
                 )
                 click.echo(f"serving {printable(config.server)} at {console.external.origin}")
                 with contextlib.suppress(asyncio.CancelledError):
                     await process.cancel_on(stop, _serve(console, skip_browser=skip_browser))
 
     process.run(main)
+
+
+async def _administers(client: Client) -> bool:
+    """Whether there are pages about consumers; a cluster that is away has none for now."""
+    from fairlead.client import ClientError
+    from fairlead.portal.own import administers
+
+    try:
+        return await administers(client)
+    except ClientError:
+        return False
 
 
 async def _serve(console: OwnConsole, *, skip_browser: bool) -> None:

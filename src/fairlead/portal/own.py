@@ -8,9 +8,23 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import Protocol
 
-from fairlead.client import Client
+from aiohttp import web
+
+from fairlead.api.kubebind import (
+    APISERVICEEXPORTS,
+    APISERVICEEXPORTTEMPLATES,
+    CLUSTERBINDINGS,
+)
+from fairlead.api.resource import NAMESPACES
+from fairlead.client import Client, NotServed
 from fairlead.konnector.commands.overview.fetch import Overview
+from fairlead.portal.console.consumers.acting import ActionForms, ActionPage
+from fairlead.portal.console.consumers.detail import ConsumerPage
+from fairlead.portal.console.consumers.directory import Directory
+from fairlead.portal.console.consumers.listing import ConsumerList
+from fairlead.portal.console.consumers.ownrights import OwnAccess, OwnRights, allowed
 from fairlead.portal.console.formtokens import FormTokens
 from fairlead.portal.console.live import Hub
 from fairlead.portal.console.looking import Looks
@@ -23,6 +37,7 @@ from fairlead.portal.console.own.views import BindingPage, Bindings, ObjectPage,
 from fairlead.portal.console.rendering import Pages, Tab
 from fairlead.portal.console.site import Site
 from fairlead.portal.console.viewing import View
+from fairlead.portal.handshake.reviews import Action
 from fairlead.portal.http.server import application
 from fairlead.portal.http.serving import ListeningError, PortalServer
 from fairlead.portal.identity.cookies import Cookies
@@ -32,6 +47,7 @@ from fairlead.portal.identity.memorystore import MemoryStore
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import Sessions
 from fairlead.portal.options import CALLBACK_PATH, ExternalURL, OIDCOptions, ServeOptions
+from fairlead.runtime import Cluster
 
 
 HOST = "127.0.0.1"
@@ -43,6 +59,7 @@ TABS = (
     Tab("/topology", "Topology"),
 )
 """The pages that the navigation names."""
+_CONSUMERS = Tab("/consumers", "Consumers", ("/consumers/",))
 _PATIENCE = 0.1
 """Seconds that requests have to end: who stops the program waits for it."""
 
@@ -62,6 +79,14 @@ def listen(port: int = 0) -> socket.socket:
         ) from None
 
 
+class Routed(Protocol):
+    """A part that answers requests."""
+
+    def routes(self) -> list[web.RouteDef]:
+        """Its routes, below the root."""
+        ...
+
+
 class OwnConsole:
     """The pages of a cluster's own side; :meth:`run` serves them.
 
@@ -70,6 +95,7 @@ class OwnConsole:
         listening: of :func:`listen`; it closes it.
         tell: prints a link that a page has asked for.
         operator_namespace: where the PostgresAccess operator's settings are.
+        consumers: whether there are pages about consumers; see :func:`administers`.
     """
 
     def __init__(
@@ -79,6 +105,7 @@ class OwnConsole:
         tell: Callable[[str], None],
         *,
         operator_namespace: str,
+        consumers: bool = False,
     ) -> None:
         port: int = listening.getsockname()[1]
         self.external = ExternalURL.parse(f"http://{HOST}:{port}")
@@ -92,7 +119,8 @@ class OwnConsole:
         cookies = Cookies(self.external, session=f"fairlead-console-{port}")
         sessions = Sessions(store, lifetime=SESSION_SECONDS)
         guard = Guard(sessions, self.external, cookies=cookies)
-        pages = Pages(self.external, provider=config.context or config.server, tabs=TABS, leave="")
+        tabs = [*TABS, _CONSUMERS] if consumers else TABS
+        pages = Pages(self.external, provider=config.context or config.server, tabs=tabs, leave="")
         person = Person("kubeconfig", config.context or config.username or config.server)
         entering = ByLink(pages, guard, sessions, self._links, person, cookies, tell)
         tokens = FormTokens(Sealing(LocalKeys()), store, guard)
@@ -108,6 +136,9 @@ class OwnConsole:
             Topology(self._looks, following, pages),
             unbind,
         ]
+        self._provider = _Provider(client, self._hub, sessions, tokens) if consumers else None
+        if self._provider is not None:
+            views += self._provider.views
         self._site = Site(pages, entering, self._hub, views)
         forms = UnbindForms(client, self._site, unbind, pages, tokens, self._unbindings)
         callback = self.external.absolute(CALLBACK_PATH)
@@ -117,7 +148,9 @@ class OwnConsole:
             port=port,
             oidc=OIDCOptions(issuer_url="", client_id="", callback_url=callback),
         )
-        parts = (pages, entering, self._site, forms)
+        parts: list[Routed] = [pages, entering, self._site, forms]
+        if self._provider is not None:
+            parts.append(self._provider.forms(pages, self._site))
         app = application(options, [route for part in parts for route in part.routes()])
         app.middlewares.append(at_home(self.external))
         self._server = PortalServer(options, app, listening=listening, patience=_PATIENCE)
@@ -134,5 +167,53 @@ class OwnConsole:
                     group.create_task(self._server.run())
                     group.create_task(self._looks.run())
                     group.create_task(self._site.run())
+                    if self._provider is not None:
+                        group.create_task(self._provider.run())
             finally:
                 await self._unbindings.close()
+
+
+async def administers(client: Client) -> bool:
+    """Whether a cluster has consumers, all of whom the user of a client may list.
+
+    Raises:
+        ClientError: the cluster cannot be asked.
+    """
+    needed = (CLUSTERBINDINGS, APISERVICEEXPORTS, APISERVICEEXPORTTEMPLATES, NAMESPACES)
+    for resource in needed:
+        try:
+            await client.discovery.resource_by_plural(resource.group, resource.plural)
+        except NotServed:
+            return False
+        for verb in ("list", "watch"):
+            if not await allowed(client, Action.on(resource, verb)):
+                return False
+    return True
+
+
+class _Provider:
+    """What a provider's cluster has beside: pages about its consumers, and what can be done."""
+
+    def __init__(self, client: Client, hub: Hub, sessions: Sessions, tokens: FormTokens) -> None:
+        self._cluster = Cluster("provider", client)
+        self._directory = Directory(self._cluster, hub)
+        self._actions = OwnRights(client, hub)
+        self._tokens = tokens
+        access = OwnAccess(client)
+        self._acting = ActionPage(self._directory, access, self._actions, tokens)
+        self.views: list[View] = [
+            ConsumerList(self._directory, access, sessions.signed_in),
+            ConsumerPage(self._directory, access, self._actions, sessions.signed_in),
+            self._acting,
+        ]
+
+    def forms(self, pages: Pages, site: Site) -> ActionForms:
+        """Where the forms of actions end."""
+        return ActionForms(self._directory, self._actions, self._tokens, pages, site, self._acting)
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled, and end what goes on then."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._cluster.run())
+            group.create_task(self._directory.run())
+            group.create_task(self._actions.run())
