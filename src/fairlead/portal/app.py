@@ -10,8 +10,11 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from aiohttp import web
 
+from fairlead.portal.console.arriving import Arriving
+from fairlead.portal.console.binding import Binding, BindPage
 from fairlead.portal.console.bindings import BindingPage, Bindings, Consumers
 from fairlead.portal.console.catalogue import Catalogue, TemplatePage
+from fairlead.portal.console.clusters import Clusters
 from fairlead.portal.console.consumers.access import ByReviews, is_shown
 from fairlead.portal.console.consumers.acting import ActionForms, ActionPage
 from fairlead.portal.console.consumers.actions import Actions, NoActions
@@ -19,6 +22,7 @@ from fairlead.portal.console.consumers.detail import ConsumerPage
 from fairlead.portal.console.consumers.directory import Directory
 from fairlead.portal.console.consumers.listing import ConsumerList
 from fairlead.portal.console.entering import Entering
+from fairlead.portal.console.following import BoundPage
 from fairlead.portal.console.formtokens import FormTokens
 from fairlead.portal.console.live import Hub
 from fairlead.portal.console.newobject import NewObject, NewObjects
@@ -29,9 +33,11 @@ from fairlead.portal.console.objects.sights import Sights
 from fairlead.portal.console.provided import ProvidedTopology
 from fairlead.portal.console.rendering import Pages, Tab
 from fairlead.portal.console.site import Site
+from fairlead.portal.console.terminal import Terminals
 from fairlead.portal.console.viewing import View
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
+from fairlead.portal.handshake.consents import Consents
 from fairlead.portal.handshake.leftovers import Leftovers
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reviews import Reviews
@@ -55,7 +61,7 @@ from fairlead.runtime import Cluster, Manager, Runnable
 
 
 TABS = (
-    Tab("/", "Catalogue", ("/templates/",)),
+    Tab("/", "Catalogue", ("/templates/", "/bind/")),
     Tab("/bindings", "My bindings", ("/bindings/", "/objects/")),
     Tab("/topology", "Topology"),
 )
@@ -166,15 +172,6 @@ async def run_all(
     guard = Guard(sessions, options.external_url)
     issuer, embedded, away = _issuer(options)
     prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
-    signin = SignIn(
-        issuer=issuer,
-        sessions=sessions,
-        store=store,
-        sealing=sealing,
-        guard=guard,
-        external=options.external_url,
-        prefixes=prefixes,
-    )
     reviews = Reviews(cluster.client, prefixes)
     catalog = Catalog(cluster, guard, reviews, image=f"fairlead:{_version()}")
     ownership = Ownership(
@@ -186,10 +183,30 @@ async def run_all(
     bind = Bind(
         cluster, options, guard=guard, reviews=reviews, catalog=catalog, ownership=ownership
     )
+    consents = Consents(bind, store)
+    signin = SignIn(
+        issuer=issuer,
+        sessions=sessions,
+        store=store,
+        sealing=sealing,
+        guard=guard,
+        external=options.external_url,
+        prefixes=prefixes,
+        grants=consents,
+    )
     leftovers, witness = Leftovers(cluster, options.namespace), Witness(cluster)
     parts = [*ended, *keys, signin, *embedded, away, catalog, bind, leftovers, witness]
     parts += console(
-        cluster, options, guard=guard, sessions=sessions, catalog=catalog, ownership=ownership
+        cluster,
+        options,
+        guard=guard,
+        sessions=sessions,
+        catalog=catalog,
+        ownership=ownership,
+        tokens=FormTokens(sealing, store, guard),
+        terminals=Terminals(sealing, options.external_url),
+        bind=bind,
+        consents=consents,
     )
     build(manager, cluster, options, parts, listening=listening)
 
@@ -202,8 +219,11 @@ def console(
     sessions: Sessions,
     catalog: Catalog,
     ownership: Ownership,
+    tokens: FormTokens,
+    terminals: Terminals,
+    bind: Bind,
+    consents: Consents,
     actions: Callable[[Hub], Actions] | None = None,
-    tokens: FormTokens | None = None,
 ) -> list[object]:
     """The pages for people; without ``actions``, commands alone act on consumers."""
     prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
@@ -216,8 +236,10 @@ def console(
         provider=options.pretty_name,
         embedded=options.oidc.type == "embedded",
         tabs=[*TABS, Tab("/consumers", "Consumers", ("/consumers/",), partial(is_shown, access))],
+        waiting=terminals.waiting,
     )
     entering = Entering(pages, guard, sessions, options.external_url)
+    arriving = Arriving(entering, pages, guard, terminals)
     hub = Hub()
     history = History()
     kinds = Kinds(cluster, hub, history)
@@ -226,10 +248,15 @@ def console(
     new = NewObject(consumers, sights)
     directory = Directory(cluster, hub)
     doing = actions(hub) if actions is not None else NoActions()
-    acting = ActionPage(directory, access, doing, tokens)
+    acting = ActionPage(directory, access, doing, tokens if actions is not None else None)
+    clusters = Clusters(cluster, hub, ownership)
+    bind_page = BindPage(cluster, hub, catalog, clusters=clusters, tokens=tokens)
+    bound_page = BoundPage(cluster, hub, clusters=clusters, tokens=tokens)
     views: list[View] = [
         Catalogue(cluster, hub, catalog),
         TemplatePage(cluster, hub, catalog),
+        bind_page,
+        bound_page,
         Bindings(consumers, sights),
         BindingPage(consumers, sights, history),
         ObjectPage(consumers, sights, history),
@@ -239,10 +266,21 @@ def console(
         ConsumerPage(directory, access, doing, sessions.signed_in),
         acting,
     ]
-    site = Site(pages, entering, hub, views)
-    parts: list[object] = [pages, entering, kinds, directory, site, doing]
+    site = Site(pages, arriving, hub, views)
+    binding = Binding(
+        pages,
+        site,
+        bind_page,
+        bound_page,
+        clusters=clusters,
+        tokens=tokens,
+        terminals=terminals,
+        binds=bind,
+        agreements=consents,
+    )
+    parts: list[object] = [pages, entering, arriving, kinds, directory, site, doing, binding]
     parts.append(NewObjects(new, site, guard))
-    if tokens is not None:
+    if actions is not None:
         parts.append(ActionForms(directory, doing, tokens, pages, site, acting))
     return parts
 

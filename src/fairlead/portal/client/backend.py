@@ -147,7 +147,8 @@ class BackendClient:
     async def redeem_response(self, code: str, verifier: str) -> BindingResponse:
         """The BindingResponse that a one-time code stands for."""
         body: JSON = {"code": code, "code_verifier": verifier}
-        return self._response(await self._ask("POST", "/api/token", body))
+        answer = await self._ask("POST", "/api/token", body, seconds=BIND_SECONDS)
+        return self._response(answer)
 
     async def logout(self) -> None:
         """End the session of the token."""

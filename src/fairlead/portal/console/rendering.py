@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from fairlead.api.reasons.model import State
 from fairlead.api.timestamps import moment, parse_time
+from fairlead.portal.console.terminal import Terminal
 from fairlead.portal.http.context import PATH, REQUEST_ID
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import Session
@@ -77,6 +78,7 @@ class Pages:
         embedded: whether people sign in at the embedded issuer.
         tabs: pages in the navigation.
         leave: the path of a form that signs out, "" where people cannot.
+        waiting: tells of the terminal that waits for a browser.
     """
 
     def __init__(
@@ -87,9 +89,11 @@ class Pages:
         embedded: bool = False,
         tabs: Iterable[Tab] = (),
         leave: str = "/sign-out",
+        waiting: Callable[[web.Request], Terminal | None] = lambda _request: None,
     ) -> None:
         self._external = external
         self._tabs = list(tabs)
+        self._waiting = waiting
         self._environment = Environment(
             loader=PackageLoader("fairlead.portal.console"),
             autoescape=select_autoescape(default=True, default_for_string=True),
@@ -152,7 +156,8 @@ class Pages:
             person: who is signed in.
             status: of the answer.
             headers: of the answer, beside those that all pages have.
-            form_to: an origin beside our own that a form of the page may end at.
+            form_to: an origin beside our own that a form of the page may end at; that of a
+                terminal that waits is one anyhow.
             live: the address of its stream, "" for none.
             tabs: that the navigation names; without it, those that it names to all.
             values: what the template names.
@@ -160,12 +165,16 @@ class Pages:
         nonce = secrets.token_urlsafe(16)
         if tabs is not None:
             values["tabs"] = tabs
+        terminal = self._waiting(request)
+        if terminal is not None:
+            form_to = terminal.form_source
         text = self._environment.get_template(template).render(
             person=person,
             here=request.get(PATH, request.path),
             request_id=request.get(REQUEST_ID, ""),
             nonce=nonce,
             live=live,
+            terminal=terminal,
             **values,
         )
         policy = (

@@ -40,10 +40,12 @@ from fairlead.portal.handshake.ownership import Owned, Ownership
 from fairlead.portal.handshake.reviews import Reviews
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.bodies import read_json
+from fairlead.portal.http.context import BIND_RESULT
 from fairlead.portal.http.errors import Refusal, bad_request, forbidden
+from fairlead.portal.http.faults import refusal_of
 from fairlead.portal.http.limits import count
+from fairlead.portal.http.metrics import result_of
 from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import Session
 from fairlead.portal.options import ServeOptions
 from fairlead.provider.controllers.bindableresources.reconcile import (
     ANNOTATION_MOST_CONSUMERS,
@@ -156,20 +158,55 @@ class Bind:
     async def bind(self, request: web.Request) -> web.Response:
         """Answer a BindingResponse for the template and cluster that the body names."""
         session = await self._guard.session(request)
+        # Before the body is read: who sends too much sends it in vain.
         count(request, session.person.author, "bind")
         body = await read_json(request, _Body)
         asked = _asked(body, request, session.person)
-        response = await self._bound(session, asked)
+        return web.json_response(await self.bound(request, session.person, session.key, asked))
+
+    async def bound(
+        self, request: web.Request, person: Person, session: str, asked: Asked
+    ) -> JSON:
+        """Bind for a person: the BindingResponse, which has credentials.
+
+        Args:
+            request: by which it was asked for, in whatever form.
+            person: who asks.
+            session: the key of their session.
+            asked: what for.
+
+        Raises:
+            Refusal: they may not, the provider does not answer, or it refuses.
+            ClientError: the API server refused or is away.
+        """
+        try:
+            response = await self._bound(person, session, asked)
+        except Exception as error:
+            refusal = error if isinstance(error, Refusal) else refusal_of(error)
+            request[BIND_RESULT] = result_of(refusal.status)
+            raise
+        request[BIND_RESULT] = "done"
         audit(
             "bind",
-            who=session.person.author,
+            who=person.author,
             what=asked.template,
             result="done",
             request=request,
             identity=asked.identity,
             namespace=response["providerNamespace"],
         )
-        return web.json_response(response)
+        return response
+
+    async def check(self, person: Person, asked: Asked) -> None:
+        """See whether a person may bind this, as far as it is known; nothing is written.
+
+        Raises:
+            Refusal: they may not, or there is no such template.
+            ClientError: the API server refused or is away.
+        """
+        await self._check_right(person, asked.template)
+        await self._template(asked.template)
+        self._owned(person, asked.identity)
 
     async def apply_binding(self, request: web.Request) -> web.Response:
         """Refuse: no kubeconfig of a consumer is taken."""
@@ -190,15 +227,9 @@ class Bind:
         found: JSON = {"connected": bool(names), "namespace": owned.namespace}
         return web.json_response(found | ({"exports": names} if names else {}))
 
-    async def _bound(self, session: Session, asked: Asked) -> JSON:
-        person = session.person
+    async def _bound(self, person: Person, session: str, asked: Asked) -> JSON:
         await self._check_right(person, asked.template)
-        template = self._catalog.template(asked.template)
-        if template is None:
-            # It may have been made a moment ago.
-            template = await find(self._client, APISERVICEEXPORTTEMPLATES, asked.template)
-        if template is None:
-            raise _no_template(asked.template)
+        template = await self._template(asked.template)
         # One at a time: the provider's controllers take a person's requests in turn, and those of
         # others must not wait behind them.
         async with self._slots.setdefault(person.author, asyncio.Lock()):
@@ -209,7 +240,7 @@ class Bind:
         response: JSON = {
             "kind": "BindingResponse",
             "apiVersion": API_VERSION,
-            "authentication": {"oauth2CodeGrant": {"sid": session.key[:16], "id": person.author}},
+            "authentication": {"oauth2CodeGrant": {"sid": session[:16], "id": person.author}},
             "kubeconfig": answer["kubeconfig"],
             "requests": [
                 request_from_template(
@@ -223,6 +254,15 @@ class Bind:
             name = await request_export(self._client.config, response, request)
             response["bindingName"] = name
         return response
+
+    async def _template(self, name: str) -> Object:
+        found = self._catalog.template(name)
+        if found is None:
+            # It may have been made a moment ago.
+            found = await find(self._client, APISERVICEEXPORTTEMPLATES, name)
+        if found is None:
+            raise _no_template(name)
+        return found
 
     async def _check_right(self, person: Person, template: str) -> None:
         if not await self._reviews.may(person, template):
@@ -359,13 +399,16 @@ def _asked(body: _Body, request: web.Request, person: Person) -> Asked:
         )
     pretty = body.spec.cluster_identity.pretty_name or person.name or identity
     for field, value in (("identity", identity), ("prettyName", pretty)):
-        if not value or value != value.strip() or not value.isprintable():
-            raise bad_request(
-                f"spec.clusterIdentity.{field} is missing, or has characters that cannot be seen"
-            )
-        if len(value) > _LONGEST:
-            raise bad_request(f"spec.clusterIdentity.{field} is longer than {_LONGEST}")
+        if problem := problem_of(value):
+            raise bad_request(f"spec.clusterIdentity.{field} {problem}")
     return Asked(template, name, identity, pretty, page)
+
+
+def problem_of(text: str) -> str:
+    """Why a text cannot be an identity or a name for people, "" where it can."""
+    if not text or text != text.strip() or not text.isprintable():
+        return "is missing, or has characters that cannot be seen"
+    return f"is longer than {_LONGEST}" if len(text) > _LONGEST else ""
 
 
 def _status(request: Object) -> BindableResourcesRequestStatus | None:

@@ -17,6 +17,8 @@ PARAMETERS: web.RequestKey[dict[str, str]] = web.RequestKey("PARAMETERS", dict)
 """The query's parameters, each of which is there once."""
 SESSION: web.RequestKey[Any] = web.RequestKey("SESSION", object)
 """The sender's session; the guard of protected routes has set it."""
+BIND_RESULT: web.RequestKey[str] = web.RequestKey("BIND_RESULT", str)
+"""What became of the bind that a request was for: done, refused or failed."""
 
 
 class Endless(Protocol):

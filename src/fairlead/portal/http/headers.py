@@ -21,6 +21,8 @@ NOT_KEPT: Mapping[str, str] = {
     "X-Accel-Expires": "0",
 }
 """For answers that no cache may keep, in kube-bind's words."""
+PRIVATE: Mapping[str, str] = {**NOT_KEPT, "Referrer-Policy": "no-referrer"}
+"""For answers that no one may keep, and of whose address no one may be told."""
 _KEPT_NOWHERE = ("/api/", "/oidc/", "/exports")
 
 

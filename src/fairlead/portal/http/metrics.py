@@ -13,6 +13,8 @@ from aiohttp import web
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fairlead.portal.http.context import BIND_RESULT
+
 
 BIND_PATH = "/api/bind"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -47,8 +49,10 @@ class PortalMetrics(Collector):
         if method not in _METHODS:
             method = "other"
         self._requests[route or "", method, status] += 1
-        if route == BIND_PATH and method == "POST":
-            self._binds[_result(status)] += 1
+        if BIND_RESULT in request:
+            self._binds[request[BIND_RESULT]] += 1
+        elif route == BIND_PATH and method == "POST":
+            self._binds[result_of(status)] += 1
         if status in _REASONS:
             self._refusals[_REASONS[status]] += 1
 
@@ -93,7 +97,8 @@ def _counted(
     return family
 
 
-def _result(status: int) -> str:
+def result_of(status: int) -> str:
+    """What became of a request, by the status of its answer."""
     if status < 400:
         return "done"
     return "refused" if status < 500 else "failed"

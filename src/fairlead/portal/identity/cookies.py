@@ -14,6 +14,8 @@ SESSION_COOKIE = "fairlead-session"
 """The name of the cookie with a session's token, without its prefix."""
 SIGN_IN_COOKIE = "fairlead-signin"
 """The beginning of the names of cookies of sign-ins that have begun, without their prefix."""
+TERMINAL_COOKIE = "fairlead-terminal"
+"""The name of the cookie of a terminal that waits, without its prefix."""
 
 _HASH = 16
 """Characters of a state's hash that name the cookie of its sign-in."""
@@ -32,6 +34,7 @@ class Cookies:
         self._path = external.path or "/"
         prefix = ("__Secure-" if external.path else "__Host-") if external.secure else ""
         self.session = prefix + session
+        self.terminal = prefix + TERMINAL_COOKIE
         self._sign_in = f"{prefix}{SIGN_IN_COOKIE}-"
         self._is_sign_in = re.compile(rf"{self._sign_in}[0-9a-f]{{{_HASH}}}").fullmatch
 

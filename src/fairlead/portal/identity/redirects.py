@@ -15,6 +15,7 @@ ADDED = frozenset(
     {
         *("access_token", "token_type", "expires_in", "cluster_id", "session_id"),
         *("code", "error", "error_description"),
+        *("binding_response", "consumer_id", "success", "message"),
     }
 )
 """Parameters that are added to a redirect_url, which it may not have already."""
@@ -40,8 +41,8 @@ def of_cli(text: str) -> str:
     found = _loopback(_plain(text))
     if found is None or not 0 < int(found[1]) <= 65535:
         raise RedirectError(
-            "redirect_url of client_type cli has to be http://127.0.0.1:PORT, http://[::1]:PORT or"
-            " http://localhost:PORT, with any path and without a fragment"
+            "redirect_url of a program (client_type cli) has to be http://127.0.0.1:PORT,"
+            " http://[::1]:PORT or http://localhost:PORT, with any path and without a fragment"
         )
     _check_query(found[2])
     return text

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hmac
 import re
 import time
 from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -16,13 +16,14 @@ from fairlead.portal.http.audit import audit
 from fairlead.portal.http.bodies import read_body, read_json
 from fairlead.portal.http.context import REQUEST_ID
 from fairlead.portal.http.errors import Refusal, bad_request, forbidden
-from fairlead.portal.http.headers import NOT_KEPT
+from fairlead.portal.http.headers import PRIVATE
 from fairlead.portal.http.parameters import parameters
 from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity import redirects
+from fairlead.portal.identity.codes import Codes, challenge_in
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import Guard, check_cluster
-from fairlead.portal.identity.issuers import Issuer, challenge_of
+from fairlead.portal.identity.issuers import Issuer
 from fairlead.portal.identity.keys import Sealing
 from fairlead.portal.identity.people import Person, Prefixes
 from fairlead.portal.identity.redirects import RedirectError
@@ -32,11 +33,6 @@ from fairlead.portal.options import AUTHORIZE_PATH, CALLBACK_PATH
 
 SIGN_IN_SECONDS = 600.0
 """Seconds that a sign-in may take."""
-CODE_SECONDS = 60.0
-"""Seconds for which a one-time code is worth a token."""
-PRIVATE = {**NOT_KEPT, "Referrer-Policy": "no-referrer"}
-"""Headers of answers that no one may keep, and of whose address no one may be told."""
-
 _PONG = CIMultiDict({**PRIVATE, "Content-Type": "text/plain; charset=utf-8"})
 """Headers of the answer that scripts ask for again and again."""
 _PURPOSE = "sign-in"
@@ -45,9 +41,6 @@ _MOST_PENDING_BYTES = 3000
 """Bytes of the cookies of other sign-ins of a browser; a header has room for 8190."""
 _MOST = {"redirect_url": 4096, "session_id": 256, "consumer_id": 253, "client_type": 32}
 _NAMES = (*_MOST, "cluster_id", "code_challenge", "code_challenge_method")
-_code = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
-_verifier = re.compile(r"[A-Za-z0-9._~-]{43,128}").fullmatch
-_challenge = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
 
 
 class Begun(msgspec.Struct, frozen=True, array_like=True):
@@ -65,11 +58,16 @@ class Begun(msgspec.Struct, frozen=True, array_like=True):
     page: bool = False
 
 
-class Code(msgspec.Struct, frozen=True):
-    """What a one-time code stands for, until it is redeemed."""
+class Grants(Protocol):
+    """Gives what a code stands for that signs no one in."""
 
-    person: Person
-    challenge: str
+    async def redeem(self, request: web.Request, person: Person, grant: str) -> web.Response:
+        """What a person has agreed to, which ``grant`` says.
+
+        Raises:
+            Refusal: it is not given any more.
+        """
+        ...
 
 
 class _Redemption(msgspec.Struct):
@@ -90,10 +88,13 @@ class SignIn:
         guard: Guard,
         external: ExternalURL,
         prefixes: Prefixes,
+        grants: Grants | None = None,
     ) -> None:
         self._issuer = issuer
         self._sessions = sessions
         self._store = store
+        self._codes = Codes(store)
+        self._grants = grants
         self._sealing = sealing
         self._guard = guard
         self._external = external
@@ -152,22 +153,20 @@ class SignIn:
         return response
 
     async def token(self, request: web.Request) -> web.StreamResponse:
-        """Redeem a one-time code for a session's token.
+        """Redeem a one-time code for a session's token, or for what it stands for otherwise.
 
         Raises:
             Refusal: the code is not known any more, or another's.
         """
         asked = await read_json(request, _Redemption)
-        value = None
-        if _code(asked.code) and _verifier(asked.code_verifier):
-            value = await self._store.take(hashed(asked.code), kind="code")
-        found = None if value is None else _code_of(value)
-        if found is None or not hmac.compare_digest(
-            challenge_of(asked.code_verifier).encode(), found.challenge.encode()
-        ):
+        found, proven = await self._codes.take(asked.code, asked.code_verifier)
+        event = "bind" if found and found.grant else "sign-in"
+        if found is None or not proven or (found.grant and self._grants is None):
             who = found.person.author if found else ""
-            audit("sign-in", who=who, what="code", result="refused", request=request)
+            audit(event, who=who, what="code", result="refused", request=request)
             raise bad_request("the code is unknown, used, over, or not yours: sign in again")
+        if found.grant and self._grants is not None:
+            return await self._grants.redeem(request, found.person, found.grant)
         token, session = await self._sessions.create(found.person, "cli")
         audit("sign-in", who=found.person.author, what="cli", result="done", request=request)
         body = {
@@ -274,10 +273,7 @@ class SignIn:
     ) -> web.StreamResponse:
         who, echoed = person.author, {"session_id": begun.session_id}
         if begun.challenge:
-            code = random_token()
-            value = msgspec.json.encode(Code(person, begun.challenge))
-            expires = time.time() + CODE_SECONDS
-            await self._store.put(hashed(code), value, kind="code", owner=who, expires=expires)
+            code = await self._codes.make(person, begun.challenge)
             _audit_sign_in(request, begun, who, "code")
             return _redirect(
                 redirects.with_parameters(begun.redirect_url, {"code": code} | echoed)
@@ -315,25 +311,9 @@ class SignIn:
 
 
 def _challenge_of(asked: Mapping[str, str], *, cli: bool) -> str:
-    challenge, method = asked.get("code_challenge", ""), asked.get("code_challenge_method", "")
-    if not challenge and not method:
-        return ""
-    if not cli:
+    if not cli and (asked.get("code_challenge") or asked.get("code_challenge_method")):
         raise bad_request("code_challenge is for client_type cli")
-    if method != "S256" or not _challenge(challenge):
-        raise bad_request(
-            "code_challenge has to be the base64url of a SHA-256, without padding, and"
-            " code_challenge_method S256"
-        )
-    return challenge
-
-
-def _code_of(value: bytes) -> Code | None:
-    try:
-        return msgspec.json.decode(value, type=Code)
-    except ValueError as error:
-        _log.warning("a stored code cannot be read", error=str(error))
-        return None
+    return challenge_in(asked)
 
 
 async def _asked(request: web.Request) -> Mapping[str, str]:
@@ -350,7 +330,7 @@ async def _asked(request: web.Request) -> Mapping[str, str]:
 
 
 def _redirect(location: str) -> web.Response:
-    return web.Response(status=302, headers=PRIVATE | {"Location": location})
+    return web.Response(status=302, headers={**PRIVATE, "Location": location})
 
 
 def _told_cli(begun: Begun, refusal: Refusal) -> web.Response:
@@ -366,7 +346,7 @@ def _told_cli(begun: Begun, refusal: Refusal) -> web.Response:
 
 def _refused(request: web.Request, refusal: Refusal, *, cli: bool) -> web.Response:
     """The answer in the form of these two routes, which is not that of the others."""
-    headers = PRIVATE | refusal.headers
+    headers = {**PRIVATE, **refusal.headers}
     if refusal.retry_after is not None:
         headers["Retry-After"] = str(max(1, round(refusal.retry_after)))
     known = request.get(REQUEST_ID, "")

@@ -29,17 +29,22 @@ from fairlead.portal.app import Routed, Running, console
 from fairlead.portal.console.consumers.actions import Actions
 from fairlead.portal.console.formtokens import FormTokens
 from fairlead.portal.console.live import Hub
+from fairlead.portal.console.terminal import Terminals
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
+from fairlead.portal.handshake.consents import Consents
 from fairlead.portal.handshake.leftovers import Leftovers
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reviews import BELIEVED_SECONDS, Reviews
 from fairlead.portal.handshake.witness import Witness
 from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.issuers import Issuer
 from fairlead.portal.identity.keys import LocalKeys, Sealing
+from fairlead.portal.identity.outgoing import OverHTTP
 from fairlead.portal.identity.people import Person, Prefixes
 from fairlead.portal.identity.secretstore import SecretStore
 from fairlead.portal.identity.sessions import Sessions
+from fairlead.portal.identity.signin import SignIn
 from fairlead.portal.manifests import manifests
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
 from fairlead.provider.app import controllers
@@ -220,6 +225,7 @@ async def house(
         )
         leftovers = Leftovers(cluster, options.namespace, clock=clock)
         Witness(cluster)
+        sealing, consents = Sealing(LocalKeys()), Consents(bind, store)
         pages = console(
             cluster,
             options,
@@ -227,10 +233,24 @@ async def house(
             sessions=sessions,
             catalog=catalog,
             ownership=ownership,
+            tokens=FormTokens(sealing, store, guard),
+            terminals=Terminals(sealing, options.external_url),
+            bind=bind,
+            consents=consents,
             actions=actions,
-            tokens=FormTokens(Sealing(LocalKeys()), store, guard) if actions else None,
         )
-        routes = [*catalog.routes(), *bind.routes()]
+        redeeming = SignIn(
+            # People are signed in already.
+            issuer=Issuer(ISSUER, client_id="fairlead", callback="", issuing=OverHTTP()),
+            sessions=sessions,
+            store=store,
+            sealing=sealing,
+            guard=guard,
+            external=options.external_url,
+            prefixes=prefixes,
+            grants=consents,
+        )
+        routes = [*catalog.routes(), *bind.routes(), *redeeming.routes()]
         routes += [route for part in pages if isinstance(part, Routed) for route in part.routes()]
         tasks = [group.create_task(one) for one in (cluster.run(), store.run(), leftovers.run())]
         tasks += [group.create_task(one.run()) for one in pages if isinstance(one, Running)]

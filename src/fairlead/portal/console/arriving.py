@@ -1,0 +1,92 @@
+"""Browsers that a terminal sends: what it has told is checked, and leaves the address."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from fairlead.portal.console.entering import Entrance
+from fairlead.portal.console.rendering import Pages
+from fairlead.portal.console.terminal import Terminals, introduced
+from fairlead.portal.http.audit import audit
+from fairlead.portal.http.context import PATH
+from fairlead.portal.http.errors import Refusal
+from fairlead.portal.http.headers import PRIVATE
+from fairlead.portal.http.parameters import parameters
+from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.sessions import Session
+
+
+CANCEL_PATH = "/terminal/cancel"
+"""Where the form ends that tells a terminal of a person's refusal."""
+_CANCELED = "the person at the browser has canceled it"
+
+
+class Arriving:
+    """The :class:`Entrance` of people whom a terminal has sent, and of all others."""
+
+    def __init__(
+        self, entrance: Entrance, pages: Pages, guard: Guard, terminals: Terminals
+    ) -> None:
+        self._entrance = entrance
+        self._pages = pages
+        self._guard = guard
+        self._terminals = terminals
+
+    def routes(self) -> list[web.RouteDef]:
+        """The form that sends a terminal away."""
+        return [web.post(CANCEL_PATH, self.cancel)]
+
+    async def session(self, request: web.Request) -> Session | web.Response:
+        """See :class:`Entrance`; first a terminal is remembered, and the address left.
+
+        Raises:
+            Refusal: the request is not served.
+        """
+        asked = parameters(request)
+        if request.get(PATH, request.path) == "/" and "redirect_url" in asked:
+            try:
+                terminal = introduced(asked)
+            except Refusal as refusal:
+                return self._pages.page(
+                    request, "terminal.html", status=refusal.status, told=refusal.message
+                )
+            headers = {**PRIVATE, "Location": self._pages.path("/")}
+            response = web.Response(status=303, headers=headers)
+            self._terminals.remember(response, terminal)
+            return response
+        return await self._entrance.session(request)
+
+    async def signed_in(self, request: web.Request) -> Session:
+        """See :class:`Entrance`.
+
+        Raises:
+            Refusal: there is no session, or the request is not served.
+        """
+        return await self._entrance.signed_in(request)
+
+    async def still(self, request: web.Request) -> bool:
+        """See :class:`Entrance`.
+
+        Raises:
+            Refusal: the store is away.
+        """
+        return await self._entrance.still(request)
+
+    async def cancel(self, request: web.Request) -> web.Response:
+        """Tell the terminal that nothing comes.
+
+        Raises:
+            Refusal: the form may be another site's, or the store is away.
+        """
+        self._guard.check_origin(request)
+        session = await self._guard.session_if_any(request)
+        terminal = self._terminals.waiting(request)
+        if terminal is None:
+            response = web.Response(status=303, headers={"Location": self._pages.path("/")})
+        else:
+            who = session.person.author if session is not None else ""
+            audit("bind", who=who, what="terminal", result="canceled", request=request)
+            response = terminal.refused(_CANCELED)
+        response.headers.update(PRIVATE)
+        self._terminals.forget(response)
+        return response

@@ -1,0 +1,340 @@
+"""Binding on a page: what would be bound, for which cluster, and what that allows whom."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from fairlead.api.kubebind import APIServiceExportTemplate
+from fairlead.api.label_names import subdomain_errors
+from fairlead.api.meta import JSON
+from fairlead.client import ClientError
+from fairlead.portal.console.allowed import at_consumer, at_provider
+from fairlead.portal.console.bundles import bundle
+from fairlead.portal.console.catalogue import Offers, TemplatePage
+from fairlead.portal.console.clusters import Clusters
+from fairlead.portal.console.following import BoundPage
+from fairlead.portal.console.formtokens import Fields, FormTokens, field
+from fairlead.portal.console.live import Hub
+from fairlead.portal.console.rendering import Pages
+from fairlead.portal.console.site import Site
+from fairlead.portal.console.terminal import Terminal, Terminals, encoded
+from fairlead.portal.console.viewing import Asked as AskedPage
+from fairlead.portal.handshake.bind import Asked, problem_of
+from fairlead.portal.http.errors import Refusal, bad_request
+from fairlead.portal.http.faults import refusal_of
+from fairlead.portal.http.headers import PRIVATE
+from fairlead.portal.http.limits import count
+from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import Session
+from fairlead.runtime import Cluster
+
+
+NEW = "new"
+"""What the field ``cluster`` says of a cluster that was never bound."""
+_SEEN_SECONDS = 5.0
+"""Seconds in which what was made comes to be known here."""
+_LOOK_AGAIN_SECONDS = 0.05
+_FINAL = frozenset({403, 404, 409})
+"""Statuses that another try does not change; the terminal need not wait for one."""
+_log = structlog.get_logger(logger_name="fairlead.portal.console")
+_FILES = ("bundle", "response")
+
+
+class Binds(Protocol):
+    """Binds for people."""
+
+    async def bound(
+        self, request: web.Request, person: Person, session: str, asked: Asked
+    ) -> JSON:
+        """The BindingResponse, which has credentials.
+
+        Raises:
+            Refusal: they may not, the provider does not answer, or it refuses.
+            ClientError: the API server refused or is away.
+        """
+        ...
+
+
+class Agreements(Protocol):
+    """Gives codes for what people agree to."""
+
+    async def agree(self, session: Session, asked: Asked, challenge: str) -> str:
+        """A code for the program with the secret of a challenge.
+
+        Raises:
+            Refusal: the person may not bind this, or the store is away.
+            ClientError: the API server refused or is away.
+        """
+        ...
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What a form says; ``cluster`` is the namespace of one that is known, or ``new``."""
+
+    name: str
+    cluster: str = NEW
+    identity: str = ""
+    title: str = ""
+
+
+class WrongFieldError(ValueError):
+    """A field of the form cannot be used; the text says which, and what it takes."""
+
+
+class BindPage(TemplatePage):
+    """The form that binds a template."""
+
+    route = "/bind/{name}"
+    template = "bind.html"
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        hub: Hub,
+        offers: Offers,
+        *,
+        clusters: Clusters,
+        tokens: FormTokens,
+    ) -> None:
+        super().__init__(cluster, hub, offers)
+        self._clusters = clusters
+        self._tokens = tokens
+
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+        """What is bound, and what that allows."""
+        values = await super().values(scope, asked)
+        found = self._offers.template(scope)
+        assert found is not None  # noqa: S101  the line above has raised else
+        spec = found.decode(APIServiceExportTemplate).spec
+        everywhere = [one.name for one in values["resources"] if one.scope == "Cluster"]
+        sides = {
+            "provider_side": at_provider(spec, everywhere),
+            "consumer_side": at_consumer(spec),
+        }
+        return {**values, **sides}
+
+    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+        """The form: its token, the person's clusters, and what it says at first."""
+        clusters = self._clusters.of(session.person)
+        first = clusters[0].namespace if clusters else NEW
+        return {
+            "token": self._tokens.token(session, action(scope)),
+            "clusters": clusters,
+            "by_identity": {one.identity: one for one in clusters},
+            "given": Given(name=scope, cluster=first),
+            "error": "",
+        }
+
+
+def action(template: str) -> str:
+    """What the token of a template's form is for."""
+    return f"bind/{template}"
+
+
+class Binding:
+    """Takes the forms of :class:`BindPage` and of :class:`BoundPage`."""
+
+    def __init__(
+        self,
+        pages: Pages,
+        site: Site,
+        page: BindPage,
+        bound: BoundPage,
+        *,
+        clusters: Clusters,
+        tokens: FormTokens,
+        terminals: Terminals,
+        binds: Binds,
+        agreements: Agreements,
+    ) -> None:
+        self._pages = pages
+        self._site = site
+        self._page = page
+        self._bound_page = bound
+        self._clusters = clusters
+        self._tokens = tokens
+        self._terminals = terminals
+        self._binds = binds
+        self._agreements = agreements
+
+    def routes(self) -> list[web.RouteDef]:
+        """Where the forms end."""
+        return [
+            web.post(self._page.route, self.bind),
+            web.post(self._bound_page.route, self.download),
+        ]
+
+    async def bind(self, request: web.Request) -> web.Response:
+        """Bind what a form says, and go on: to the terminal that waits, or to the next page.
+
+        Raises:
+            Refusal: the form is another site's, or cannot be read.
+        """
+        try:
+            session, fields = await self._tokens.fields(request)
+        except Refusal as refusal:
+            if refusal.status != web.HTTPUnauthorized.status_code:
+                raise
+            # Its page offers to sign in.
+            return self._to(request.path_qs)
+        template = request.match_info["name"]
+        given = _given(fields)
+        terminal = self._terminals.waiting(request)
+        try:
+            await self._tokens.check(session, fields, action(template))
+            if field(fields, "terminal") != (terminal.key if terminal else ""):
+                raise _another_terminal()
+            asked = self._asked(session.person, template, given, terminal)
+        except WrongFieldError as error:
+            return await self._again(request, session, given, str(error), 422)
+        except Refusal as refusal:
+            return await self._again(request, session, given, refusal.message, refusal.status)
+        try:
+            if terminal is None:
+                return await self._follow(request, session, asked)
+            response = await self._answer(request, session, asked, terminal)
+        except (Refusal, ClientError, TimeoutError) as error:
+            said = _said(error)
+            if terminal is None or said.status not in _FINAL:
+                return await self._again(request, session, given, said.message, said.status)
+            response = terminal.refused(said.message)
+        response.headers.update(PRIVATE)
+        self._terminals.forget(response)
+        return response
+
+    async def download(self, request: web.Request) -> web.Response:
+        """Give a file with credentials, which is made for this and kept nowhere.
+
+        Raises:
+            Refusal: the form is not of this page, or the person may not any more.
+            ClientError: the API server refused or is away.
+        """
+        try:
+            session, fields = await self._tokens.fields(request)
+        except Refusal as refusal:
+            if refusal.status != web.HTTPUnauthorized.status_code:
+                raise
+            return self._to(request.path_qs)
+        names = request.match_info
+        wanted = field(fields, "file")
+        known = self._clusters.get(session.person, names["namespace"])
+        if known is None or wanted not in _FILES:
+            raise bad_request("there is no such file here: load the page again")
+        try:
+            path = BoundPage.at(names["template"], names["namespace"], names["name"])
+            await self._tokens.check(session, fields, self._bound_page.action(wanted, path))
+            count(request, session.person.author, "bind")
+            asked = Asked(names["template"], names["name"], known.identity, known.title, page=True)
+            response = await self._binds.bound(request, session.person, session.key, asked)
+        except (Refusal, ClientError, TimeoutError) as error:
+            said = _said(error)
+            return await self._site.show(
+                self._bound_page, request, session, status=said.status, error=said.message
+            )
+        if wanted == "bundle":
+            return _file("binding-bundle.yaml", "application/yaml", bundle(response))
+        text = msgspec.json.format(msgspec.json.encode(response), indent=2)
+        return _file("binding-response.json", "application/json", text)
+
+    async def _answer(
+        self, request: web.Request, session: Session, asked: Asked, terminal: Terminal
+    ) -> web.Response:
+        """Send the browser to the terminal, with a code, or with all of it."""
+        if terminal.challenge:
+            code = await self._agreements.agree(session, asked, terminal.challenge)
+            return terminal.answered({"code": code})
+        # kube-bind's own CLI knows no other way than this.
+        count(request, session.person.author, "bind")
+        found = await self._binds.bound(request, session.person, session.key, asked)
+        return terminal.answered({"binding_response": encoded(found)})
+
+    async def _follow(self, request: web.Request, session: Session, asked: Asked) -> web.Response:
+        """Bind, and go to the page that says how that goes on."""
+        count(request, session.person.author, "bind")
+        found = await self._binds.bound(request, session.person, session.key, asked)
+        namespace, name = found["providerNamespace"], found["bindingName"]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SEEN_SECONDS):
+                # What was made a moment ago is told by a watch.
+                while self._clusters.get(session.person, namespace) is None:  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+        return self._to(self._pages.path(BoundPage.at(asked.template, namespace, name)))
+
+    def _asked(
+        self, person: Person, template: str, given: Given, terminal: Terminal | None
+    ) -> Asked:
+        """The bind that a form asks for.
+
+        Raises:
+            WrongFieldError: a field cannot be used.
+        """
+        if errors := subdomain_errors(given.name):
+            raise WrongFieldError(f"Name: {errors[0]}.")
+        clusters = self._clusters.of(person)
+        identity = terminal.consumer if terminal is not None else ""
+        known = next((one for one in clusters if one.identity == identity), None)
+        if not identity and given.cluster != NEW:
+            known = next((one for one in clusters if one.namespace == given.cluster), None)
+            if known is None:
+                raise WrongFieldError("Cluster: it is none of yours any more. Choose another.")
+        if known is not None:
+            identity, title = known.identity, known.title
+        else:
+            identity = identity or given.identity
+            title = given.title or person.name or identity
+        for name, value in (("Identity of the cluster", identity), ("Name for people", title)):
+            if problem := problem_of(value):
+                raise WrongFieldError(f"{name}: it {problem}.")
+        return Asked(template, given.name, identity, title, page=terminal is None)
+
+    async def _again(
+        self, request: web.Request, session: Session, given: Given, error: str, status: int
+    ) -> web.Response:
+        return await self._site.show(
+            self._page, request, session, status=status, given=given, error=error
+        )
+
+    def _to(self, path: str) -> web.Response:
+        return web.Response(status=303, headers={"Location": path})
+
+
+def _said(error: Refusal | ClientError | TimeoutError) -> Refusal:
+    if isinstance(error, Refusal):
+        if error.reason:
+            _log.info("not bound", reason=error.reason)
+        return error
+    refusal = refusal_of(error)
+    _log.error("a bind failed", reason=refusal.reason)
+    return refusal
+
+
+def _given(fields: Fields) -> Given:
+    return Given(
+        name=field(fields, "name"),
+        cluster=field(fields, "cluster") or NEW,
+        identity=field(fields, "identity"),
+        title=field(fields, "title"),
+    )
+
+
+def _another_terminal() -> Refusal:
+    refusal = bad_request(
+        "the terminal that this page told of does not wait any more, or another one does: see"
+        " below which, and send the form again"
+    )
+    refusal.status = web.HTTPConflict.status_code
+    return refusal
+
+
+def _file(name: str, content_type: str, content: bytes) -> web.Response:
+    disposition = {"Content-Disposition": f"attachment; filename={name}"}
+    return web.Response(
+        body=content, content_type=content_type, headers={**PRIVATE, **disposition}
+    )

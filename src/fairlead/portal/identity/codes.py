@@ -1,0 +1,102 @@
+"""One-time codes: a program that began something by a browser gets its end without one (S14).
+
+The browser carries a code, and the program proves by a secret of its own that it has begun
+(RFC 7636, S256). Nothing that is stored lets anyone in.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import time
+from collections.abc import Mapping
+
+import msgspec
+import structlog
+
+from fairlead.portal.http.errors import bad_request
+from fairlead.portal.identity.issuers import challenge_of
+from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import SessionStore, hashed, random_token
+
+
+CODE_SECONDS = 60.0
+"""Seconds for which a code can be redeemed."""
+_log = structlog.get_logger(logger_name="fairlead.portal.codes")
+_code = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
+_verifier = re.compile(r"[A-Za-z0-9._~-]{43,128}").fullmatch
+_challenge = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
+
+
+class Code(msgspec.Struct, frozen=True):
+    """What a one-time code stands for, until it is redeemed.
+
+    ``grant`` is what a person has agreed to, in its owner's form; "" is a session.
+    """
+
+    person: Person
+    challenge: str
+    grant: str = ""
+
+
+class Codes:
+    """Makes codes, and takes each of them once."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+
+    async def make(self, person: Person, challenge: str, grant: str = "") -> str:
+        """A code for the program that knows what a challenge was made of.
+
+        Raises:
+            Refusal: the store is away.
+        """
+        code = random_token()
+        await self._store.put(
+            hashed(code),
+            msgspec.json.encode(Code(person, challenge, grant)),
+            kind="code",
+            owner=person.author,
+            expires=time.time() + CODE_SECONDS,
+        )
+        return code
+
+    async def take(self, code: str, verifier: str) -> tuple[Code | None, bool]:
+        """What a code stands for, and whether the verifier is that of its challenge.
+
+        Raises:
+            Refusal: the store is away.
+        """
+        value = None
+        if _code(code) and _verifier(verifier):
+            value = await self._store.take(hashed(code), kind="code")
+        found = None if value is None else _decoded(value)
+        if found is None:
+            return None, False
+        given = challenge_of(verifier).encode()
+        return found, hmac.compare_digest(given, found.challenge.encode())
+
+
+def challenge_in(asked: Mapping[str, str]) -> str:
+    """The challenge among parameters, "" where there is none.
+
+    Raises:
+        Refusal: it is none that can be used.
+    """
+    challenge, method = asked.get("code_challenge", ""), asked.get("code_challenge_method", "")
+    if not challenge and not method:
+        return ""
+    if method != "S256" or not _challenge(challenge):
+        raise bad_request(
+            "code_challenge has to be the base64url of a SHA-256, without padding, and"
+            " code_challenge_method S256"
+        )
+    return challenge
+
+
+def _decoded(value: bytes) -> Code | None:
+    try:
+        return msgspec.json.decode(value, type=Code)
+    except ValueError as error:
+        _log.warning("a stored code cannot be read", error=str(error))
+        return None

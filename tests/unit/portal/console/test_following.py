@@ -1,0 +1,53 @@
+"""What a binding is said to wait for, by the conditions that are known on the provider's side."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead.api.kubebind.conditions import Condition, false, true
+from fairlead.portal.console.following import Step, _bound, _steps
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        pytest.param([], [("waiting", "No konnector has bound it yet.")], id="nothing"),
+        pytest.param(
+            [true("Ready")], [("waiting", "No konnector has bound it yet.")], id="ready-without-it"
+        ),
+        pytest.param([true("Connected"), true("Ready")], [("ok", "")], id="bound"),
+        pytest.param(
+            [
+                false("Connected", "APIServiceBindingNotFound", "there is none"),
+                false("Ready", "APIServiceBindingNotFound", "there is none"),
+            ],
+            [("waiting", "APIServiceBindingNotFound: there is none")],
+            id="ready-repeats-another",
+        ),
+        pytest.param(
+            [
+                true("Connected"),
+                Condition("ConsumerInSync", "Unknown", reason="Unknown"),
+                false("Ready", "Broken", "it broke"),
+            ],
+            [("unknown", "Unknown")],
+            id="not-known",
+        ),
+        pytest.param(
+            [true("Connected"), false("Ready", "Broken", "")], [("failed", "Broken")], id="ready"
+        ),
+    ],
+)
+def test_what_a_binding_waits_for(
+    conditions: list[Condition], expected: list[tuple[str, str]]
+) -> None:
+    assert [(one.state, one.about) for one in _bound(conditions)] == expected
+
+
+def test_a_part_of_which_nothing_is_known_waits_and_says_what_helps() -> None:
+    assert list(_steps("It", [])) == [
+        Step("It", "waiting", "No konnector has said anything of it yet.")
+    ]
+    (step,) = _steps("It", [false("Healthy", "FirstHeartbeatPending", "none yet")])
+    assert step.state == "waiting"
+    assert "kubectl -n kube-bind get pods" in step.helps
