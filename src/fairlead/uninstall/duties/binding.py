@@ -1,0 +1,95 @@
+"""The binding controllers' duties: what they have put onto workloads."""
+
+from __future__ import annotations
+
+import shlex
+
+from fairlead.api.meta import Object
+from fairlead.api.resource import NAMESPACES, SECRETS, Resource
+from fairlead.api.servicebinding.coreos import (
+    BINDABLEKINDS,
+    COREOS_FINALIZER,
+    COREOS_SERVICEBINDINGS,
+)
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
+from fairlead.binding.admission.names import KEY_SECRET, SECRET
+from fairlead.client.lookups import find, list_all
+from fairlead.provider.commands.revoke.belonging import count
+from fairlead.provider.commands.revoke.cluster import Desk
+from fairlead.uninstall.duties.base import having, let_go, named
+from fairlead.uninstall.findings import Use
+from fairlead.uninstall.footprints import Footprint
+from fairlead.uninstall.presence import runs
+
+
+_FINALIZERS = (SPEC_FINALIZER, COREOS_FINALIZER)
+_AGAIN = ", as soon as the controllers run again (apply `fairlead manifests binding`)"
+
+
+class BindingDuties:
+    """ServiceBindings of both APIs that have been projected."""
+
+    def __init__(self, desk: Desk, footprint: Footprint) -> None:
+        self._desk = desk
+        self._client = desk.client
+        self._footprint = footprint
+
+    async def uses(self) -> list[Use]:
+        """Each binding that waits for the controllers when it is deleted."""
+        held = await self._held()
+        if not any(held.values()):
+            return []
+        again = "" if await runs(self._client, self._footprint) else _AGAIN
+        going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
+        return [
+            _use(resource, one, going, again) for resource, every in held.items() for one in every
+        ]
+
+    async def notes(self) -> list[str]:
+        """Nothing more."""
+        return []
+
+    async def orphan(self) -> None:
+        """Leave on the workloads what was projected onto them."""
+        for resource, held in (await self._held()).items():
+            if number := await let_go(self._desk, resource, held, *_FINALIZERS):
+                stay = count(number, "projection stays", "projections stay")
+                self._desk.progress(f"let go {named(held)}: {stay} on the workloads")
+
+    async def clear(self) -> None:
+        """Take away the webhook's certificate, and the list that the controllers write."""
+        for name in (SECRET, KEY_SECRET):
+            if found := await find(self._client, SECRETS, name, self._footprint.namespace):
+                await self._desk.delete(SECRETS, [found])
+                self._desk.progress(f"deleted Secret {found.key}")
+        await self._desk.delete(BINDABLEKINDS, await list_all(self._client, BINDABLEKINDS))
+
+    async def _held(self) -> dict[Resource, list[Object]]:
+        return {
+            resource: having(await list_all(self._client, resource), *_FINALIZERS)
+            for resource in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS)
+        }
+
+
+def _use(resource: Resource, found: Object, going: set[str], again: str) -> Use:
+    key = found.meta.key
+    what = f"ServiceBinding {key} of {resource.group} is projected onto {_workload(found)}"
+    if found.meta.deleting:
+        what += ", and waits for the controllers to take that back"
+    if key.namespace in going:
+        what += f"; for it {key.namespace} stays in Terminating"
+    place = f"-n {shlex.quote(key.namespace)} {shlex.quote(key.name)}"
+    return Use(
+        what=what,
+        remedy=f"`kubectl delete {resource.group_resource} {place}` takes it back{again}",
+        option="orphan",
+        breaks=f"what ServiceBinding {key} has put onto {_workload(found)} stays there",
+    )
+
+
+def _workload(found: Object) -> str:
+    """What a binding names as its workload."""
+    spec = found.to_dict().get("spec") or {}
+    named = spec.get("workload") or spec.get("application") or {}
+    kind = named.get("kind") or named.get("resource") or "workloads"
+    return f"{kind} {named['name']}" if named.get("name") else f"{kind} by label"

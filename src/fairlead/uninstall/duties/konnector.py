@@ -1,0 +1,244 @@
+"""The konnector's duties: bindings, whose objects it alone lets go, and their credentials.
+
+A binding goes in order only while a konnector runs that reaches its provider. Where it is gone
+already, bound objects keep the finalizer ``kubebind.io/syncer``, so that they, their namespaces
+and CRDs never go; their copies at the provider can then be taken away there alone.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from fairlead.api.kubebind import (
+    ANNOTATION_DELETION_POLICY,
+    APISERVICEBINDINGBUNDLES,
+    APISERVICEBINDINGS,
+    DELETION_POLICY_ORPHAN,
+    FINALIZER_SYNCER,
+    FINALIZER_UNBIND,
+    LABEL_AGGREGATE_TO_KONNECTOR,
+    APIServiceBinding,
+)
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import (
+    CLUSTERROLES,
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    SECRETS,
+    Resource,
+)
+from fairlead.client import ClientError, ConfigError
+from fairlead.client.lookups import list_all
+from fairlead.konnector.commands.consumer_objects import (
+    disposable,
+    provider_of,
+    remove_roles,
+    remove_secret,
+)
+from fairlead.konnector.commands.presence import START
+from fairlead.konnector.rights import konnector_role_name
+from fairlead.provider.commands.revoke.belonging import count
+from fairlead.provider.commands.revoke.cluster import Desk
+from fairlead.uninstall.duties.base import having, let_go, named, pause
+from fairlead.uninstall.findings import Use
+from fairlead.uninstall.footprints import Footprint
+from fairlead.uninstall.presence import runs
+
+
+Kinds = dict[Resource, list[Object]]
+"""Bound objects that wait for a konnector when they are deleted."""
+
+
+class KonnectorDuties:
+    """Bindings and bundles, bound objects, kubeconfigs."""
+
+    def __init__(self, desk: Desk, footprint: Footprint) -> None:
+        self._desk = desk
+        self._client = desk.client
+        self._footprint = footprint
+
+    async def uses(self) -> list[Use]:
+        """Bundles, bindings with their objects, and objects that no binding is left for."""
+        bundles = await list_all(self._client, APISERVICEBINDINGBUNDLES)
+        bindings = await list_all(self._client, APISERVICEBINDINGS)
+        held = await self._held()
+        if not (bundles or bindings or held):
+            return []
+        absent = not await runs(self._client, self._footprint)
+        going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
+        found = [self._bundle_use(one, absent) for one in bundles]
+        owners = {one.meta.uid for one in bundles}
+        for binding in bindings:
+            mine = await self._of(binding, held)
+            controller = binding.meta.controller()
+            bundle = controller.name if controller and controller.uid in owners else ""
+            found.append(await self._binding_use(binding, mine, going, absent, bundle))
+            for kind in mine:
+                held.pop(kind)
+        return found + [self._stranded_use(kind, objects, going) for kind, objects in held.items()]
+
+    async def notes(self) -> list[str]:
+        """Which credentials are not ours to take."""
+        secrets = (await self._client.list(SECRETS, self._footprint.namespace)).items
+        return [
+            f"Secret {one.key} goes too: `fairlead bind` has made it, and only bindings use it"
+            for one in secrets
+            if disposable(one)
+        ]
+
+    async def orphan(self) -> None:
+        """Take bindings apart without a konnector, and leave all copies at the providers."""
+        await self._desk.delete(
+            APISERVICEBINDINGBUNDLES, await list_all(self._client, APISERVICEBINDINGBUNDLES)
+        )
+        bindings = await list_all(self._client, APISERVICEBINDINGS)
+        # Before the deletion: a konnector that is still alive somewhere then deletes no copy.
+        await self._desk.change(APISERVICEBINDINGS, bindings, _orphaned)
+        if await self._desk.delete(APISERVICEBINDINGS, bindings):
+            self._desk.progress(f"deleting {named(bindings)}")
+        crds = await self._crds()
+        if await self._desk.delete(CUSTOMRESOURCEDEFINITIONS, crds):
+            self._desk.progress(f"deleting {named(crds)}, with the objects here")
+        while True:
+            for kind, objects in (await self._held()).items():
+                number = await let_go(self._desk, kind, objects, FINALIZER_SYNCER)
+                copies = count(number, "copy stays", "copies stay")
+                self._desk.progress(f"let go {named(objects)}: {copies} at the provider")
+            if not (left := await self._crds()):
+                break
+            self._desk.waiting = named(left)
+            await pause()
+        self._desk.waiting = ""
+        await let_go(self._desk, APISERVICEBINDINGS, bindings, FINALIZER_UNBIND)
+        await self._desk.gone(lambda: list_all(self._client, APISERVICEBINDINGS), _themselves)
+
+    async def clear(self) -> None:
+        """Take away the roles of bindings that are gone, and kubeconfigs that nothing uses."""
+        names = {one.meta.name for one in await list_all(self._client, APISERVICEBINDINGS)}
+        selector = f"{LABEL_AGGREGATE_TO_KONNECTOR}=true"
+        prefix = konnector_role_name("")
+        for role in (await self._client.list(CLUSTERROLES, labels=selector)).items:
+            binding = role.meta.name.removeprefix(prefix)
+            if role.meta.name.startswith(prefix) and binding not in names:
+                await remove_roles(self._client, binding, self._desk.progress)
+        for secret in (await self._client.list(SECRETS, self._footprint.namespace)).items:
+            await remove_secret(self._client, secret.key, self._desk.progress)
+
+    async def _held(self) -> Kinds:
+        """All objects that have the konnector's finalizer, by kind."""
+        found: Kinds = {}
+        for namespaced in (True, False):
+            for kind in await self._desk.kinds(namespaced=namespaced):
+                if objects := having(await self._desk.look(kind), FINALIZER_SYNCER):
+                    found[kind] = objects
+        return found
+
+    async def _crds(self) -> list[Object]:
+        """The CRDs that bindings have brought, whether these are there or not."""
+        return [
+            crd
+            for crd in (await self._client.list(CUSTOMRESOURCEDEFINITIONS)).items
+            if any(one.kind == APISERVICEBINDINGS.kind for one in crd.meta.owner_references)
+        ]
+
+    async def _of(self, binding: Object, held: Kinds) -> Kinds:
+        """Those of the held objects whose CRD is a binding's."""
+        owned = {
+            crd.meta.name for crd in await self._crds() if crd.meta.owned_by(binding.meta.uid)
+        }
+        return {kind: objects for kind, objects in held.items() if kind.group_resource in owned}
+
+    def _bundle_use(self, bundle: Object, absent: bool) -> Use:
+        name = bundle.meta.name
+        return Use(
+            what=f"APIServiceBindingBundle {name} binds what its provider offers",
+            remedy=f"`fairlead unbind --bundle {shlex.quote(name)}` takes it back{_once(absent)}",
+            option="orphan",
+            breaks=f"APIServiceBindingBundle {name} is deleted with all its bindings",
+        )
+
+    async def _binding_use(
+        self, binding: Object, mine: Kinds, going: set[str], absent: bool, bundle: str
+    ) -> Use:
+        name = binding.meta.name
+        objects = [one for held in mine.values() for one in held]
+        what = f"APIServiceBinding {name} has {count(len(objects), 'object')} with a copy"
+        if binding.meta.deleting:
+            what += ", and waits for a konnector to take it apart"
+        command = f"--bundle {shlex.quote(bundle)}" if bundle else shlex.quote(name)
+        lost = await self._lost(binding)
+        copies = count(len(objects), "copy stays", "copies stay")
+        breaks = f"APIServiceBinding {name} and its objects here are deleted"
+        if objects:
+            breaks += f"; {copies} at {self._where}, of {named(objects)}"
+        claims = sorted(
+            {
+                claim.resource
+                for claim in binding.decode(APIServiceBinding).status.permission_claims
+            }
+        )
+        if claims:
+            breaks += f"; copies of claimed {', '.join(claims)} stay too"
+        return Use(
+            what=what + _stuck(objects, going),
+            remedy=f"`fairlead unbind {command}` takes it back{_once(absent)}{lost}",
+            option="orphan",
+            breaks=breaks,
+        )
+
+    async def _lost(self, binding: Object) -> str:
+        """What to do about credentials that are gone; notes where the provider is."""
+        view = binding.decode(APIServiceBinding)
+        self._where = view.status.provider_pretty_name or "the provider"
+        try:
+            config = await provider_of(self._client, view.spec.kubeconfig_secret_ref)
+        except ConfigError as error:
+            return f"; {error}: ask the provider for another invitation, and `fairlead bind` it"
+        except ClientError:
+            return ""
+        self._where = f"{config.server}, below cluster namespace {config.namespace}"
+        return ""
+
+    def _stranded_use(self, kind: Resource, objects: list[Object], going: set[str]) -> Use:
+        copies = count(len(objects), "copy stays", "copies stay")
+        return Use(
+            what=(
+                f"{named(objects)} {'has' if len(objects) == 1 else 'have'} the finalizer "
+                f"{FINALIZER_SYNCER}, and no APIServiceBinding is left for "
+                f"{kind.group_resource}{_stuck(objects, going)}"
+            ),
+            remedy="no konnector can take it off any more: let go of it",
+            option="orphan",
+            breaks=f"{copies} at the provider without an original, of {named(objects)}",
+        )
+
+    _where = "the provider"
+
+
+def _once(absent: bool) -> str:
+    return f", as soon as a konnector runs again ({START})" if absent else ""
+
+
+def _stuck(objects: Sequence[Object], going: set[str]) -> str:
+    """Which namespaces stay in Terminating for such objects."""
+    names = sorted({one.meta.namespace for one in objects} & going)
+    if not names:
+        return ""
+    verb = "stays" if len(names) == 1 else "stay"
+    return (
+        f"; for {'it' if len(objects) == 1 else 'them'} {', '.join(names)} {verb} in Terminating"
+    )
+
+
+def _orphaned(binding: Object) -> JSON | None:
+    body = binding.to_dict()
+    annotations = body["metadata"].setdefault("annotations", {})
+    if annotations.get(ANNOTATION_DELETION_POLICY) == DELETION_POLICY_ORPHAN:
+        return None
+    annotations[ANNOTATION_DELETION_POLICY] = DELETION_POLICY_ORPHAN
+    return body
+
+
+async def _themselves(left: Sequence[Object]) -> list[tuple[Resource, Object]]:
+    return [(APISERVICEBINDINGS, one) for one in left]

@@ -1,0 +1,89 @@
+"""The operator's duties: accesses, whose roles nobody but it drops."""
+
+from __future__ import annotations
+
+import shlex
+
+import msgspec
+
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES, PostgresAccess
+from fairlead.api.resource import NAMESPACES
+from fairlead.client.lookups import list_all
+from fairlead.provider.commands.revoke.belonging import count
+from fairlead.provider.commands.revoke.cluster import Desk
+from fairlead.uninstall.duties.base import having, let_go, named
+from fairlead.uninstall.findings import Use
+from fairlead.uninstall.footprints import Footprint
+from fairlead.uninstall.presence import runs
+
+
+_AGAIN = ", as soon as the operator runs again (apply `fairlead manifests postgres`)"
+
+
+class PostgresDuties:
+    """PostgresAccesses that the operator has taken charge of."""
+
+    def __init__(self, desk: Desk, footprint: Footprint) -> None:
+        self._desk = desk
+        self._client = desk.client
+        self._footprint = footprint
+
+    async def uses(self) -> list[Use]:
+        """Each access that has a role, or may have one."""
+        held = await self._held()
+        if not held:
+            return []
+        absent = not await runs(self._client, self._footprint)
+        going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
+        return [_use(one, going, _AGAIN if absent else "") for one in held]
+
+    async def notes(self) -> list[str]:
+        """Nothing more."""
+        return []
+
+    async def orphan(self) -> None:
+        """Leave all roles as they are in their databases; accesses stay, or go if they were to."""
+        held = await self._held()
+        if number := await let_go(self._desk, POSTGRESACCESSES, held, FINALIZER):
+            self._desk.progress(
+                f"let go {named(held)}: {count(number, 'role')} stay in PostgreSQL"
+            )
+
+    async def clear(self) -> None:
+        """Nothing: records of roles that were given up are for people to read."""
+
+    async def _held(self) -> list[Object]:
+        return having(await list_all(self._client, POSTGRESACCESSES), FINALIZER)
+
+
+def _use(found: Object, going: set[str], again: str) -> Use:
+    role, policy, where = _role(found)
+    key = found.meta.key
+    what = f"PostgresAccess {key} has {role}{where}"
+    if found.meta.deleting:
+        what += ", and waits for the operator to remove it"
+    if key.namespace in going:
+        what += f"; for it {key.namespace} stays in Terminating"
+    place = f"-n {shlex.quote(key.namespace)} {shlex.quote(key.name)}"
+    remedy = f"`kubectl delete {POSTGRESACCESSES.group_resource} {place}` deletes it{policy}"
+    return Use(
+        what=what,
+        remedy=f"{remedy}{again}",
+        option="orphan",
+        breaks=f"{role}{where} stays with its login and all its rights, and nobody's",
+    )
+
+
+def _role(found: Object) -> tuple[str, str, str]:
+    """The role, what becomes of it, and where it is, as far as the access says so."""
+    try:
+        access = found.decode(PostgresAccess)
+    except msgspec.ValidationError:
+        return "a role", "", ""
+    connection = access.spec.connection
+    server = connection.server_ref.name if connection.server_ref else ""
+    host = (access.status.server.host if access.status.server else "") or connection.host or ""
+    where = f" on PostgresServer {server}" if server else f" at {host}" if host else ""
+    policy = f", and its role as cleanupPolicy {access.spec.cleanup_policy} says"
+    return f"role {access.status.username or access.spec.username}", policy, where

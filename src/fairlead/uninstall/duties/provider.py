@@ -1,0 +1,91 @@
+"""The provider's duties: consumers, their namespaces, and the rights that it keeps up for them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection
+
+from fairlead.api.kubebind import (
+    APISERVICENAMESPACES,
+    BINDER_NAME,
+    FINALIZER_NAMESPACE,
+    APIServiceNamespace,
+)
+from fairlead.api.meta import Object
+from fairlead.api.resource import NAMESPACES
+from fairlead.api.timestamps import moment
+from fairlead.client.lookups import list_all
+from fairlead.provider.commands.overview import Row, age, consumers
+from fairlead.provider.commands.revoke.belonging import count
+from fairlead.provider.commands.revoke.cluster import Desk
+from fairlead.uninstall.duties.base import having, let_go, named
+from fairlead.uninstall.findings import Use
+from fairlead.uninstall.footprints import Footprint
+from fairlead.uninstall.presence import runs
+
+
+class ProviderDuties:
+    """Consumers, and APIServiceNamespaces that wait for the controllers."""
+
+    def __init__(self, desk: Desk, footprint: Footprint) -> None:
+        self._desk = desk
+        self._client = desk.client
+        self._footprint = footprint
+
+    async def uses(self) -> list[Use]:
+        """Each consumer, and what of one that is going is held."""
+        held = await self._held()
+        absent = bool(held) and not await runs(self._client, self._footprint)
+        going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
+        found = [
+            _consumer(row) for row in await consumers(self._client) if row.namespace not in going
+        ]
+        return found + ([_held_use(one, going) for one in held] if absent else [])
+
+    async def notes(self) -> list[str]:
+        """Nothing more."""
+        return []
+
+    async def orphan(self) -> None:
+        """Let APIServiceNamespaces go without the controllers; provider namespaces stay."""
+        held = await self._held()
+        if await let_go(self._desk, APISERVICENAMESPACES, held, FINALIZER_NAMESPACE):
+            self._desk.progress(f"let go {named(held)}: their namespaces stay")
+
+    async def clear(self) -> None:
+        """Nothing: what there is belongs to consumers."""
+
+    async def _held(self) -> list[Object]:
+        listed = await list_all(self._client, APISERVICENAMESPACES)
+        return having([one for one in listed if one.meta.deleting], FINALIZER_NAMESPACE)
+
+
+def _consumer(row: Row) -> Use:
+    beats = age(row.last_heartbeat_time, moment())
+    heard = f"its konnector was heard {beats} ago" if beats else "its konnector was never heard"
+    exports, objects = count(len(row.exports), "export"), count(row.objects, "object")
+    return Use(
+        what=f"consumer {row.title} has {exports} and {objects}; {heard}",
+        remedy=f"`fairlead provider revoke {shlex.quote(row.namespace)}` takes it away",
+        option="force",
+        breaks=(
+            f"consumer {row.title} loses the rights of ClusterRole {BINDER_NAME}: nothing of it "
+            f"is synchronized any more, it cannot unbind, and its namespaces are never deleted; "
+            f"{objects} stay here"
+        ),
+    )
+
+
+def _held_use(held: Object, going: Collection[str]) -> Use:
+    namespace = held.decode(APIServiceNamespace).status.namespace
+    stays = f"; for it {held.meta.namespace} stays in Terminating"
+    return Use(
+        what=(
+            f"APIServiceNamespace {held.key} waits for the provider to delete its namespace "
+            f"{namespace or ''}".rstrip()
+            + (stays if held.meta.namespace in going else "")
+        ),
+        remedy=f"`fairlead provider revoke {shlex.quote(held.meta.namespace)}` takes all away",
+        option="orphan",
+        breaks=f"namespace {namespace or '(none)'} stays with all that is in it",
+    )

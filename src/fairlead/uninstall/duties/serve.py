@@ -1,0 +1,63 @@
+"""The front door's duties: requests in flight, and people who are signed in."""
+
+from __future__ import annotations
+
+from fairlead.api.kubebind import BINDABLERESOURCESREQUESTS
+from fairlead.api.meta import Object
+from fairlead.api.resource import SECRETS
+from fairlead.client import NotFound
+from fairlead.portal.identity.secretstore import LABEL_KIND
+from fairlead.provider.commands.revoke.belonging import count
+from fairlead.provider.commands.revoke.cluster import Desk
+from fairlead.uninstall.findings import Use
+from fairlead.uninstall.footprints import Footprint
+
+
+class ServeDuties:
+    """BindableResourcesRequests of the server, and Secrets of sessions, codes and keys."""
+
+    def __init__(self, desk: Desk, footprint: Footprint) -> None:
+        self._desk = desk
+        self._client = desk.client
+        self._footprint = footprint
+
+    async def uses(self) -> list[Use]:
+        """Each request that is not answered yet."""
+        return [
+            Use(
+                what=f"BindableResourcesRequest {one.key} is in flight for a person who binds",
+                remedy="wait until it is answered, and say the same again",
+                option="force",
+                breaks=f"who has asked for BindableResourcesRequest {one.key} gets no answer",
+            )
+            for one in await self._requests()
+        ]
+
+    async def notes(self) -> list[str]:
+        """How many are signed out."""
+        sessions = sum(one.meta.labels[LABEL_KIND] == "session" for one in await self._secrets())
+        if not sessions:
+            return []
+        return [f"{count(sessions, 'session ends', 'sessions end')}: people are signed out"]
+
+    async def orphan(self) -> None:
+        """Nothing waits for the server."""
+
+    async def clear(self) -> None:
+        """Take away sessions, codes and keys, and requests that nobody waits for any more."""
+        await self._desk.delete(BINDABLERESOURCESREQUESTS, await self._requests())
+        if number := await self._desk.delete(SECRETS, await self._secrets()):
+            self._desk.progress(f"deleted {count(number, 'Secret')} of sessions and keys")
+
+    async def _requests(self) -> list[Object]:
+        try:
+            found = await self._client.list(BINDABLERESOURCESREQUESTS, self._footprint.namespace)
+        except NotFound:
+            return []
+        return found.items
+
+    async def _secrets(self) -> list[Object]:
+        found = await self._client.list(
+            SECRETS, self._footprint.namespace, labels=LABEL_KIND, metadata_only=True
+        )
+        return found.items

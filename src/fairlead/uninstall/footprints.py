@@ -1,0 +1,165 @@
+"""What belongs to each program, by the manifests that it was installed with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal
+
+import msgspec
+
+from fairlead.api import kubebind, postgresaccess
+from fairlead.api.meta import JSON, Key, Object
+from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
+    CLUSTERROLES,
+    DEPLOYMENTS,
+    LEASES,
+    NAMESPACES,
+    ROLEBINDINGS,
+    ROLES,
+    SERVICEACCOUNTS,
+    SERVICES,
+    Resource,
+)
+from fairlead.api.servicebinding import spec as servicebinding
+from fairlead.api.servicebinding.coreos import BINDABLEKINDS
+from fairlead.binding import manifests as binding
+from fairlead.binding.options import DEFAULT_NAMESPACE as BINDING_NAMESPACE
+from fairlead.konnector import manifests as konnector
+from fairlead.konnector.options import DEFAULT_NAMESPACE as KONNECTOR_NAMESPACE
+from fairlead.portal import manifests as serve
+from fairlead.portal.options import DEFAULT_NAMESPACE as SERVE_NAMESPACE
+from fairlead.portal.options import NAME as SERVE
+from fairlead.postgres import manifests as postgres
+from fairlead.postgres.options import DEFAULT_NAMESPACE as POSTGRES_NAMESPACE
+from fairlead.provider import manifests as provider
+from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER_NAMESPACE
+from fairlead.runtime.admission.keeping import CONFIGURATIONS
+
+
+Program = Literal["binding", "konnector", "postgres", "provider", "serve"]
+
+_PART_OF, _NAME = "app.kubernetes.io/part-of", "app.kubernetes.io/name"
+_US = "fairlead"
+_IMAGE = "none"
+"""Footprints are names, and no object of them is ever written."""
+
+WEBHOOKS = CONFIGURATIONS
+WORKLOADS = (SERVICES, DEPLOYMENTS)
+RIGHTS = (CLUSTERROLEBINDINGS, ROLEBINDINGS, CLUSTERROLES, ROLES, LEASES)
+ACCOUNTS = (SERVICEACCOUNTS,)
+ORDER: Sequence[Sequence[Resource]] = (WEBHOOKS, WORKLOADS, RIGHTS, ACCOUNTS, (NAMESPACES,))
+"""Webhooks first, so that no write waits for a server that is gone; namespaces last."""
+KINDS = {resource.kind: resource for stage in ORDER for resource in stage}
+LABELLED = (*WEBHOOKS, CLUSTERROLEBINDINGS, CLUSTERROLES)
+"""Kinds that are looked through by label: manifests with other flags have others of them."""
+
+
+class Footprint(msgspec.Struct, frozen=True, kw_only=True):
+    """A program in a namespace: its objects by name, its label, its Lease and its CRDs.
+
+    ``own`` are kinds whose objects the program makes itself, so that they keep no CRD.
+    """
+
+    program: Program
+    name: str
+    namespace: str
+    default: bool
+    documents: Sequence[JSON]
+    lease: str
+    crds: Sequence[str]
+    own: Collection[str] = ()
+
+    @property
+    def selector(self) -> str:
+        """The labels of all that is the program's."""
+        return f"{_NAME}={self.name},{_PART_OF}={_US}"
+
+    def places(self) -> list[tuple[Resource, Key, bool]]:
+        """Every object of the manifests: whether it is known by name alone comes last."""
+        found: list[tuple[Resource, Key, bool]] = []
+        for body in self.documents:
+            meta = body["metadata"]
+            key = Key(meta.get("namespace", ""), meta["name"])
+            found.append((KINDS[body["kind"]], key, not meta.get("labels")))
+        if self.lease:
+            found.append((LEASES, Key(self.namespace, self.lease), True))
+        return found
+
+
+def is_ours(obj: Object) -> bool:
+    """Whether an object says that it is a part of Fairlead: names are others' as well."""
+    return obj.meta.labels.get(_PART_OF) == _US
+
+
+def footprint(program: Program, namespace: str = "") -> Footprint:
+    """What belongs to a program; "" is for the namespace that it has by default."""
+    default = _NAMESPACES[program]
+    where = namespace or default
+    documents, name, lease = _DOCUMENTS[program](where)
+    return Footprint(
+        program=program,
+        name=name,
+        namespace=where,
+        default=where == default,
+        documents=documents,
+        lease=lease,
+        crds=[crd["metadata"]["name"] for crd in _CRDS[program]()],
+        own=(BINDABLEKINDS.group_resource,) if program == "binding" else (),
+    )
+
+
+def _binding(namespace: str) -> tuple[list[JSON], str, str]:
+    found = binding.manifests(
+        namespace=namespace, image=_IMAGE, webhooks=True, projected=("jobs.batch",)
+    )
+    return found, binding.NAME, binding.NAME
+
+
+def _konnector(namespace: str) -> tuple[list[JSON], str, str]:
+    found = konnector.manifests(namespace=namespace, image=_IMAGE)
+    return found, konnector.NAME, konnector.LEASE
+
+
+def _postgres(namespace: str) -> tuple[list[JSON], str, str]:
+    found = postgres.manifests(namespace=namespace, image=_IMAGE, exported=True)
+    return found, postgres.NAME, postgres.NAME
+
+
+def _provider(namespace: str) -> tuple[list[JSON], str, str]:
+    found = provider.manifests(namespace=namespace, image=_IMAGE, invitations=True)
+    return found, provider.NAME, provider.NAME
+
+
+def _serve(namespace: str) -> tuple[list[JSON], str, str]:
+    found = serve.manifests(
+        namespace=namespace,
+        image=_IMAGE,
+        external_url="https://serve.invalid",
+        issuer_url="https://issuer.invalid",
+        client_id=_IMAGE,
+    )
+    return found, SERVE, ""
+
+
+_DOCUMENTS: dict[Program, Callable[[str], tuple[list[JSON], str, str]]] = {
+    "binding": _binding,
+    "konnector": _konnector,
+    "postgres": _postgres,
+    "provider": _provider,
+    "serve": _serve,
+}
+_NAMESPACES: dict[Program, str] = {
+    "binding": BINDING_NAMESPACE,
+    "konnector": KONNECTOR_NAMESPACE,
+    "postgres": POSTGRES_NAMESPACE,
+    "provider": PROVIDER_NAMESPACE,
+    "serve": SERVE_NAMESPACE,
+}
+_CRDS: dict[Program, Callable[[], list[JSON]]] = {
+    "binding": servicebinding.crds,
+    "konnector": kubebind.consumer_crds,
+    "postgres": postgresaccess.crds,
+    "provider": kubebind.provider_crds,
+    "serve": list,
+}

@@ -1,0 +1,267 @@
+"""Looks at a program, and takes it away in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from fairlead.api.meta import Object
+from fairlead.api.resource import (
+    CUSTOMRESOURCEDEFINITIONS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    PODS,
+    Resource,
+)
+from fairlead.client import Client
+from fairlead.client.lookups import find
+from fairlead.provider.commands.revoke.belonging import count
+from fairlead.provider.commands.revoke.cluster import Desk, Holding, Progress, UnseenError
+from fairlead.uninstall.contents import why_kept
+from fairlead.uninstall.duties.base import Duties, pause
+from fairlead.uninstall.duties.binding import BindingDuties
+from fairlead.uninstall.duties.konnector import KonnectorDuties
+from fairlead.uninstall.duties.postgres import PostgresDuties
+from fairlead.uninstall.duties.provider import ProviderDuties
+from fairlead.uninstall.duties.serve import ServeDuties
+from fairlead.uninstall.findings import Choices, Found, Survey, UninstallError, refusal
+from fairlead.uninstall.footprints import (
+    ACCOUNTS,
+    LABELLED,
+    ORDER,
+    RIGHTS,
+    WEBHOOKS,
+    WORKLOADS,
+    Footprint,
+    Program,
+    footprint,
+    is_ours,
+)
+from fairlead.uninstall.presence import holder
+
+
+_DUTIES: dict[Program, Callable[[Desk, Footprint], Duties]] = {
+    "binding": BindingDuties,
+    "konnector": KonnectorDuties,
+    "postgres": PostgresDuties,
+    "provider": ProviderDuties,
+    "serve": ServeDuties,
+}
+_HELM = ("meta.helm.sh/release-name", "meta.helm.sh/release-namespace")
+
+
+async def survey(client: Client, program: Program, *, namespace: str = "") -> Survey:
+    """Who uses a program, and what of it is there.
+
+    Args:
+        client: with an administrator's rights.
+        program: which.
+        namespace: where it was installed, "" for its default.
+
+    Raises:
+        ClientError: the server refused the look or cannot be reached.
+    """
+    return await _Uninstallation(Desk(client, lambda _: None), program, namespace).survey()
+
+
+async def uninstall(
+    client: Client,
+    program: Program,
+    *,
+    namespace: str = "",
+    choices: Choices | None = None,
+    timeout: float,  # noqa: ASYNC109
+    progress: Progress,
+) -> None:
+    """Take a program away, in order, unless something needs it; doing it again goes on.
+
+    Args:
+        client: with an administrator's rights.
+        program: which.
+        namespace: where it was installed, "" for its default.
+        choices: what a person has decided.
+        timeout: in seconds, for all of it.
+        progress: is told each step.
+
+    Raises:
+        UninstallError: something needs it, or the time is up; says what it waits for.
+        ClientError: the server refused or cannot be reached.
+    """
+    desk = Desk(client, progress)
+    work = _Uninstallation(desk, program, namespace)
+    try:
+        async with asyncio.timeout(timeout):
+            await work.run(choices or Choices())
+    except TimeoutError:
+        waits = f" for {desk.waiting}" if desk.waiting else ""
+        raise UninstallError(
+            f"uninstalling {program} still waits{waits} after {timeout:g} s: remove what holds "
+            "it, and say the same again to go on"
+        ) from None
+    except UnseenError as error:
+        unseen = "; ".join(f"{kind}: {why}" for kind, why in sorted(desk.unseen.items()))
+        raise UninstallError(
+            f"uninstalling {program} waits for {error}, and not all could be looked at "
+            f"({unseen}): mend that kind, and say the same again to go on"
+        ) from None
+
+
+class _Uninstallation:
+    def __init__(self, desk: Desk, program: Program, namespace: str) -> None:
+        self._desk = desk
+        self._client = desk.client
+        self._footprint = footprint(program, namespace)
+        self._duties = _DUTIES[program](desk, self._footprint)
+
+    async def survey(self) -> Survey:
+        installed = await self._installed()
+        notes = [*await self._duties.notes(), *await self._elsewhere(), *_helm(installed)]
+        crds = [
+            crd.meta.name
+            for crd in (await self._client.list(CUSTOMRESOURCEDEFINITIONS)).items
+            if crd.meta.name in self._footprint.crds
+        ]
+        return Survey(
+            program=self._footprint.program,
+            namespace=self._footprint.namespace,
+            uses=await self._duties.uses(),
+            installed=installed,
+            crds=crds,
+            notes=notes,
+        )
+
+    async def run(self, choices: Choices) -> None:
+        found = await self.survey()
+        if blocking := found.blocking(choices):
+            raise UninstallError(refusal(found, blocking))
+        # First of all: what is written from now on must not wait for a server that is gone.
+        await self._remove(WEBHOOKS)
+        if not choices.prepare:
+            await self._remove(WORKLOADS)
+            await self._stopped()
+        if choices.orphan:
+            await self._duties.orphan()
+        await self._duties.clear()
+        if choices.prepare:
+            return
+        await self._remove(RIGHTS)
+        await self._remove(ACCOUNTS)
+        await self._remove_namespace()
+        if choices.crds:
+            await self._remove_crds()
+
+    async def _installed(self) -> list[Found]:
+        """What is there, in the order in which it goes."""
+        found: dict[str, Found] = {}
+        for resource, key, by_name in self._footprint.places():
+            obj = await find(self._client, resource, key.name, key.namespace)
+            # Others call theirs so too, as kube-bind does its konnector.
+            if obj is not None and (by_name or is_ours(obj) or resource is NAMESPACES):
+                found[obj.meta.uid] = Found(resource, obj)
+        for resource in LABELLED:
+            listed = await self._client.list(resource, labels=self._footprint.selector)
+            for obj in listed.items:
+                found.setdefault(obj.meta.uid, Found(resource, obj))
+        ranks = {resource: rank for rank, stage in enumerate(ORDER) for resource in stage}
+        return sorted(found.values(), key=lambda one: (ranks[one.resource], str(one)))
+
+    async def _elsewhere(self) -> list[str]:
+        """Deployments of the program in other namespaces: perhaps one of them is meant."""
+        listed = await self._client.list(DEPLOYMENTS, labels=self._footprint.selector)
+        return [
+            f"Deployment {one.key} is another: --namespace {one.meta.namespace} is for that"
+            for one in listed.items
+            if one.meta.namespace != self._footprint.namespace
+        ]
+
+    async def _remove(self, kinds: Sequence[Resource]) -> None:
+        for one in await self._installed():
+            if one.resource in kinds and await self._desk.delete(one.resource, [one.object]):
+                self._desk.progress(f"deleted {one}")
+
+    async def _stopped(self) -> None:
+        """Wait until nobody does the program's work any more."""
+        where = self._footprint
+
+        async def pods() -> list[Object]:
+            return (await self._client.list(PODS, where.namespace, labels=where.selector)).items
+
+        await self._desk.gone(pods, _themselves(PODS))
+        told = ""
+        while name := await holder(self._client, where):
+            lease = f"Lease {where.namespace}/{where.lease}"
+            self._desk.waiting = f"{name}, which holds {lease}: stop it where it runs"
+            if told != name:
+                told = name
+                self._desk.progress(f"waiting for {self._desk.waiting}")
+            await pause()
+        self._desk.waiting = ""
+
+    async def _remove_namespace(self) -> None:
+        name = self._footprint.namespace
+        namespace = await find(self._client, NAMESPACES, name)
+        if why := await why_kept(self._client, self._footprint, namespace):
+            self._desk.progress(f"kept Namespace {name}: {why}")
+            return
+        if namespace is None:
+            return
+        if await self._desk.delete(NAMESPACES, [namespace]):
+            self._desk.progress(f"deleted Namespace {name}")
+
+        async def there() -> list[Object]:
+            found = await find(self._client, NAMESPACES, name)
+            return [found] if found and found.meta.uid == namespace.meta.uid else []
+
+        await self._desk.gone(there, self._holders)
+
+    async def _holders(self, _left: Sequence[Object]) -> Holding:
+        """What keeps the namespace from going."""
+        holding: list[tuple[Resource, Object]] = []
+        for kind in await self._client.discovery.resources():
+            if kind.namespaced:
+                found = await self._desk.look(kind, self._footprint.namespace)
+                holding += [(kind, one) for one in found if one.meta.finalizers]
+        return holding
+
+    async def _remove_crds(self) -> None:
+        for crd in (await self._client.list(CUSTOMRESOURCEDEFINITIONS)).items:
+            if crd.meta.name not in self._footprint.crds:
+                continue
+            number = await self._objects(crd)
+            if number and crd.meta.name not in self._footprint.own:
+                objects = count(number, "object is", "objects are")
+                self._desk.progress(f"kept {crd.kind} {crd.meta.name}: {objects} left")
+            elif await self._desk.delete(CUSTOMRESOURCEDEFINITIONS, [crd]):
+                self._desk.progress(f"deleted {crd.kind} {crd.meta.name}")
+
+    async def _objects(self, crd: Object) -> int:
+        """How many objects of a CRD there are."""
+        body = crd.to_dict()["spec"]
+        version = next(one["name"] for one in body["versions"] if one.get("storage"))
+        resource = Resource(
+            body["group"],
+            version,
+            body["names"]["plural"],
+            body["names"]["kind"],
+            body["scope"] == "Namespaced",
+        )
+        return len(await self._desk.list(resource))
+
+
+def _themselves(resource: Resource) -> Callable[[Sequence[Object]], Awaitable[Holding]]:
+    async def holders(left: Sequence[Object]) -> Holding:
+        return [(resource, one) for one in left]
+
+    return holders
+
+
+def _helm(installed: Sequence[Found]) -> list[str]:
+    """Which releases of Helm know of these objects."""
+    releases = {
+        tuple(one.object.meta.annotations.get(name, "") for name in _HELM) for one in installed
+    }
+    return [
+        f"Helm has installed it: `helm uninstall {name} -n {namespace}` takes away the release too"
+        for name, namespace in sorted(releases)
+        if name
+    ]

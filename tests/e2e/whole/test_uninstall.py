@@ -1,0 +1,490 @@
+"""``fairlead uninstall``: clean, in use, in the wrong order, killed in the middle, and asked."""
+
+from __future__ import annotations
+
+import os
+import pty
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from tests.support.commands import fairlead
+from tests.support.dying import DyingClient, KilledError
+from tests.support.konnector import WIDGETS, World, widget
+from tests.support.waiting import gone, when
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    APISERVICENAMESPACES,
+    BINDABLERESOURCESREQUESTS,
+    FINALIZER_NAMESPACE,
+    FINALIZER_SYNCER,
+    provider_crds,
+)
+from fairlead.api.manifests import Program as Manifested
+from fairlead.api.meta import JSON
+from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES
+from fairlead.api.postgresaccess import crds as access_crds
+from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
+    CLUSTERROLES,
+    CONFIGMAPS,
+    CUSTOMRESOURCEDEFINITIONS,
+    DEPLOYMENTS,
+    LEASES,
+    NAMESPACES,
+    SECRETS,
+    SERVICEACCOUNTS,
+)
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
+from fairlead.api.servicebinding.spec import crds as binding_crds
+from fairlead.api.timestamps import format_micro_time, moment
+from fairlead.client import Client, NotFound, parse_kubeconfig
+from fairlead.konnector.manifests import manifests as konnector_manifests
+from fairlead.portal.identity.secretstore import LABEL_KIND
+from fairlead.runtime import install_crds
+from fairlead.runtime.admission.keeping import (
+    MUTATINGWEBHOOKCONFIGURATIONS,
+    VALIDATINGWEBHOOKCONFIGURATIONS,
+)
+from fairlead.sandbox import Sandbox
+from fairlead.uninstall.findings import Choices, UninstallError
+from fairlead.uninstall.footprints import KINDS, Program, footprint
+from fairlead.uninstall.work import survey, uninstall
+
+
+CRDS: dict[Program, Callable[[], list[JSON]]] = {
+    "binding": binding_crds,
+    "postgres": access_crds,
+    "provider": provider_crds,
+    "serve": provider_crds,
+}
+
+
+@pytest.fixture
+async def world(stack: AsyncExitStack) -> World:
+    world = World(stack)
+    await world.start()
+    await world.konnector()
+    return world
+
+
+@pytest.fixture
+async def alone(stack: AsyncExitStack) -> tuple[Sandbox, Client]:
+    """A control plane without anything."""
+    plane = await stack.enter_async_context(Sandbox(name="alone"))
+    return plane, await stack.enter_async_context(Client(parse_kubeconfig(plane.kubeconfig())))
+
+
+async def installed(client: Client, program: Program, namespace: str = "") -> None:
+    """Apply the program's manifests, its Deployment too, which nothing runs."""
+    if program in CRDS:
+        await install_crds(client, CRDS[program]())
+    for body in footprint(program, namespace).documents:
+        meta = body["metadata"]
+        await client.create(KINDS[body["kind"]], body, meta.get("namespace", ""))
+
+
+async def there(client: Client, program: Program, namespace: str = "") -> list[str]:
+    """What of the manifests is still there."""
+    return [str(one) for one in (await survey(client, program, namespace=namespace)).installed]
+
+
+async def taken(client: Client, program: Program, **choices: bool) -> list[str]:
+    lines: list[str] = []
+    await uninstall(
+        client, program, choices=Choices(**choices), timeout=60.0, progress=lines.append
+    )
+    return lines
+
+
+async def namespace(client: Client, name: str) -> None:
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    await client.create(NAMESPACES, body)
+
+
+async def bound(world: World) -> str:
+    """A binding with one object in a namespace of its own, synchronized; its copy's namespace."""
+    link = await world.bound()
+    await namespace(world.consumer, "app")
+    body = widget()
+    body["metadata"]["namespace"] = "app"
+    await world.consumer.create(WIDGETS, body)
+    copies = await link.provider_namespace("app")
+    await when(world.provider, WIDGETS, "blue", copies, until=bool)
+    return copies
+
+
+async def deleted_first(world: World) -> None:
+    """As `fairlead manifests konnector | kubectl delete -f -` does."""
+    await world.one.stop()
+    for body in konnector_manifests(image="fairlead"):
+        meta = body["metadata"]
+        try:
+            await world.consumer.delete(
+                KINDS[body["kind"]], meta["name"], meta.get("namespace", "")
+            )
+        except NotFound:
+            continue
+    await gone(world.consumer, NAMESPACES, "kube-bind")
+
+
+@pytest.mark.parametrize("program", ["binding", "konnector", "postgres", "provider", "serve"])
+async def test_a_program_that_nothing_uses_goes_in_order_and_wholly(
+    alone: tuple[Sandbox, Client], tmp_path: Path, program: Program
+) -> None:
+    plane, client = alone
+    await installed(client, program)
+    before = await there(client, program)
+    assert len(before) == len(footprint(program).documents)
+    code, out, err = await fairlead(plane, tmp_path, "uninstall", program, "--yes", "--crds")
+    assert code == 0, err
+    assert out.splitlines()[-1] == f"{program} is uninstalled"
+    deleted = [line.removeprefix("deleted ") for line in err.splitlines() if "deleted " in line]
+    assert [one for one in deleted if not one.startswith(("Secret", "CustomRes"))] == before
+    kinds = [one.split()[0] for one in before]
+    if program == "binding":
+        assert kinds[:2] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+    assert kinds.index("Deployment") < kinds.index("ClusterRole") < kinds.index("ServiceAccount")
+    assert kinds[-1] == "Namespace"
+    assert await there(client, program) == []
+    crds = {one.meta.name for one in (await client.list(CUSTOMRESOURCEDEFINITIONS)).items}
+    assert not crds & set(footprint(program).crds)
+    code, out, err = await fairlead(plane, tmp_path, "uninstall", program, "--yes")
+    assert (code, out) == (0, f"{program} is uninstalled\n"), err
+
+
+async def test_bindings_are_unbound_first(world: World, tmp_path: Path) -> None:
+    copies = await bound(world)
+    command = ("uninstall", "konnector", "--yes")
+    code, out, err = await fairlead(world.consumer_plane, tmp_path, *command)
+    assert (code, out) == (1, "")
+    assert "in use: APIServiceBinding widgets has 1 object with a copy\n" in err
+    assert "next: `fairlead unbind widgets` takes it back" in err
+    assert "nothing was taken away" in err.splitlines()[-1]
+    assert not (await world.consumer.get(APISERVICEBINDINGS, "widgets")).meta.deleting
+    await world.consumer.get(SERVICEACCOUNTS, "konnector", "kube-bind")
+    code, _, err = await fairlead(world.consumer_plane, tmp_path, "unbind", "widgets", "--yes")
+    assert code == 0, err
+    await gone(world.provider, WIDGETS, "blue", copies)
+    code, out, err = await fairlead(world.consumer_plane, tmp_path, *command, "--crds")
+    assert code == 0, err
+    await gone(world.consumer, NAMESPACES, "kube-bind")
+    roles = [one.meta.name for one in (await world.consumer.list(CLUSTERROLES)).items]
+    assert not [name for name in roles if "konnector" in name]
+
+
+async def test_what_waits_since_the_konnector_went_first_is_let_go(
+    world: World, tmp_path: Path
+) -> None:
+    copies = await bound(world)
+    await deleted_first(world)
+    await world.consumer.delete(NAMESPACES, "app")
+    await when(
+        world.consumer,
+        NAMESPACES,
+        "app",
+        until=lambda body: body.get("status", {}).get("phase") == "Terminating",
+    )
+    plane = world.consumer_plane
+    code, _, err = await fairlead(plane, tmp_path, "uninstall", "konnector", "--yes")
+    assert code == 1
+    assert "widgets has 1 object with a copy; for it app stays in Terminating" in err
+    assert "as soon as a konnector runs again" in err
+    assert "does not exist: ask the provider for another invitation" in err
+    assert "1 copy stays at" in err
+    held = await world.consumer.get(WIDGETS, "blue", "app")
+    assert held.meta.finalizers == [FINALIZER_SYNCER]
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, b"y\n")
+        code, _, err = await fairlead(
+            plane, tmp_path, "uninstall", "konnector", "--orphan", stdin=theirs
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert code == 0, err
+    assert "let go Widget app/blue: 1 copy stays at the provider" in err
+    await gone(world.consumer, NAMESPACES, "app")
+    await gone(world.consumer, APISERVICEBINDINGS, "widgets")
+    await gone(world.consumer, CUSTOMRESOURCEDEFINITIONS, WIDGETS.group_resource)
+    roles = [one.meta.name for one in (await world.consumer.list(CLUSTERROLES)).items]
+    assert not [name for name in roles if name.startswith("kube-bind-")]
+    assert not (await world.provider.get(WIDGETS, "blue", copies)).meta.deleting
+
+
+async def test_objects_without_a_binding_are_found_by_their_finalizer(world: World) -> None:
+    await bound(world)
+    await deleted_first(world)
+    await world.consumer.delete(APISERVICEBINDINGS, "widgets")
+    cut = {"metadata": {"finalizers": None}}
+    await world.consumer.merge_patch(APISERVICEBINDINGS, "widgets", "", cut)
+    await when(
+        world.consumer,
+        WIDGETS,
+        "blue",
+        "app",
+        until=lambda body: "deletionTimestamp" in body["metadata"],
+    )
+    found = await survey(world.consumer, "konnector")
+    assert [use.option for use in found.uses] == ["orphan"]
+    assert "Widget app/blue has the finalizer kubebind.io/syncer, and no APIService" in (
+        found.uses[0].what
+    )
+    await taken(world.consumer, "konnector", orphan=True)
+    await gone(world.consumer, CUSTOMRESOURCEDEFINITIONS, WIDGETS.group_resource)
+
+
+async def test_it_is_finished_wherever_it_was_killed(world: World) -> None:
+    await bound(world)
+    await deleted_first(world)
+    await installed(world.consumer, "konnector")
+    kills = 0
+    for writes in range(200):
+        async with DyingClient(world.consumer.config, writes=writes) as client:
+            try:
+                await taken(client, "konnector", orphan=True, crds=True)
+            except KilledError:
+                kills += 1
+                continue
+        break
+    assert kills > 3
+    assert await there(world.consumer, "konnector") == []
+    await gone(world.consumer, CUSTOMRESOURCEDEFINITIONS, APISERVICEBINDINGS.group_resource)
+
+
+async def test_consumers_keep_the_provider(world: World, tmp_path: Path) -> None:
+    link = await world.bound()
+    command = ("uninstall", "provider", "--yes")
+    code, out, err = await fairlead(world.provider_plane, tmp_path, *command)
+    assert (code, out) == (1, "")
+    assert "has 1 export and 0 objects; its konnector was heard" in err
+    assert f"`fairlead provider revoke {link.cluster_namespace}` takes it away" in err
+    assert "with --force: consumer team" in err
+    assert "loses the rights of ClusterRole kube-binder" in err
+    code, out, err = await fairlead(world.provider_plane, tmp_path, *command, "--force")
+    assert code == 0, err
+    assert await there(world.provider, "provider") == []
+    assert (await world.provider.get(NAMESPACES, link.cluster_namespace)).meta.name
+
+
+async def test_namespaces_that_wait_for_the_provider_are_let_go(
+    alone: tuple[Sandbox, Client],
+) -> None:
+    _, client = alone
+    await install_crds(client, provider_crds())
+    await namespace(client, "cluster")
+    body: JSON = {
+        "apiVersion": APISERVICENAMESPACES.api_version,
+        "kind": APISERVICENAMESPACES.kind,
+        "metadata": {
+            "name": "app",
+            "namespace": "cluster",
+            "finalizers": [FINALIZER_NAMESPACE],
+        },
+        "spec": {},
+    }
+    await client.create(APISERVICENAMESPACES, body)
+    assert (await survey(client, "provider")).uses == []
+    await client.delete(NAMESPACES, "cluster")
+    (use,) = (await survey(client, "provider")).uses
+    assert use.option == "orphan"
+    assert "for it cluster stays in Terminating" in use.what
+    await taken(client, "provider", orphan=True)
+    await gone(client, NAMESPACES, "cluster")
+
+
+async def test_roles_keep_the_operator(alone: tuple[Sandbox, Client], tmp_path: Path) -> None:
+    plane, client = alone
+    await installed(client, "postgres")
+    await namespace(client, "app")
+    body: JSON = {
+        "apiVersion": POSTGRESACCESSES.api_version,
+        "kind": POSTGRESACCESSES.kind,
+        "metadata": {"name": "db", "namespace": "app", "finalizers": [FINALIZER]},
+        "spec": {
+            "username": "shop",
+            "generatedSecret": "login",
+            "connection": {"serverRef": {"name": "main"}},
+        },
+    }
+    await client.create(POSTGRESACCESSES, body)
+    code, out, err = await fairlead(plane, tmp_path, "uninstall", "postgres", "--yes")
+    assert (code, out) == (1, "")
+    assert "in use: PostgresAccess app/db has role shop on PostgresServer main" in err
+    assert "kubectl delete postgresaccesses.access.k8s.delta10.nl -n app db" in err
+    await client.delete(NAMESPACES, "app")
+    code, out, err = await fairlead(
+        plane, tmp_path, "uninstall", "postgres", "--yes", "--orphan", "--crds"
+    )
+    assert code == 0, err
+    assert "for it app stays in Terminating" in err
+    assert "role shop on PostgresServer main stays with its login" in err
+    await gone(client, NAMESPACES, "app")
+    assert await there(client, "postgres") == []
+
+
+async def test_a_living_access_outlives_the_operator(alone: tuple[Sandbox, Client]) -> None:
+    _, client = alone
+    await installed(client, "postgres")
+    await namespace(client, "app")
+    body: JSON = {
+        "apiVersion": POSTGRESACCESSES.api_version,
+        "kind": POSTGRESACCESSES.kind,
+        "metadata": {"name": "db", "namespace": "app", "finalizers": [FINALIZER]},
+        "spec": {
+            "username": "shop",
+            "generatedSecret": "login",
+            "connection": {"serverRef": {"name": "main"}},
+        },
+    }
+    await client.create(POSTGRESACCESSES, body)
+    lines = await taken(client, "postgres", orphan=True, crds=True)
+    kept = await client.get(POSTGRESACCESSES, "db", "app")
+    assert (kept.meta.deleting, kept.meta.finalizers) == (False, [])
+    kept_crd = f"kept CustomResourceDefinition {POSTGRESACCESSES.group_resource}"
+    assert f"{kept_crd}: 1 object is left" in lines
+
+
+async def test_webhooks_whose_server_is_gone_block_nothing(alone: tuple[Sandbox, Client]) -> None:
+    _, client = alone
+    await install_crds(client, binding_crds())
+    await namespace(client, "app")
+    body: JSON = {
+        "apiVersion": SERVICEBINDINGS.api_version,
+        "kind": SERVICEBINDINGS.kind,
+        "metadata": {"name": "app", "namespace": "app", "finalizers": [SPEC_FINALIZER]},
+        "spec": {
+            "service": {"apiVersion": "v1", "kind": "Secret", "name": "login"},
+            "workload": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        },
+    }
+    await client.create(SERVICEBINDINGS, body)
+    await installed(client, "binding")
+    with pytest.raises(UninstallError, match=r"ServiceBinding app/app of .* is projected"):
+        await taken(client, "binding")
+    await client.get(MUTATINGWEBHOOKCONFIGURATIONS, "fairlead-binding")
+    lines = await taken(client, "binding", orphan=True)
+    assert lines[0] == "deleted MutatingWebhookConfiguration fairlead-binding"
+    assert "let go ServiceBinding app/app: 1 projection stays on the workloads" in lines
+    await client.delete(SERVICEBINDINGS, "app", "app")
+    await gone(client, SERVICEBINDINGS, "app", "app")
+
+
+async def test_requests_in_flight_keep_the_front_door(
+    alone: tuple[Sandbox, Client], tmp_path: Path
+) -> None:
+    plane, client = alone
+    await installed(client, "serve")
+    home = footprint("serve").namespace
+    body: JSON = {
+        "apiVersion": BINDABLERESOURCESREQUESTS.api_version,
+        "kind": BINDABLERESOURCESREQUESTS.kind,
+        "metadata": {"name": "one", "namespace": home},
+        "spec": {
+            "templateRef": {"name": "widgets"},
+            "clusterIdentity": {"identity": "shop"},
+            "author": "shop",
+        },
+    }
+    await client.create(BINDABLERESOURCESREQUESTS, body)
+    session: JSON = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "namespace": home, "labels": {LABEL_KIND: "session"}},
+    }
+    await client.create(SECRETS, session)
+    code, _, err = await fairlead(plane, tmp_path, "uninstall", "serve", "--yes")
+    assert code == 1
+    assert f"BindableResourcesRequest {home}/one is in flight" in err
+    code, _, err = await fairlead(plane, tmp_path, "uninstall", "serve", "--yes", "--force")
+    assert code == 0, err
+    assert "1 session ends: people are signed out" in err
+    await gone(client, NAMESPACES, home)
+
+
+async def test_a_dry_run_takes_nothing(alone: tuple[Sandbox, Client], tmp_path: Path) -> None:
+    plane, client = alone
+    await installed(client, "postgres")
+    before = await there(client, "postgres")
+    code, out, err = await fairlead(plane, tmp_path, "uninstall", "postgres", "--dry-run")
+    assert code == 0, err
+    told = [line.split(". ", 1)[1] for line in out.splitlines()]
+    assert told[:-1] == before[:-1]
+    assert told[-1] == f"{before[-1]}, if nothing else is in it"
+    assert "kept: CustomResourceDefinitions" in err
+    assert await there(client, "postgres") == before
+    code, _, err = await fairlead(plane, tmp_path, "uninstall", "postgres")
+    assert code == 2
+    assert "there is no terminal to ask on: say --yes" in err
+
+
+async def test_what_is_not_ours_stays(alone: tuple[Sandbox, Client]) -> None:
+    _, client = alone
+    await installed(client, "postgres")
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "mine", "namespace": "fairlead-postgres"},
+    }
+    await client.create(CONFIGMAPS, body)
+    lines = await taken(client, "postgres")
+    kept = "kept Namespace fairlead-postgres: ConfigMap fairlead-postgres/mine is in it"
+    assert lines[-1] == kept
+    await client.delete(CONFIGMAPS, "mine", "fairlead-postgres")
+    assert await taken(client, "postgres") == ["deleted Namespace fairlead-postgres"]
+
+
+async def test_the_konnector_of_the_original_is_not_taken_for_ours(
+    alone: tuple[Sandbox, Client],
+) -> None:
+    _, client = alone
+    await namespace(client, "kube-bind")
+    deployment = Manifested(
+        name="konnector", namespace="kube-bind", image="other", command=()
+    ).deployment()
+    del deployment["metadata"]["labels"]
+    await client.create(DEPLOYMENTS, deployment)
+    await taken(client, "konnector")
+    await client.get(DEPLOYMENTS, "konnector", "kube-bind")
+
+
+async def test_who_works_elsewhere_is_named_and_waited_for(alone: tuple[Sandbox, Client]) -> None:
+    _, client = alone
+    await installed(client, "postgres")
+    lease: JSON = {
+        "apiVersion": LEASES.api_version,
+        "kind": "Lease",
+        "metadata": {"name": "fairlead-postgres", "namespace": "fairlead-postgres"},
+        "spec": {
+            "holderIdentity": "laptop",
+            "leaseDurationSeconds": 3600,
+            "renewTime": format_micro_time(moment()),
+        },
+    }
+    await client.create(LEASES, lease)
+    with pytest.raises(UninstallError, match="waits for laptop, which holds Lease fairlead-post"):
+        await uninstall(client, "postgres", timeout=3.0, progress=lambda _: None)
+    await client.get(CLUSTERROLEBINDINGS, "fairlead-postgres")
+
+
+async def test_another_namespace_is_named(alone: tuple[Sandbox, Client]) -> None:
+    _, client = alone
+    await installed(client, "postgres", "databases")
+    notes = (await survey(client, "postgres")).notes
+    assert notes == [
+        "Deployment databases/fairlead-postgres is another: --namespace databases is for that"
+    ]
+
+
+async def test_before_helm_only_webhooks_go(alone: tuple[Sandbox, Client]) -> None:
+    _, client = alone
+    await installed(client, "binding")
+    lines = await taken(client, "binding", prepare=True)
+    assert [line.split()[1] for line in lines] == [
+        MUTATINGWEBHOOKCONFIGURATIONS.kind,
+        VALIDATINGWEBHOOKCONFIGURATIONS.kind,
+    ]
+    await client.get(DEPLOYMENTS, "fairlead-binding", "fairlead-binding")
