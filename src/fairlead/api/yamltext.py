@@ -55,6 +55,18 @@ def load_all(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes: int
     return list(yaml.load_all(text, _Loader))
 
 
+def refusal(error: Exception) -> str:
+    """Why a text is not read as YAML, in the words of all commands.
+
+    They go after the name of the text, or after "it".
+    """
+    if isinstance(error, UnwelcomeYAMLError):
+        return str(error)
+    if isinstance(error, UnicodeDecodeError):
+        return "is not UTF-8 text"
+    return f"is no valid YAML: {problem(error)}"
+
+
 def problem(error: Exception) -> str:
     """What is wrong and on which line, without the line, which may hold a secret."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:

@@ -126,12 +126,8 @@ def decode_kubeconfig(data: bytes, *, where: str, aliases: bool) -> Kubeconfig:
     """
     try:
         content = yamltext.load(data.decode(), aliases=aliases, max_depth=_MAX_DEPTH)
-    except yamltext.UnwelcomeYAMLError as error:
-        raise ConfigError(f"{where} {error}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{where} is not UTF-8 text") from None
     except (yamltext.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{where} is no valid YAML: {yamltext.problem(error)}") from None
+        raise ConfigError(f"{where} {yamltext.refusal(error)}") from None
     if content is None:
         return Kubeconfig()
     try:

@@ -158,7 +158,7 @@ async def sql(postgres: EmbeddedPostgres, statement: LiteralString) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("a: [", "is no YAML", id="broken"),
+        pytest.param("a: [", "it is no valid YAML", id="broken"),
         pytest.param("", "there is no PostgresAccess in it", id="empty"),
         pytest.param("just text", "document 1 is no Kubernetes object", id="text"),
         pytest.param("kind: ConfigMap", "there is no PostgresAccess in it", id="another-kind"),

@@ -253,7 +253,7 @@ BOMB = "a: &a [1]\nb: &b [*a, *a]\n"
         pytest.param(b"", "^it is empty$", id="empty"),
         pytest.param(b" \n\t", "^it is empty$", id="blank"),
         pytest.param(b"# nothing\n---\n", "^it is empty$", id="comments"),
-        pytest.param(b"{", "^neither JSON nor YAML: .*line 2", id="cut off"),
+        pytest.param(b"{", "^it is no valid YAML: .*line 2", id="cut off"),
         pytest.param(b"\xff\xfe{\x00", "is not UTF-8", id="UTF-16"),
         pytest.param(b"a: \x00", "unacceptable character", id="binary"),
         pytest.param(b"[]", "no object", id="no object"),
@@ -261,7 +261,7 @@ BOMB = "a: &a [1]\nb: &b [*a, *a]\n"
         pytest.param(b"[" * 100, "nested more than 64", id="deep"),
         pytest.param(b'{"a":' * 9000, "nested more than 64", id="deep and cut off"),
         pytest.param(BOMB.encode(), "aliases", id="aliases"),
-        pytest.param(b"a: !!python/name:os.system x", "neither JSON nor YAML", id="tags"),
+        pytest.param(b"a: !!python/name:os.system x", "it is no valid YAML", id="tags"),
         pytest.param(b'{"apiVersion":"v1","kind":"Secret"}', "'Secret'.*-o js", id="Secret"),
         pytest.param(b"apiVersion: v1\nkind: Config\n", "it is a kubeconfig", id="kubeconfig"),
         pytest.param(REQUEST.encode(), "--request", id="a request"),
@@ -315,6 +315,11 @@ def test_requests_are_read_as_a_person_keeps_them(text: str, names: list[str]) -
         pytest.param(ANSWER, "no APIServiceExportRequest", id="an answer"),
         pytest.param("kind: List\nitems: [1]\n", "no object", id="list of numbers"),
         pytest.param(REQUEST.replace("spec:", "x:"), "spec", id="without spec"),
+        pytest.param(
+            REQUEST.replace("resources:", "resource:"),
+            r"APIServiceExportRequest mine: spec\.resource: .* did you mean resources\?",
+            id="unknown field",
+        ),
     ],
 )
 def test_what_is_no_request_is_refused(text: str, message: str) -> None:

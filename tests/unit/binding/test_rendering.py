@@ -185,6 +185,16 @@ def test_a_binding_that_cannot_be_projected_is_named_with_its_field(
             id="metadata",
         ),
         pytest.param(
+            [{**spec_binding(), "spec": {**spec_binding()["spec"], "enw": []}}],
+            "spec.enw: there is no such field; did you mean env?",
+            id="unknown field",
+        ),
+        pytest.param(
+            [{**coreos_binding(), "spec": {**coreos_binding()["spec"], "aplication": {}}}],
+            "spec.aplication: there is no such field; did you mean application?",
+            id="unknown field of the other API",
+        ),
+        pytest.param(
             [secret(), secret()],
             "file-1: Secret s1: metadata.name: another Secret has this name, too",
             id="twice",
@@ -210,7 +220,7 @@ def test_what_is_no_object_is_named_with_its_field(bodies: list[JSON], problem: 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param("a: [", "f.yaml: it is no YAML: ", id="no YAML"),
+        pytest.param("a: [", "f.yaml: it is no valid YAML: ", id="no YAML"),
         pytest.param("- 1", "f.yaml: it is no object", id="list"),
         pytest.param("kind: A\n---\n5", "f.yaml, document 2: it is no object", id="second"),
         pytest.param("kind: List\nitems: [4]", "f.yaml, items[0]: it is no object", id="item"),
@@ -223,7 +233,7 @@ def test_what_is_no_object_is_named_with_its_field(bodies: list[JSON], problem: 
             "f.yaml: it has more than 1000000 values",
             id="bomb",
         ),
-        pytest.param("a: !!python/name:os.system x", "f.yaml: it is no YAML", id="tag"),
+        pytest.param("a: !!python/name:os.system x", "f.yaml: it is no valid YAML", id="tag"),
     ],
 )  # fmt: skip
 def test_what_is_no_manifest_is_named_with_its_place(text: str, problem: str) -> None:
@@ -390,9 +400,9 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00")
     result = command("-f", str(tmp_path / "a.yaml"))
     assert result.exit_code == 1
-    assert "a.yaml: it is no UTF-8 text" in result.stderr
+    assert "a.yaml: it is not UTF-8 text" in result.stderr
     piped = CliRunner().invoke(main, ["binding", "render", "-f", "-"], input=b"\xff")
-    assert "standard input: it is no UTF-8 text" in piped.stderr
+    assert "standard input: it is not UTF-8 text" in piped.stderr
 
 
 def test_without_bindings_nothing_is_printed() -> None:

@@ -263,7 +263,7 @@ def test_a_cluster_that_cannot_be_used_is_one_line(
     ("text", "message"),
     [
         pytest.param("", "it is empty", id="empty"),
-        pytest.param("{", "neither JSON nor YAML", id="no-json"),
+        pytest.param("{", "it is no valid YAML", id="no-json"),
         pytest.param('{"kind": "Secret", "apiVersion": "v1"}', "BindingResponse", id="other-kind"),
     ],
 )

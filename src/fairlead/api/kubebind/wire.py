@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fairlead.api import yamltext
+from fairlead.api import unknownfields, yamltext
+from fairlead.api.crd import object_schema
 from fairlead.api.kubebind.catalogue import TemplateSpec
 from fairlead.api.kubebind.names import API_VERSION
-from fairlead.api.kubebind.types import ExportRequestSpec
+from fairlead.api.kubebind.types import APIServiceExportRequest, ExportRequestSpec
 from fairlead.api.meta import JSON
 
 
@@ -182,7 +183,7 @@ def decode_binding_response(data: bytes) -> BindingResponse:
         ValueError: it is none; the message names the field that is wrong.
     """
     what = " or ".join(ANSWERS)
-    documents = _documents(data, what)
+    documents = _documents(data)
     if len(documents) > 1:
         raise ValueError(f"no {what}: these are {len(documents)} documents")
     _check_kind(documents[0], ANSWERS)
@@ -204,28 +205,32 @@ def decode_export_requests(data: bytes) -> list[ExportRequestResponse]:
         ValueError: they are none; the message names the field that is wrong.
     """
     found: list[JSON] = []
-    for document in _documents(data, _REQUEST):
+    for document in _documents(data):
         is_list = isinstance(document, dict) and document.get("kind") == "List"
         found += document.get("items") or [] if is_list else [document]
+    schema = object_schema(APIServiceExportRequest)
     for document in found:
         _check_kind(document, (_REQUEST,))
+        # Who writes one by hand means every field of it; a server would leave out the others.
+        if why := unknownfields.refusal(document, schema):
+            metadata = document.get("metadata")
+            name = metadata.get("name", "") if isinstance(metadata, dict) else ""
+            raise ValueError(f"{_REQUEST} {name}: {why}")
     return [_convert(document, ExportRequestResponse, _REQUEST) for document in found]
 
 
-def _documents(data: bytes, what: str) -> list[Any]:
+def _documents(data: bytes) -> list[Any]:
     try:
         # This also takes the byte order mark that editors on Windows put before UTF-8.
         text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"no {what}: it is not UTF-8 text") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it {yamltext.refusal(error)}") from None
     if not text.strip("\0 \t\r\n"):
         raise ValueError("it is empty")
     try:
         documents = [without_nulls(one) for one in _parse(text) if one is not None]
-    except yamltext.UnwelcomeYAMLError as error:
-        raise ValueError(f"no {what}: it {error}") from None
     except (yamltext.YAMLError, ValueError, RecursionError) as error:
-        raise ValueError(f"neither JSON nor YAML: {yamltext.problem(error)}") from None
+        raise ValueError(f"it {yamltext.refusal(error)}") from None
     if not documents:
         raise ValueError("it is empty")
     return documents

@@ -17,6 +17,7 @@ EXPORTED_LABEL = "kube-bind.io/exported"
 
 ACCESS_COLUMNS = (
     PrinterColumn("Status", ".status.lastReconcileState"),
+    PrinterColumn("Reason", '.status.conditions[?(@.type=="Ready")].reason'),
     PrinterColumn("User", ".spec.username"),
     PrinterColumn("Server", ".status.server.host"),
     AGE,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
-from fairlead.api import yamltext
+from fairlead.api import unknownfields, yamltext
 from fairlead.api.meta import JSON
+from fairlead.api.servicebinding.spec import crds
 from fairlead.binding.outside.memory import ObjectError, Objects, Place
 
 
@@ -35,10 +37,8 @@ def documents(origin: str, text: str) -> Iterator[Document]:
     """
     try:
         found = yamltext.load_all(text, aliases=True, max_depth=_MAX_DEPTH, max_nodes=_MAX_VALUES)
-    except yamltext.UnwelcomeYAMLError as error:
-        raise DocumentError(f"{origin}: it {error}") from None
     except (yamltext.YAMLError, ValueError) as error:
-        raise DocumentError(f"{origin}: it is no YAML: {yamltext.problem(error)}") from None
+        raise DocumentError(f"{origin}: it {yamltext.refusal(error)}") from None
     for number, value in enumerate(found, 1):
         place = origin if len(found) == 1 else f"{origin}, document {number}"
         yield from _objects(place, value)
@@ -74,7 +74,8 @@ def collection(found: Iterable[Document], namespace: str) -> Documents:
     """The objects of documents; those without a namespace are in ``namespace``.
 
     Raises:
-        DocumentError: one is no object, or there twice; the text names its file and field.
+        DocumentError: one is no object, has a field that its kind does not know, or is there
+            twice; the text names its file and field.
     """
     given = list(found)
     result = Documents(Objects(namespace=namespace), {})
@@ -83,8 +84,32 @@ def collection(found: Iterable[Document], namespace: str) -> Documents:
             result.objects.learn(document.body)
     for document in given:
         with _named(document):
+            _check_fields(document.body)
             result.origins[result.objects.add(document.body)] = document.origin
     return result
+
+
+def _check_fields(body: JSON) -> None:
+    """Refuse what an API server would leave out of a binding or a mapping without a word.
+
+    Raises:
+        ObjectError: there is such a field.
+    """
+    schema = schemas().get((str(body.get("apiVersion")), str(body.get("kind"))))
+    if schema is not None and (why := unknownfields.refusal(body, schema)):
+        raise ObjectError(why)
+
+
+@cache
+def schemas() -> dict[tuple[str, str], JSON]:
+    """The schemas of Service Binding's kinds, by apiVersion and kind."""
+    return {
+        (f"{spec['group']}/{version['name']}", spec["names"]["kind"]): version["schema"][
+            "openAPIV3Schema"
+        ]
+        for spec in (crd["spec"] for crd in crds())
+        for version in spec["versions"]
+    }
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from fairlead.api import yamltext
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.outside.compose.files import COMPOSE_FILE, write
 from fairlead.binding.outside.compose.override import hidden, override
@@ -187,5 +188,5 @@ def _texts(path: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
 def _text(origin: str | Path, content: bytes) -> str:
     try:
         return content.decode()
-    except UnicodeDecodeError:
-        raise DocumentError(f"{origin}: it is no UTF-8 text") from None
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"{origin}: it {yamltext.refusal(error)}") from None

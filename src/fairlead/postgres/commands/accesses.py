@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fairlead.api import yamltext
+from fairlead.api import unknownfields, yamltext
+from fairlead.api.crd import object_schema
 from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
 from fairlead.api.timestamps import now
@@ -53,13 +54,11 @@ def read_manifests(content: bytes, namespace: str) -> Manifests:
         ManifestError: it cannot be read, or a document in it is none.
     """
     if len(content) > _MAX_BYTES:
-        raise ManifestError(f"has more than {_MAX_BYTES >> 20} MiB")
+        raise ManifestError(f"it has more than {_MAX_BYTES >> 20} MiB")
     try:
         documents = yamltext.load_all(content, aliases=False, max_depth=_MAX_DEPTH)
-    except yamltext.UnwelcomeYAMLError as error:
-        raise ManifestError(str(error)) from None
     except (yamltext.YAMLError, ValueError) as error:
-        raise ManifestError(f"is no YAML: {yamltext.problem(error)}") from None
+        raise ManifestError(f"it {yamltext.refusal(error)}") from None
     found = Manifests([], [])
     for number, document in enumerate(documents, 1):
         for body in _bodies(document, f"document {number}"):
@@ -113,6 +112,8 @@ def _sort(found: Manifests, body: JSON, where: str, namespace: str) -> None:
     if not name or not isinstance(name, str):
         raise ManifestError(f"{where}: metadata.name is missing")
     body.pop("status", None)
+    if why := unknownfields.refusal(body, object_schema(PostgresAccess)):
+        raise ManifestError(f"{where}: PostgresAccess {name}: {why}")
     try:
         access = msgspec.convert(body, PostgresAccess)
     except msgspec.ValidationError as error:

@@ -75,7 +75,7 @@ def test_people_are_read_from_yaml_and_json() -> None:
     [
         ("", "wrong"),
         ("people: []", "nobody"),
-        ("people: {", "no YAML"),
+        ("people: {", "is no valid YAML"),
         ("- x", "wrong"),
         ("people: [{name: ada}]", "password"),
         ("people: [{name: ada, password: geheim}]", "'ada': a password's hash has to be"),

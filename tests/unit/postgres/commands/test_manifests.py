@@ -59,10 +59,30 @@ kind: Secret
         pytest.param("- 1", "document 1 is no Kubernetes object", id="sequence"),
         pytest.param("a: 1\n---\nkind: x\n---\n- 2", "document 1 is no", id="first"),
         pytest.param("[" * 80, "levels deep", id="deep"),
-        pytest.param("\x01", "is no YAML", id="binary"),
+        pytest.param("\x01", "it is no valid YAML", id="binary"),
         pytest.param(ONE.replace("{name: shop, uid: forged}", "[]"), "name is missing", id="meta"),
         pytest.param(
             ONE.replace("shop}", "1}").replace("SELECT", "FLY"), "Invalid enum", id="enum"
+        ),
+        pytest.param(
+            ONE.replace("grants:", "grant:"),
+            r"document 1: PostgresAccess shop: spec\.grant: .* did you mean grants\?",
+            id="unknown",
+        ),
+        pytest.param(
+            ONE.replace("username: shop\n  gen", "username: shop\n  cleanupPolcy: Retain\n  gen"),
+            r"spec\.cleanupPolcy: there is no such field; did you mean cleanupPolicy\?",
+            id="misspelled",
+        ),
+        pytest.param(
+            ONE.replace("privileges: [", "priviledges: ["),
+            r"spec\.grants\[0\]\.priviledges: .* did you mean privileges\?",
+            id="in-a-list",
+        ),
+        pytest.param(
+            ONE.replace("uid: forged", "lables: {a: b}"),
+            r"metadata\.lables: there is no such field; did you mean labels\?",
+            id="metadata",
         ),
     ],
 )

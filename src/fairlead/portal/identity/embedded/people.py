@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fairlead.api.yamltext import UnwelcomeYAMLError, YAMLError, load, problem
+from fairlead.api.yamltext import YAMLError, load, refusal
 from fairlead.portal.identity.embedded.passwords import PasswordError, PasswordHash
 
 
@@ -60,12 +60,10 @@ def read_people(text: str | bytes) -> list[EmbeddedPerson]:
     try:
         body = load(text, aliases=False, max_depth=8)
         found = msgspec.convert(body, _File).people
-    except (YAMLError, UnicodeDecodeError) as error:
-        raise PeopleError(f"the file of people is no YAML: {problem(error)}") from None
-    except UnwelcomeYAMLError as error:
-        raise PeopleError(f"the file of people {error}") from None
     except msgspec.ValidationError as error:
         raise PeopleError(f"the file of people is wrong: {error}") from None
+    except (YAMLError, ValueError) as error:
+        raise PeopleError(f"the file of people {refusal(error)}") from None
     if not found:
         raise PeopleError("the file of people has nobody in it: nobody could sign in")
     for what in ("name", "subject"):

@@ -1,0 +1,86 @@
+"""Fields that a schema does not know: an API server prunes them without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from fairlead.api.meta import JSON, ObjectMeta
+
+
+_SHOWN = 3
+"""Unknown fields that one message names."""
+_CHOICES = 12
+"""Names of known fields that a message lists where none of them is close."""
+_OF_SERVERS = ("managedFields", "selfLink")
+_OPEN = "x-kubernetes-preserve-unknown-fields"
+
+
+def unknown_fields(body: Mapping[Any, Any], schema: JSON) -> list[str]:
+    """Which fields of an object its schema does not know, each with the one that was meant.
+
+    Args:
+        body: a custom resource, or any part of one.
+        schema: its structural schema; ``metadata`` has the fields that all objects have, and
+            ``status`` is left out, for servers write it.
+
+    Returns:
+        One text for each, such as ``spec.grant: there is no such field; did you mean grants?``.
+    """
+    return list(_of_object(body, schema, ""))
+
+
+def refusal(body: Mapping[Any, Any], schema: JSON) -> str:
+    """The first unknown fields in one text, "" for none."""
+    found = unknown_fields(body, schema)
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return "; ".join(found[:_SHOWN]) + more
+
+
+def _of_object(body: Mapping[Any, Any], schema: JSON, path: str) -> Iterator[str]:
+    known: Mapping[str, JSON] = schema.get("properties") or {}
+    others = schema.get("additionalProperties")
+    is_root = not path and "metadata" in known
+    for key, value in body.items():
+        name = str(key)
+        where = f"{path}.{name}" if path else name
+        if is_root and name == "status":
+            continue
+        if is_root and name == "metadata" and isinstance(value, Mapping):
+            unknown = [str(one) for one in value if str(one) not in _metadata()]
+            yield from (_told(f"metadata.{one}", one, _metadata()) for one in unknown)
+        elif name in known:
+            yield from _of_value(value, known[name], where)
+        elif isinstance(others, dict):
+            yield from _of_value(value, others, f"{path}[{name!r}]")
+        elif known and not (others or schema.get(_OPEN)):
+            yield _told(where, name, known)
+
+
+def _of_value(value: Any, schema: JSON, path: str) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        yield from _of_object(value, schema, path)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        items = schema.get("items") or {}
+        for index, item in enumerate(value):
+            yield from _of_value(item, items, f"{path}[{index}]")
+
+
+def _told(where: str, name: str, known: Collection[str]) -> str:
+    folded = {one.lower(): one for one in known}
+    close = get_close_matches(name.lower(), folded, n=1)
+    if close:
+        return f"{where}: there is no such field; did you mean {folded[close[0]]}?"
+    names = sorted(known)
+    more = ", ..." if len(names) > _CHOICES else ""
+    return f"{where}: there is no such field; there are {', '.join(names[:_CHOICES])}{more}"
+
+
+@cache
+def _metadata() -> frozenset[str]:
+    fields = (one.encode_name for one in msgspec.structs.fields(ObjectMeta))
+    return frozenset((*fields, *_OF_SERVERS))
