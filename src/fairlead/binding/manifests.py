@@ -22,6 +22,13 @@ from fairlead.binding.rights import BINDING_GROUPS, controller_rules
 NAME = names.NAME
 _PLURAL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _GROUP = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+_CORE = frozenset({"pods", "podtemplates", "replicationcontrollers"})
+"""Workloads without a group."""
+_GROUPS = {
+    **dict.fromkeys(("daemonsets", "deployments", "replicasets", "statefulsets"), "apps"),
+    **dict.fromkeys(("cronjobs", "jobs"), "batch"),
+}
+"""Whose workloads these are, which people name without their group."""
 _ADMISSION = "admissionregistration.k8s.io"
 _AGGREGATED = "service-binding-controller-role"
 """As it is called everywhere, so that what grants or audits rights by its name goes on."""
@@ -89,6 +96,13 @@ def _resource(text: str) -> tuple[str, str]:
     plural, _, group = text.partition(".")
     if not _PLURAL.fullmatch(plural) or (group and not _GROUP.fullmatch(group)):
         raise ValueError(f"--project {text}: name a resource as plural.group, or plural for core")
+    if not group and plural not in _CORE:
+        raise ValueError(
+            f"--project {text}: did you mean {plural}.{_GROUPS[plural]}?"
+            if plural in _GROUPS
+            else f"--project {text}: the core group has no such workloads: name the resource as "
+            "plural.group, such as jobs.batch"
+        )
     return plural, group
 
 

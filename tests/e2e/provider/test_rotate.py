@@ -197,3 +197,76 @@ async def test_an_address_that_is_not_for_here_is_said(world: World) -> None:
             )
     assert lines[0].startswith("not tried at its own address, only the token itself: ")
     assert parse_kubeconfig(await handed_out(world, link)).server == address
+
+
+async def interrupted(world: World, link: Link, when: str) -> list[str]:
+    """What a rotation says that is stopped when it has told this."""
+    lines: list[str] = []
+    told = asyncio.Event()
+
+    def progress(line: str) -> None:
+        lines.append(line)
+        if when in line:
+            told.set()
+
+    consumer = await find_consumer(world.provider, link.cluster_namespace)
+    task = asyncio.create_task(
+        rotate(
+            world.provider,
+            consumer,
+            options=InviteOptions(),
+            timeout=SECONDS,
+            finish=False,
+            progress=progress,
+        )
+    )
+    async with asyncio.timeout(SECONDS):
+        await told.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return lines
+
+
+async def test_who_stops_it_hears_how_things_stand(world: World) -> None:
+    link = await invited(world.consumer, world.provider)
+    old = link.response.kubeconfig
+    lines = await interrupted(world, link, "waiting: ")
+    assert lines[-1].startswith("interrupted: ")
+    assert "both tokens are valid. Say the same again to go on waiting" in lines[-1]
+    assert "add --finish" in lines[-1]
+    assert await works(old)
+    assert await works(await handed_out(world, link))
+
+
+async def test_before_a_token_is_handed_out_the_old_one_is_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = await invited(world.consumer, world.provider)
+    known = await handed_out(world, link)
+    begun = asyncio.Event()
+
+    async def slow(*_args: Any, **_more: Any) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("fairlead.provider.commands.rotation.work.make_token", slow)
+    lines: list[str] = []
+    consumer = await find_consumer(world.provider, link.cluster_namespace)
+    task = asyncio.create_task(
+        rotate(
+            world.provider,
+            consumer,
+            options=InviteOptions(),
+            timeout=SECONDS,
+            finish=False,
+            progress=lines.append,
+        )
+    )
+    async with asyncio.timeout(SECONDS):
+        await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert "keeps the token that it has, for no other was handed out" in lines[-1]
+    assert await handed_out(world, link) == known

@@ -888,7 +888,7 @@ async def test_the_providers_own_cluster_is_refused(
     [
         pytest.param(None, "is of no binding: delete it", id="nobody's"),
         pytest.param(
-            "other", r"binds it from another provider: `fairlead unbind other`", id="other"
+            "other", r"a provider that cannot be told .*: `fairlead unbind other`", id="other"
         ),
     ],
 )
@@ -905,6 +905,31 @@ async def test_a_crd_that_is_somebody_elses_is_told_before_anything_is_asked_for
         await bind(client, answer(there), timeout=SECONDS)
     assert await written(client) == before
     assert (await provider.list(APISERVICEEXPORTREQUESTS, "cluster-abc")).items == []
+
+
+@pytest.mark.parametrize(
+    ("server", "namespace", "told"),
+    [
+        pytest.param("", "cluster-xyz", "this same provider, by another invitation", id="same"),
+        pytest.param("http://els.example", "cluster-abc", "another provider, http", id="other"),
+    ],
+)
+async def test_a_second_invitation_of_a_provider_is_known_as_such(
+    client: Client, provider: Client, there: Sandbox, server: str, namespace: str, told: str
+) -> None:
+    text = anonymous(there).replace("cluster-abc", namespace)
+    if server:
+        text = text.replace(there.url, server)
+    ref = binding_body("other")["spec"]["kubeconfigSecretRef"]
+    secret = {
+        "metadata": {"name": ref["name"], "namespace": ref["namespace"]},
+        "stringData": {ref["key"]: text},
+    }
+    await client.create(SECRETS, secret)
+    found = await client.create(APISERVICEBINDINGS, binding_body("other"))
+    await client.create(CUSTOMRESOURCEDEFINITIONS, things(found.owner_reference(controller=True)))
+    with pytest.raises(BindError, match=f"binds it from {told}"):
+        await bind(client, answer(there), timeout=SECONDS)
 
 
 async def test_an_answer_without_requests_says_what_to_do(

@@ -150,3 +150,19 @@ def test_other_namespaces_are_the_default_where_webhooks_say_who_asks(
     (options,) = found
     key = ("own", names.KEY_SECRET) if by_proof else None
     assert (options.cross_namespace, options.requester_key) == (allowed, key)
+
+
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        ("jobs", "--project jobs: did you mean jobs.batch?"),
+        ("deployments", "--project deployments: did you mean deployments.apps?"),
+        ("rigs", "--project rigs: the core group has no such workloads"),
+    ],
+)
+def test_a_workload_is_projected_by_its_group_as_well(named: str, told: str) -> None:
+    arguments = ["binding", "--webhooks", "--project", named]
+    result = CliRunner().invoke(manifests, arguments)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert CliRunner().invoke(manifests, [*arguments[:-1], "pods"]).exit_code == 0

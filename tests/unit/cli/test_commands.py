@@ -162,8 +162,14 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
         ),
         pytest.param(
             ["provider", "invite", " shop", "--template", "t", "-o", "f"],
-            "NAME ' shop' begins or ends with a space",
+            "NAME ' shop' has to be lower-case letters",
             id="a space in front",
+        ),
+        pytest.param(
+            ["provider", "invite", "Shop Team!", "--template", "t", "-o", "f"],
+            "at most 253: say shop-team; a consumer that is known as 'Shop Team!' goes on by "
+            "shop-team --identity 'Shop Team!'",
+            id="a name with a blank",
         ),
         pytest.param(
             *(

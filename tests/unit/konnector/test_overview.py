@@ -16,6 +16,7 @@ from fairlead.api.reasons.kubebind import KONNECTOR, KUBE_BIND
 from fairlead.api.reasons.model import State
 from fairlead.konnector.commands.overview.comparison import changed_at, contains, waiting
 from fairlead.konnector.commands.overview.objects import ObjectRow, happened_at, object_rows
+from fairlead.konnector.commands.overview.origin import events_at
 from fairlead.konnector.commands.overview.rows import Copies, FetchedBinding, Kind, make_row
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Prefixed, ServiceNamespaced, Strategy
@@ -567,3 +568,14 @@ def test_what_waits_longest_is_first() -> None:
 def test_when_an_event_happened(given: JSON, expected: str) -> None:
     body = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, **given}
     assert happened_at(object_from_dict(body)) == datetime.fromisoformat(expected)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "place"), [("team-shop", "-n team-shop "), ("", "")], ids=["in-one", "cluster"]
+)
+def test_where_the_events_of_a_copy_are(namespace: str, place: str) -> None:
+    metadata = {"name": "db", "namespace": namespace}
+    copy = object_from_dict({"apiVersion": "x.org/v1", "kind": "Widget", "metadata": metadata})
+    assert events_at(copy) == (
+        f"Events about it stay in its cluster, by `kubectl {place}describe widget.x.org db` there"
+    )

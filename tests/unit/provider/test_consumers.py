@@ -191,10 +191,10 @@ def test_ages_are_short(since: str, expected: str) -> None:
     assert age(since, NOW) == expected
 
 
-def shown(*found: Row, width: int = 200, narrow: bool = False) -> list[str]:
+def shown(*found: Row, width: int = 200) -> list[str]:
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
-        console.print(table(found, now=NOW, narrow=narrow))
+        console.print(table(found, now=NOW, width=width).table)
     return capture.get().splitlines()
 
 
@@ -290,6 +290,36 @@ def test_the_table_says_who_is_being_revoked() -> None:
 def test_a_namespace_can_be_copied_from_a_narrow_terminal() -> None:
     name = "kube-bind-x6h81287hspq"
     found = one(binding("shop", **BEATS), namespace=namespace(name, "shop"))
-    header, *lines = shown(found, width=80, narrow=True)
+    header, *lines = shown(found, width=80)
     assert "KONNECTOR" not in header.split()
     assert any(name in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out"),
+    [
+        (100, ["KONNECTOR"]),
+        (80, ["KONNECTOR", "TEMPLATES", "EXPORTS"]),
+        (60, ["KONNECTOR", "TEMPLATES", "EXPORTS", "HEARTBEAT"]),
+    ],
+)
+def test_a_narrow_terminal_cuts_no_word(width: int, left_out: list[str]) -> None:
+    cluster = "kube-bind-x6h81287hspq"
+    rows_ = [
+        one(
+            binding("Team of the shop", record={"templates": [{"name": "widgets-and-more"}]}),
+            exports=[export(name, cluster) for name in ("widgets.example.org", "databases")],
+            namespace=namespace(cluster, "shop-team"),
+        ),
+        one(namespace=namespace("kube-bind-9p81287hx6hs", "zoo")),
+    ]
+    whole = {word for line in shown(*rows_) for word in line.split()}
+    lines = shown(*rows_, width=width)
+    assert {word for line in lines for word in line.split()} <= whole
+    assert max(map(len, lines)) <= width
+    assert table(rows_, now=NOW, width=width).left_out == left_out
+
+
+def test_a_word_that_no_terminal_holds_is_cut_after_all() -> None:
+    lines = shown(one(binding("x" * 90)), width=80)
+    assert "x" * 90 in "".join(line.split()[0] if line.split() else "" for line in lines[1:])

@@ -26,7 +26,7 @@ from fairlead.api.durations import rough_duration
 from fairlead.api.timestamps import moment
 from fairlead.cli import completion
 from fairlead.cli.options import cluster_config, cluster_options, json_option
-from fairlead.cli.printing import STYLES
+from fairlead.cli.printing import STYLES, note
 from fairlead.cli.texts import to_json
 from fairlead.client import Client, ClientError, ClusterConfig
 from fairlead.konnector.commands.overview.fetch import TIMEOUTS, Overview
@@ -50,6 +50,10 @@ _NARROW = 120
 _WIDE = 10_000
 """Characters of a line where nobody looks at the edge: nothing is wrapped for a program."""
 _AGENT = "fairlead-bindings"
+_EVENTS = (
+    "Events about the copies stay in the provider's cluster, where its team reads them; "
+    "`fairlead explain KIND/NAME` names the object there"
+)
 _NONE = "Nothing is bound here. With a provider's invitation: fairlead bind -f FILE"
 
 
@@ -99,6 +103,8 @@ def command(
             click.echo(_json({"binding": binding, "objects": found}))
         else:
             console.print(ObjectsTable(binding, found))
+            if found:
+                note([_EVENTS])
         return
     if as_json or once or not console.is_terminal or console.is_dumb_terminal:
         rows, now = process.run(lambda stop: process.cancel_on(stop, _once(config, binding)))

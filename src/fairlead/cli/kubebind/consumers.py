@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import click
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -17,7 +18,7 @@ from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.timestamps import moment
 from fairlead.cli.errors import INCOMPLETE
 from fairlead.cli.options import cluster_config, cluster_options
-from fairlead.cli.printing import STYLES
+from fairlead.cli.printing import STYLES, note
 from fairlead.cli.texts import printable, to_json
 from fairlead.client import Client
 from fairlead.provider.commands.overview import Row, age
@@ -33,8 +34,10 @@ _PIPE_WIDTH = 10_000
 """Columns where no terminal says how wide it is: a line for each consumer, for grep."""
 _LONG = 80
 """So many characters of a version are shown: consumers write it, and as long as they like."""
-_NARROW = 100
-"""Columns below which versions are left out."""
+_DISPENSABLE = ("KONNECTOR", "TEMPLATES", "EXPORTS", "HEARTBEAT")
+"""Columns that are left out one after another where words would have to be cut for them."""
+_GAP = 2
+"""Blanks between two columns."""
 
 
 @click.command("consumers")
@@ -43,9 +46,10 @@ _NARROW = 100
 def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> None:
     """List the consumers of a provider's cluster, with heartbeat and synced objects.
 
-    TEMPLATES is what each was invited to, and so what it may request. A kind that cannot be
-    listed is told, with "+ ?" behind the OBJECTS of those that export it, and the exit code is 3.
-    HEALTH says what is wrong; what helps stands below, on standard error.
+    TEMPLATES is what each was invited to, and so what it may request. A terminal that is too
+    narrow for all columns has fewer. A kind that cannot be listed is told, with "+ ?" behind the
+    OBJECTS of those that export it, and the exit code is 3. HEALTH says what is wrong; what helps
+    stands below, on standard error.
 
     \b
     Example:
@@ -64,8 +68,10 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
         console = Console()
         if not console.is_terminal:
             console = Console(width=_PIPE_WIDTH)
-        narrow = console.width < _NARROW
-        console.print(table(found, now=moment(), narrow=narrow))
+        made = table(found, now=moment(), width=console.width)
+        console.print(made.table)
+        if made.left_out:
+            note([f"this terminal has no room for {', '.join(made.left_out)}; --json has all"])
         for row in found:
             for warning in row.warnings:
                 click.echo(printable(f"warning: {row.title}: {warning}"), err=True)
@@ -83,27 +89,64 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
         raise click.exceptions.Exit(INCOMPLETE)
 
 
-def table(found: Sequence[Row], *, now: datetime, narrow: bool = False) -> Table:
-    """The table that people see; a narrow one has no versions, so that namespaces stay whole."""
+class Shown(NamedTuple):
+    """The table that people see, and the names of the columns that it has no room for."""
+
+    table: Table
+    left_out: list[str]
+
+
+def table(found: Sequence[Row], *, now: datetime, width: int = _PIPE_WIDTH) -> Shown:
+    """The table in so many columns of characters: words stay whole, and so namespaces do."""
+    cells = [_cells(row, now) for row in found]
+    columns = {
+        name: [Text(name), *(row[index] for row in cells)] for index, name in enumerate(_COLUMNS)
+    }
+    left_out: list[str] = []
+    for name in _DISPENSABLE:
+        if sum(map(_least, columns.values())) + _GAP * (len(columns) - 1) <= width:
+            break
+        del columns[name]
+        left_out.append(name)
     result = Table(box=None, pad_edge=False, header_style="bold")
-    shown = [name for name in _COLUMNS if not (narrow and name == "KONNECTOR")]
-    for name in shown:
+    for name, wide in _widths(columns, width).items():
         justify: Literal["left", "right"] = "right" if name == "OBJECTS" else "left"
-        result.add_column(name, justify=justify, overflow="fold", no_wrap=name == "NAMESPACE")
-    for row in found:
-        cells: tuple[str | Text, ...] = (
-            Text(printable(row.title)),
-            row.namespace,
-            _templates(row),
-            Text(", ".join(row.exports) or "-"),
-            f"{row.objects} + ?" if row.not_counted else str(row.objects),
-            Text(_konnector(row)),
-            Text(printable(age(row.last_heartbeat_time, now)) or "never"),
-            _health(row),
-        )
-        by_name = dict(zip(_COLUMNS, cells, strict=True))
-        result.add_row(*(by_name[name] for name in shown))
-    return result
+        whole = name == "NAMESPACE"
+        result.add_column(name, justify=justify, overflow="fold", no_wrap=whole, width=wide)
+    for row in zip(*columns.values(), strict=True):
+        # The first are the names of the columns.
+        if row[0] is not columns["CONSUMER"][0]:
+            result.add_row(*row)
+    return Shown(result, left_out)
+
+
+def _cells(row: Row, now: datetime) -> tuple[Text, ...]:
+    return (
+        Text(printable(row.title)),
+        Text(row.namespace),
+        _templates(row),
+        Text(", ".join(row.exports) or "-"),
+        Text(f"{row.objects} + ?" if row.not_counted else str(row.objects)),
+        Text(_konnector(row)),
+        Text(printable(age(row.last_heartbeat_time, now)) or "never"),
+        _health(row),
+    )
+
+
+def _least(column: Sequence[Text]) -> int:
+    """How wide a column has to be for its longest word."""
+    return max(cell_len(word) for text in column for word in text.plain.split() or [""])
+
+
+def _widths(columns: Mapping[str, Sequence[Text]], width: int) -> dict[str, int]:
+    """The width of each column: as wide as its longest word, and wider while there is room."""
+    found = {name: _least(column) for name, column in columns.items()}
+    room = width - sum(found.values()) - _GAP * (len(columns) - 1)
+    for name, column in sorted(columns.items(), key=lambda one: found[one[0]]):
+        more = max(0, min(room, max(text.cell_len for text in column) - found[name]))
+        found[name] += more
+        room -= more
+    return found
 
 
 def _templates(row: Row) -> Text:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from fairlead.cli.kubebind.serve import serve
 from fairlead.cli.kubebind.signout import sign_out
 from fairlead.cli.options import cluster_config, cluster_options, run_options, write_private
 from fairlead.cli.running import RunOptions, run_program
-from fairlead.cli.texts import say
+from fairlead.cli.texts import printable, say
 from fairlead.client import Client
 from fairlead.provider import app
 from fairlead.provider.invitation import invite as create_invitation
@@ -201,12 +203,13 @@ def invite(
     """  # noqa: D301
     if not name.strip():
         raise click.UsageError("NAME is empty: say who is invited, such as shop-team")
-    for what, said in (("NAME", name), ("--identity", identity)):
-        if said != said.strip() or not said.isprintable():
-            raise click.UsageError(
-                f"{what} {said!r} begins or ends with a space, or has characters that cannot be "
-                "seen: nobody could say it again"
-            )
+    if subdomain_errors(name):
+        raise click.UsageError(_misnamed(name))
+    if identity != identity.strip() or not identity.isprintable():
+        raise click.UsageError(
+            f"--identity {identity!r} begins or ends with a space, or has characters that cannot "
+            "be seen: nobody could say it again"
+        )
     if errors := binding and subdomain_errors(binding):
         raise click.UsageError(f"--name {binding!r} cannot be the name of a binding: {errors[0]}")
     # Looked at first, for inviting makes a namespace and a token, and the invitation would be
@@ -235,6 +238,26 @@ def invite(
     known_as = f"{identity or name}, cluster namespace {response['providerNamespace']}"
     click.echo(f"{output}: an invitation for {known_as}; keep it secret", err=True)
     click.echo(f"in the consumer's cluster: fairlead bind -f {output}", err=True)
+
+
+def _misnamed(name: str) -> str:
+    """Why a consumer cannot be called so, and how it could be."""
+    suggested = re.sub(r"[^a-z0-9]+", "-", name.lower())[:_LONGEST].strip("-") or "shop-team"
+    text = (
+        f"NAME {printable(name)!r} has to be lower-case letters, digits, '-' and '.', with a "
+        f"letter or digit at both ends, at most 253: say {suggested}"
+    )
+    if name == name.strip() and name.isprintable():
+        # Consumers that were invited before there was a rule are known by such an identity.
+        quoted = shlex.quote(name)
+        text += (
+            f"; a consumer that is known as {quoted} goes on by {suggested} --identity {quoted}"
+        )
+    return text
+
+
+_LONGEST = 63
+"""Characters of a name that is suggested."""
 
 
 for _command in (consumers, hand_over, hash_password, revoke, rotate, serve, sign_out):

@@ -42,7 +42,12 @@ from fairlead.konnector.commands.names import (
     named,
     with_name,
 )
-from fairlead.konnector.commands.preflight import check_apart, check_crds, check_response
+from fairlead.konnector.commands.preflight import (
+    check_apart,
+    check_crds,
+    check_response,
+    whence,
+)
 from fairlead.konnector.commands.readiness import PENDING, Deadline, WaitOptions, within
 from fairlead.konnector.commands.request import BindError, Progress, request_export
 from fairlead.konnector.commands.unbind import bindings_of
@@ -184,7 +189,7 @@ class _Bind:
         )
         known = await bindings_by_name(self._client)
         for asked in response.requests:
-            await check_crds(self._client, asked, known, self._ref)
+            await check_crds(self._client, asked, known, self._ref, self._provider.config)
         requests = [await self._exported(asked) for asked in response.requests]
         self.doing, self._written.begun = "writing into this cluster", True
         await ensure_crds(self._client, self._progress)
@@ -267,10 +272,16 @@ class _Bind:
             created = await self._client.create(resource, body)
         except AlreadyExists:
             found = await self._client.get(resource, name)
-            if found.meta.deleting or found.decode(APIServiceBinding).spec != spec:
+            if found.meta.deleting:
                 raise BindError(
-                    f"{resource.kind} {name} is of another provider, or is being deleted: choose "
-                    "another with --name, or bind again when it is gone"
+                    f"{resource.kind} {name} is being deleted: choose another with --name, or "
+                    "bind again when it is gone"
+                ) from None
+            if found.decode(APIServiceBinding).spec != spec:
+                where = await whence(self._client, found, self._provider.config)
+                raise BindError(
+                    f"{resource.kind} {name} binds from {where}: choose another with --name, or "
+                    "unbind that first"
                 ) from None
             return
         self._written.uids.add(created.meta.uid)

@@ -17,8 +17,17 @@ from fairlead.api.kubebind import (
 from fairlead.api.kubebind.claims import check_claims
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
-from fairlead.client import Client, ClusterConfig, ConfigError, Forbidden, NotFound, Unauthorized
+from fairlead.client import (
+    Client,
+    ClientError,
+    ClusterConfig,
+    ConfigError,
+    Forbidden,
+    NotFound,
+    Unauthorized,
+)
 from fairlead.client.lookups import find
+from fairlead.konnector.commands.consumer_objects import provider_of
 from fairlead.konnector.commands.names import secret_of
 from fairlead.konnector.commands.request import BindError
 from fairlead.konnector.secrets import provider_config
@@ -114,6 +123,7 @@ async def check_crds(
     request: ExportRequestResponse,
     bindings: Mapping[str, Object],
     secret: ClusterSecretKeyRef,
+    provider: ClusterConfig,
 ) -> None:
     """No CRD that is somebody else's stands in the way of what is to be bound.
 
@@ -122,6 +132,7 @@ async def check_crds(
         request: what is wanted.
         bindings: the consumer's, by name.
         secret: where the consumer keeps the way to this provider.
+        provider: that way.
 
     Raises:
         BindError: one does; says what to do.
@@ -141,7 +152,25 @@ async def check_crds(
         other = bindings.get(owner.name)
         # Of an owner that is gone the garbage collector is about to take it away.
         if other is not None and other.meta.uid == owner.uid and secret_of(other) != secret:
+            where = await whence(client, other, provider)
             raise BindError(
                 f"CustomResourceDefinition {name} is of APIServiceBinding {owner.name}, which "
-                f"binds it from another provider: `fairlead unbind {owner.name}` first"
+                f"binds it from {where}: `fairlead unbind {owner.name}` first"
             )
+
+
+async def whence(client: Client, binding: Object, provider: ClusterConfig) -> str:
+    """From where a binding binds that has another Secret than this way to a provider."""
+    ref = secret_of(binding)
+    try:
+        other = await provider_of(client, ref)
+    except ClientError as error:
+        return f"a provider that cannot be told ({error})"
+    invited = f"by another invitation, to cluster namespace {other.namespace}"
+    if other.server == provider.server:
+        return f"this same provider, {invited}"
+    authority = other.certificate_authority
+    known = authority and authority == provider.certificate_authority
+    if known and other.namespace == provider.namespace:
+        return f"this same provider, which it reaches at {other.server}"
+    return f"another provider, {other.server}"

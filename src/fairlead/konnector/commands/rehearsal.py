@@ -138,7 +138,7 @@ async def rehearse(
         async with Client(config, user_agent="fairlead-bind") as provider:
             await check_apart(client, provider)
             for index, asked in enumerate(requests):
-                await check_crds(client, asked, known, ref)
+                await check_crds(client, asked, known, ref, config)
                 chosen = await choose_name(
                     known, provider, asked, ref, namespace=config.namespace, progress=progress
                 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 
 from fairlead.api.conditions import unready
@@ -9,7 +11,7 @@ from fairlead.api.links import Link, wrong
 from fairlead.api.meta import Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.kubebind import KUBE_BIND
-from fairlead.api.resource import Resource
+from fairlead.api.resource import Resource, split_api_version
 from fairlead.client import Client
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.objects import waits_for
@@ -49,14 +51,26 @@ def judge(bound: FetchedBinding, obj: Object) -> Link:
     condition = unready(copy.to_dict())
     if condition is not None:
         about = condition.message or "says that it is not Ready"
+        helps = KUBE_BIND.helps("NotReady")
         return msgspec.structs.replace(
-            broken("NotReady", about),
+            broken("NotReady", about, f"{helps}: {events_at(copy)}"),
             state=state_of(condition),
             reason=condition.reason or "NotReady",
         )
     if waits:
         return broken("NotInSync", f"waits for {waits}", remedy)
     return Link(name="provider", object=text, state="ok", about="is in sync")
+
+
+def events_at(copy: Object) -> str:
+    """Where the Events about a copy are: a consumer may not read the provider's."""
+    group, _ = split_api_version(copy.api_version)
+    kind = f"{copy.kind.lower()}.{group}" if group else copy.kind.lower()
+    place = f"-n {shlex.quote(copy.meta.namespace)} " if copy.meta.namespace else ""
+    return (
+        "Events about it stay in its cluster, by "
+        f"`kubectl {place}describe {shlex.quote(kind)} {shlex.quote(copy.meta.name)}` there"
+    )
 
 
 def _waits(bound: FetchedBinding) -> str:

@@ -95,6 +95,13 @@ async def _look(client: Client, namespace: str) -> None:
 
 Progress = Callable[[str], None]
 
+_BOTH = (
+    "can fetch a new token, and both tokens are valid. Say the same again to go on waiting for "
+    "its konnector, or add --finish to take the old token away whatever uses it"
+)
+_USED = (
+    "uses the new token, and the old one may still be valid. Say the same again to take it away"
+)
 _PATIENCE = 30.0
 """Seconds to wait for a konnector that has never told which credentials it uses."""
 
@@ -128,10 +135,14 @@ async def rotate(
         ApiError: the server refused.
     """
     work = _Rotation(client, consumer, options, progress)
-    kubeconfig = await work.hand_out(finish=finish)
-    if not finish:
-        await work.taken_over(kubeconfig, timeout)
-    await work.take_away()
+    try:
+        kubeconfig = await work.hand_out(finish=finish)
+        if not finish:
+            await work.taken_over(kubeconfig, timeout)
+        await work.take_away()
+    except asyncio.CancelledError:
+        progress(work.interrupted())
+        raise
     if finish:
         progress("invitations that were written before do not work any more; invite again for one")
 
@@ -145,6 +156,13 @@ class _Rotation:
         self._identity = identity_of(consumer)
         self._options = options
         self._say = progress
+        self._stands = (
+            "keeps the token that it has, for no other was handed out. Say the same again to begin"
+        )
+
+    def interrupted(self) -> str:
+        """How things stand at this moment, and how to go on."""
+        return f"interrupted: {self._identity} {self._stands}"
 
     async def hand_out(self, *, finish: bool) -> bytes:
         """Write the new token where the konnector fetches it, unless that was done before."""
@@ -167,6 +185,7 @@ class _Rotation:
             )
         # Options that name another address have the kubeconfig written again, with the same token.
         if plan.written and (finish or not self._moves()):
+            self._stands = _BOTH
             self._say(f"going on: {self._identity} can fetch token {plan.name} already")
             return stored.content
         token = await make_token(
@@ -175,6 +194,8 @@ class _Rotation:
         reached = as_before(self._options, stored.config)
         kubeconfig = self._kubeconfig(reached, token)
         await self._check(kubeconfig, token)
+        # From here on it may be stored, whether the answer comes or not.
+        self._stands = _BOTH
         await store_kubeconfig(self._client, self._name, kubeconfig)
         self._say(f"token {plan.name} is there for {self._identity} to fetch; both tokens work")
         return kubeconfig
@@ -224,6 +245,7 @@ class _Rotation:
                 "the same again to go on waiting, or add --finish to take the old token away "
                 "whatever uses it"
             ) from None
+        self._stands = _USED
         self._say(f"{self._identity} uses the new token")
 
     async def take_away(self) -> None:
