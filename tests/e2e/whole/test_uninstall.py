@@ -20,6 +20,7 @@ from fairlead.api.kubebind import (
     BINDABLERESOURCESREQUESTS,
     FINALIZER_NAMESPACE,
     FINALIZER_SYNCER,
+    consumer_crds,
     provider_crds,
 )
 from fairlead.api.manifests import Program as Manifested
@@ -40,7 +41,8 @@ from fairlead.api.resource import (
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
 from fairlead.api.servicebinding.spec import crds as binding_crds
 from fairlead.api.timestamps import format_micro_time, moment
-from fairlead.client import Client, NotFound, parse_kubeconfig
+from fairlead.client import Client, ClusterConfig, NotFound, parse_kubeconfig
+from fairlead.demo.identity import as_service_account
 from fairlead.konnector.manifests import manifests as konnector_manifests
 from fairlead.portal.identity.secretstore import LABEL_KIND
 from fairlead.runtime import install_crds
@@ -51,6 +53,7 @@ from fairlead.runtime.admission.keeping import (
 from fairlead.sandbox import Sandbox
 from fairlead.uninstall.findings import Choices, UninstallError
 from fairlead.uninstall.footprints import KINDS, Program, footprint
+from fairlead.uninstall.rights import hook_rights
 from fairlead.uninstall.work import survey, uninstall
 
 
@@ -477,6 +480,50 @@ async def test_another_namespace_is_named(alone: tuple[Sandbox, Client]) -> None
     assert notes == [
         "Deployment databases/fairlead-postgres is another: --namespace databases is for that"
     ]
+
+
+@pytest.mark.parametrize("program", ["binding", "konnector", "postgres", "provider", "serve"])
+async def test_a_hook_needs_no_right_but_its_own(
+    alone: tuple[Sandbox, Client], program: Program
+) -> None:
+    """All that a program has of its own is there, so that all has to be taken away."""
+    _, client = alone
+    await install_crds(client, consumer_crds())
+    await installed(client, program)
+    home = footprint(program).namespace
+    for name, labels in {
+        "session": {LABEL_KIND: "session"},
+        "fairlead-binding-webhook-certificate": {},
+        "kubeconfig-of-bind": {"app.kubernetes.io/managed-by": "fairlead-bind"},
+    }.items():
+        body: JSON = {"metadata": {"name": name, "namespace": home, "labels": labels}}
+        await client.create(SECRETS, body)
+    hook = await hook_of(client, program)
+    lines: list[str] = []
+    async with Client(hook) as mine:
+        choices = Choices(prepare=True)
+        await uninstall(mine, program, choices=choices, timeout=60.0, progress=lines.append)
+    assert len(await there(client, program)) == len(footprint(program).documents) - (
+        2 if program == "binding" else 0
+    )
+    taken_by = {"binding": "certificate", "konnector": "kubeconfig", "serve": "session"}
+    left = {one.meta.name for one in (await client.list(SECRETS, home)).items}
+    word = taken_by.get(program, "none")
+    assert not [name for name in left if word in name]
+    assert lines or program in {"postgres", "provider"}
+
+
+async def hook_of(client: Client, program: Program) -> ClusterConfig:
+    """A ServiceAccount in the program's namespace with the rights of a hook."""
+    home, rights = footprint(program).namespace, hook_rights(program)
+    hook = Manifested(name="hook", namespace=home, image="", command=())
+    cluster, role = hook.cluster_role("hook", rights.cluster), hook.role("hook", rights.namespace)
+    parts = [hook.account()[1], cluster, hook.bound(cluster), role, hook.bound(role)]
+    for body in parts:
+        # No object of the program's own, by which it would be taken for one.
+        body["metadata"]["labels"] = {}
+        await client.create(KINDS[body["kind"]], body, body["metadata"].get("namespace", ""))
+    return await as_service_account(client, home, "hook")
 
 
 async def test_before_helm_only_webhooks_go(alone: tuple[Sandbox, Client]) -> None:

@@ -1,0 +1,95 @@
+"""What a hook needs that runs ``fairlead uninstall PROGRAM --yes --prepare``, and no right more.
+
+It looks at what needs the program, refuses, or takes away webhook configurations and what is of
+use to the program alone. What else the manifests have is left to who runs the hook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGBUNDLES,
+    APISERVICEBINDINGS,
+    APISERVICEEXPORTS,
+    APISERVICEEXPORTTEMPLATES,
+    APISERVICENAMESPACES,
+    BINDABLERESOURCESREQUESTS,
+    CLUSTERBINDINGS,
+)
+from fairlead.api.manifests import rule
+from fairlead.api.meta import JSON
+from fairlead.api.postgresaccess import POSTGRESACCESSES
+from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
+    CLUSTERROLES,
+    CUSTOMRESOURCEDEFINITIONS,
+    DEPLOYMENTS,
+    LEASES,
+    NAMESPACES,
+    ROLEBINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICEACCOUNTS,
+    SERVICES,
+    Resource,
+)
+from fairlead.api.servicebinding.coreos import BINDABLEKINDS, COREOS_SERVICEBINDINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.uninstall.footprints import WEBHOOKS, Program
+
+
+class HookRights(msgspec.Struct, frozen=True):
+    """Rules of a ClusterRole, and of a Role in the program's namespace."""
+
+    cluster: list[JSON]
+    namespace: list[JSON]
+
+
+_READ = ("get", "list")
+_LOOKED_AT: dict[Program, Sequence[Resource]] = {
+    "binding": (SERVICEBINDINGS, COREOS_SERVICEBINDINGS, BINDABLEKINDS),
+    "konnector": (APISERVICEBINDINGS, APISERVICEBINDINGBUNDLES),
+    "postgres": (POSTGRESACCESSES,),
+    "provider": (
+        *(APISERVICEEXPORTS, APISERVICEEXPORTTEMPLATES),
+        *(APISERVICENAMESPACES, CLUSTERBINDINGS),
+    ),
+    "serve": (),
+}
+_TAKEN: dict[Program, tuple[Sequence[Resource], Sequence[Resource]]] = {
+    "binding": ((*WEBHOOKS, BINDABLEKINDS), (SECRETS,)),
+    "konnector": ((CLUSTERROLES,), (SECRETS,)),
+    "postgres": ((), ()),
+    "provider": ((), ()),
+    "serve": ((), (BINDABLERESOURCESREQUESTS, SECRETS)),
+}
+"""Of each program what is deleted: in the cluster, and in its namespace."""
+
+
+def hook_rights(program: Program) -> HookRights:
+    """The rights of a hook for one program, to be bound to a ServiceAccount of its own.
+
+    Objects of other kinds that a program's users have, such as what a konnector has bound, are
+    looked at where the hook may, and are not told where it may not.
+    """
+    everywhere = (
+        *(CUSTOMRESOURCEDEFINITIONS, NAMESPACES, DEPLOYMENTS),
+        *(CLUSTERROLES, CLUSTERROLEBINDINGS, *WEBHOOKS, *_LOOKED_AT[program]),
+    )
+    here = (SERVICES, LEASES, ROLES, ROLEBINDINGS, SERVICEACCOUNTS, *_TAKEN[program][1])
+    cluster, namespace = _TAKEN[program]
+    return HookRights(
+        cluster=[*map(_reading, everywhere), *map(_deleting, cluster)],
+        namespace=[*map(_reading, dict.fromkeys(here)), *map(_deleting, namespace)],
+    )
+
+
+def _reading(resource: Resource) -> JSON:
+    return rule(resource.group, [resource.plural], _READ)
+
+
+def _deleting(resource: Resource) -> JSON:
+    return rule(resource.group, [resource.plural], ("delete",))
