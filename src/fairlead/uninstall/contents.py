@@ -45,12 +45,17 @@ async def contents(client: Client, footprint: Footprint) -> list[Found]:
     for resource in await client.discovery.resources():
         if not resource.namespaced or resource.plural in _IGNORED:
             continue
-        listed = await _listed(client, resource, footprint.namespace)
-        found += [Found(resource, one) for one in listed if not of_all(resource, one, footprint)]
+        there = await listed(client, resource, footprint.namespace)
+        found += [Found(resource, one) for one in there if not of_all(resource, one, footprint)]
     return found
 
 
-async def _listed(client: Client, resource: Resource, namespace: str) -> list[Object]:
+async def listed(client: Client, resource: Resource, namespace: str) -> list[Object]:
+    """The objects of a kind in a namespace, by metadata; none of what is kept nowhere.
+
+    Raises:
+        Unseen: the server did not say what there is.
+    """
     try:
         return await look_at(client, resource, namespace)
     except Unseen as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 from fairlead.api.meta import Object
 from fairlead.api.resource import (
@@ -14,10 +15,10 @@ from fairlead.api.resource import (
     Resource,
 )
 from fairlead.client import Client
-from fairlead.client.lookups import find
+from fairlead.client.lookups import Unseen, find
 from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.commands.revoke.cluster import Desk, Holding, Progress, UnseenError
-from fairlead.uninstall.contents import why_kept
+from fairlead.uninstall.contents import listed, why_kept
 from fairlead.uninstall.duties.base import Duties, pause
 from fairlead.uninstall.duties.binding import BindingDuties
 from fairlead.uninstall.duties.konnector import KonnectorDuties
@@ -159,18 +160,18 @@ class _Uninstallation:
             if obj is not None and (by_name or is_ours(obj) or resource is NAMESPACES):
                 found[obj.meta.uid] = Found(resource, obj)
         for resource in LABELLED:
-            listed = await self._client.list(resource, labels=self._footprint.selector)
-            for obj in listed.items:
+            labelled = await self._client.list(resource, labels=self._footprint.selector)
+            for obj in labelled.items:
                 found.setdefault(obj.meta.uid, Found(resource, obj))
         ranks = {resource: rank for rank, stage in enumerate(ORDER) for resource in stage}
         return sorted(found.values(), key=lambda one: (ranks[one.resource], str(one)))
 
     async def _elsewhere(self) -> list[str]:
         """Deployments of the program in other namespaces: perhaps one of them is meant."""
-        listed = await self._client.list(DEPLOYMENTS, labels=self._footprint.selector)
+        labelled = await self._client.list(DEPLOYMENTS, labels=self._footprint.selector)
         return [
             f"Deployment {one.key} is another: --namespace {one.meta.namespace} is for that"
-            for one in listed.items
+            for one in labelled.items
             if one.meta.namespace != self._footprint.namespace
         ]
 
@@ -218,8 +219,10 @@ class _Uninstallation:
         """What keeps the namespace from going."""
         holding: list[tuple[Resource, Object]] = []
         for kind in await self._client.discovery.resources():
-            if kind.namespaced:
-                found = await self._desk.look(kind, self._footprint.namespace)
+            if not kind.namespaced:
+                continue
+            with suppress(Unseen):
+                found = await listed(self._client, kind, self._footprint.namespace)
                 holding += [(kind, one) for one in found if one.meta.finalizers]
         return holding
 

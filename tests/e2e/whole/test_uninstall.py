@@ -12,7 +12,7 @@ import pytest
 from tests.support.commands import fairlead
 from tests.support.dying import DyingClient, KilledError
 from tests.support.konnector import WIDGETS, World, widget
-from tests.support.waiting import gone, when
+from tests.support.waiting import SECONDS, gone, when
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
@@ -471,6 +471,36 @@ async def test_who_works_elsewhere_is_named_and_waited_for(alone: tuple[Sandbox,
     with pytest.raises(UninstallError, match="waits for laptop, which holds Lease fairlead-post"):
         await uninstall(client, "postgres", timeout=3.0, progress=lambda _: None)
     await client.get(CLUSTERROLEBINDINGS, "fairlead-postgres")
+
+
+async def test_what_holds_the_namespace_is_named(alone: tuple[Sandbox, Client]) -> None:
+    _, client = alone
+    await installed(client, "postgres")
+    held: JSON = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "held",
+            "namespace": "fairlead-postgres",
+            "labels": {"app.kubernetes.io/part-of": "fairlead"},
+            "finalizers": ["example.org/factory"],
+        },
+    }
+    await client.create(CONFIGMAPS, held)
+    lines: list[str] = []
+    about = "ConfigMap fairlead-postgres/held (finalizer example.org/factory)"
+    seconds, message = 4.0, ""
+    # A busy machine may need longer until it can say for what; a quiet one does not wait for it.
+    while about not in message and seconds < SECONDS:
+        with pytest.raises(UninstallError, match="say the same again to go on") as caught:
+            await uninstall(client, "postgres", timeout=seconds, progress=lines.append)
+        seconds, message = 2 * seconds, str(caught.value)
+    assert f"still waits for {about} after" in message
+    assert not [line for line in lines if "not looked at" in line]
+    cut = {"metadata": {"finalizers": None}}
+    await client.merge_patch(CONFIGMAPS, "held", "fairlead-postgres", cut)
+    await taken(client, "postgres")
+    await gone(client, NAMESPACES, "fairlead-postgres")
 
 
 async def test_another_namespace_is_named(alone: tuple[Sandbox, Client]) -> None:
