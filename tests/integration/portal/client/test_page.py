@@ -58,6 +58,12 @@ async def opens(at: Seat, bind: Ran) -> None:
     assert told(await at.get(f"{url.path}?{url.query}")) == ("/", {})
 
 
+def back(bind: Ran, code: str) -> str:
+    """The address at which a command waits, with a code."""
+    asked = {name: one[0] for name, one in parse_qs(urlsplit(bind.url).query).items()}
+    return f"{asked['redirect_url']}?session_id={asked['session_id']}&code={code}"
+
+
 @pytest.mark.parametrize("program", ["fairlead", "kubectl-bind"])
 async def test_a_choice_on_our_page_is_bound_by_the_terminal(
     program: str, there: House, here: Sandbox, client: Client, tmp_path: Path
@@ -118,19 +124,14 @@ async def test_a_code_that_comes_to_another_terminal_is_worth_nothing_there(
     """Whoever reads the address of the answer lacks what the challenge was made of."""
     at = await seat(there)
     arguments = ("bind", there.door.server.url, "--skip-browser", *against(here, tmp_path))
-    async with begun(tmp_path, *arguments) as bind, begun(tmp_path, *arguments) as other:
-        await opens(at, bind)
-        page = await at.get(PAGE)
-        _, query = told(await at.post(PAGE, form(page, PAGE)))
-        asked = {key: one[0] for key, one in parse_qs(urlsplit(other.url).query).items()}
-        await browse(
-            f"{asked['redirect_url']}?session_id={asked['session_id']}&code={query['code']}"
-        )
+    async with begun(tmp_path, *arguments) as bind:
+        async with begun(tmp_path, *arguments) as other:
+            await opens(at, bind)
+            page = await at.get(PAGE)
+            _, query = told(await at.post(PAGE, form(page, PAGE)))
+            await browse(back(other, query["code"]))
         # The first is told by its own browser, and finds the code used.
-        asked = {key: one[0] for key, one in parse_qs(urlsplit(bind.url).query).items()}
-        await browse(
-            f"{asked['redirect_url']}?session_id={asked['session_id']}&code={query['code']}"
-        )
+        await browse(back(bind, query["code"]))
     for one in (bind, other):
         assert one.code == 1
         assert "the code is unknown, used, over, or not yours" in one.err
