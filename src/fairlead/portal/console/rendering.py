@@ -19,6 +19,7 @@ from fairlead.api.reasons.model import State
 from fairlead.api.timestamps import moment, parse_time
 from fairlead.portal.console.terminal import Terminal
 from fairlead.portal.http.context import PATH, REQUEST_ID
+from fairlead.portal.http.headers import Headers
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import Session
 from fairlead.portal.options import ExternalURL
@@ -92,6 +93,8 @@ class Pages:
         waiting: Callable[[web.Request], Terminal | None] = lambda _request: None,
     ) -> None:
         self._external = external
+        self.headers = Headers(external)
+        """The headers of an answer that begins before it is whole."""
         self._tabs = list(tabs)
         self._waiting = waiting
         self._environment = Environment(

@@ -15,7 +15,7 @@ from fairlead.portal.console.entering import Entrance
 from fairlead.portal.console.live import Hub, Live, Subscription, message
 from fairlead.portal.console.rendering import Pages, digest
 from fairlead.portal.console.viewing import Asked, MissingError, View, asked_of
-from fairlead.portal.http.context import ENDLESS
+from fairlead.portal.http.context import ENDLESS, REQUEST_ID
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.sessions import Session
 
@@ -131,6 +131,9 @@ class Site:
                     # A proxy that keeps answers back would keep changes back.
                     "X-Accel-Buffering": "no",
                 }
+            )
+            self._pages.headers.complete(
+                response, path=request.path, request_id=request.get(REQUEST_ID, "")
             )
             request[ENDLESS]()
             await response.prepare(request)

@@ -52,6 +52,7 @@ async def followed(there: House, token: str, path: str) -> AsyncIterator[Stream]
     async with there.door.session.get(url, headers={"Cookie": cookie}) as response:
         assert response.status == 200
         assert response.content_type == "text/event-stream"
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
         yield Stream(response)
 
 
