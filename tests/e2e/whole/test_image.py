@@ -35,7 +35,7 @@ PACKAGES = {
     # The certificates of admission webhooks.
     *("cryptography", "cffi", "pycparser"),
     # The front door: tokens of issuers, and sessions in Redis.
-    *("joserfc", "redis"),
+    *("jinja2", "joserfc", "markupsafe", "redis"),
 }
 PROGRAMS = {
     "binding": binding,
