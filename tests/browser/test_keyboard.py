@@ -28,8 +28,8 @@ async def test_the_way_from_the_door_to_a_template_and_out_again(
     await page.keyboard.type(market.ada.password)
     await page.keyboard.press("Enter")
     await heading(page, "Catalogue")
-    assert await _tabbed(page, 11) == [
-        *("Skip to content", "Fairlead", "Catalogue", "My bindings", "Sign out"),
+    assert await _tabbed(page, 12) == [
+        *("Skip to content", "Fairlead", "Catalogue", "My bindings", "Topology", "Sign out"),
         *("Search", "Search", "postgres", "buckets", "topics", "mailboxes"),
     ]
     await page.keyboard.press("Shift+Tab")
@@ -39,13 +39,14 @@ async def test_the_way_from_the_door_to_a_template_and_out_again(
     assert await _tabbed(page, 1) == ["Skip to content"]
     await page.keyboard.press("Enter")
     # What follows is what stands in the page, and not in its head.
-    assert await _tabbed(page, 4) == [
-        *("Catalogue", "Commands that bind it", "Fields of Topic", "Status that comes back"),
+    assert await _tabbed(page, 5) == [
+        *("Catalogue", "Bind", "Commands that bind it", "Fields of Topic"),
+        "Status that comes back",
     ]
     await page.keyboard.press("Enter")
     assert await _tabbed(page, 2) == ["Status of Topic", "Example of Topic"]
     await page.goto(f"{market.url}/bindings")
-    assert (await _tabbed(page, 5))[-1] == "Sign out"
+    assert (await _tabbed(page, 6))[-1] == "Sign out"
     await page.keyboard.press("Enter")
     await heading(page, "Sign in")
 
