@@ -293,7 +293,7 @@ class BindingController:
         if not context.meta.deleting:
             await self._prepare(request, context)
         written = await self._write(request, context)
-        self._metrics.passed(self.name, context)
+        self._metrics.passed(self.name, request, context)
         self._wrote(request, await self._note_kinds(written, context))
         # Last, when no workload names them any more: a Pod that starts in between would miss its
         # Secret.
@@ -320,7 +320,7 @@ class BindingController:
             left = "; ".join(filter(None, [*context.refusals, context.flow.error]))
         text = f"{error}; {left}" if left else str(error)
         await self._committer.status(binding, invalid_status(binding, text, now()))
-        self._metrics.invalid(self.name)
+        self._metrics.invalid(self.name, request)
         self._waits.over(request)
         return Result(backoff=RETRIES) if left else None
 
@@ -331,7 +331,7 @@ class BindingController:
         """
         text = f"{error}; the next try is in {_ENDLESS_SECONDS:.0f} s, or when the binding changes"
         await self._committer.status(binding, invalid_status(binding, text, now()))
-        self._metrics.endless(self.name)
+        self._metrics.endless(self.name, request)
         self._waits.over(request)
         await self._dependencies.settle(request, ())
         return Result(requeue_after=_ENDLESS_SECONDS)
@@ -425,7 +425,7 @@ class BindingController:
     async def _release(self, request: Request, context: BaseContext) -> Result | None:
         """Write what unbinding changed; then let the binding go."""
         await self._committer.workloads(context)
-        self._metrics.passed(self.name, context)
+        self._metrics.passed(self.name, request, context)
         if context.flow.error:
             # The finalizer stays as long as some workload may still have the projection.
             await self._committer.status(context.binding, context.status(now()))
@@ -526,6 +526,7 @@ class BindingController:
             self._events.event(binding, "Warning", condition.reason, condition.message)
 
     async def _forget(self, request: Request) -> None:
+        self._metrics.gone(self.name, request)
         self._fights.forget(request)
         self._waits.over(request)
         self._versions.pop(request, None)

@@ -60,6 +60,11 @@ class Way:
         """How many objects have changed since they were last looked at."""
         return len(self._since)
 
+    @property
+    def oldest(self) -> float:
+        """Seconds since the oldest of these changes arrived; 0 when there is none."""
+        return self._clock() - min(self._since.values()) if self._since else 0.0
+
     def now(self) -> float:
         """The moment, in seconds."""
         return self._clock()
@@ -232,6 +237,12 @@ class Syncs(Collector):
         yield self._gauge("conflicts", "Waiting for a person", _in_conflict)
         yield self._gauge("failing", "Refused by a server", _failing)
         yield self._gauge("queue_depth", "Objects waiting to be looked at", _depth)
+        yield self._ways("pending", "Changes that have not crossed", _pending)
+        yield self._ways(
+            "oldest_pending_seconds",
+            "Since the oldest change arrived that has not crossed",
+            _oldest,
+        )
         yield self._latency()
         yield self._restarts()
 
@@ -243,6 +254,13 @@ class Syncs(Collector):
         family = GaugeMetricFamily(f"fairlead_sync_{name}", help_, labels=_LABELS)
         for row, metrics in self._rows():
             family.add_metric(row, read(metrics))
+        return family
+
+    def _ways(self, name: str, help_: str, read: Callable[[Way], float]) -> Metric:
+        family = GaugeMetricFamily(f"fairlead_sync_{name}", help_, labels=(*_LABELS, "direction"))
+        for row, metrics in self._rows():
+            for direction, way in (("spec", metrics.spec), ("status", metrics.status)):
+                family.add_metric([*row, direction], read(way))
         return family
 
     def _latency(self) -> Metric:
@@ -267,6 +285,14 @@ class Syncs(Collector):
             for (side, reason), count in metrics.restarts().items():
                 family.add_metric([*row, side, reason], count)
         return family
+
+
+def _pending(way: Way) -> float:
+    return way.pending
+
+
+def _oldest(way: Way) -> float:
+    return way.oldest
 
 
 def _in_sync(metrics: SyncMetrics) -> int:

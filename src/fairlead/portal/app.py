@@ -139,6 +139,7 @@ def build(
     manager.metrics.registry.register(metrics)
     served = application(options, routes, metrics=metrics)
     server = PortalServer(options, served, started=started, listening=listening)
+    manager.metrics.certificates["front door"] = server.certificate_ends
     manager.add_cluster(cluster)
     for part in (*found, server):
         if isinstance(part, Awaited):

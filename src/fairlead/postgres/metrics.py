@@ -82,6 +82,7 @@ class PostgresMetrics(Collector):
     def __init__(self) -> None:
         self._owners: dict[str, OwnerMetrics] = {}
         self._refused: dict[Hashable, tuple[str, str]] = {}
+        self._held: dict[Hashable, str] = {}
 
     def of(self, owner: str) -> OwnerMetrics:
         """Those of one owner, the same whenever they are asked for."""
@@ -96,16 +97,24 @@ class PostgresMetrics(Collector):
     def refused(self, access: Hashable, owner: str, reason: str) -> None:
         """An access is refused, until :meth:`accepted`; "" is an owner that there is not."""
         self._refused[access] = (owner, reason)
+        self._held.pop(access, None)
 
     def accepted(self, access: Hashable) -> None:
-        """An access is not refused, or is gone."""
+        """An access is neither refused nor held up, or is gone."""
         self._refused.pop(access, None)
+        self._held.pop(access, None)
+
+    def held(self, access: Hashable, owner: str) -> None:
+        """What an access needs is locked by another session, until :meth:`accepted`."""
+        self._refused.pop(access, None)
+        self._held[access] = owner
 
     def collect(self) -> Iterable[Metric]:
         """All series; called at each scrape."""
         yield self._gauge("reachable", "1 when the servers answered last time", _reachable)
         yield self._gauge("roles", "Roles that are kept in sync", _roles)
         yield self._gauge("changes_pending", "Accesses waiting for their server", _pending)
+        yield self._lockings()
         yield self._counter("drift_healed", "Accesses brought back after they drifted", _healed)
         yield self._counter("statements", "Statements sent, COMMIT and its like too", _statements)
         yield self._counter("logins", "Connections made", _logins)
@@ -135,6 +144,17 @@ class PostgresMetrics(Collector):
         for owner, metrics in self._owners.items():
             seconds = metrics.seconds
             family.add_metric([owner], seconds.cumulative(), sum_value=seconds.sum)
+        return family
+
+    def _lockings(self) -> Metric:
+        family = GaugeMetricFamily(
+            "fairlead_postgres_locked",
+            "Accesses that wait for a lock of another session",
+            labels=_LABELS,
+        )
+        held = Counter(self._held.values())
+        for owner in {**self._owners, **held}:
+            family.add_metric([owner], held[owner])
         return family
 
     def _refusals(self) -> Metric:

@@ -10,6 +10,7 @@ from fairlead.provider.controllers.export.controller import ExportController
 from fairlead.provider.controllers.exportrequest.controller import RequestController
 from fairlead.provider.controllers.namespace.controller import NamespaceController
 from fairlead.provider.controllers.rbac.controller import RbacController
+from fairlead.provider.metrics import ConsumerMetrics
 from fairlead.provider.options import InviteOptions, ProviderOptions
 from fairlead.provider.watches import ProviderWatches
 from fairlead.runtime import Cluster, Controller, Manager
@@ -47,6 +48,9 @@ async def build(
     manager.add_cluster(cluster)
     for controller in controllers(cluster, options, invitations):
         manager.add(controller)
+    consumers = ConsumerMetrics(cluster)
+    manager.metrics.registry.register(consumers)
+    manager.add(consumers)
 
 
 async def install_crds(client: Client) -> None:

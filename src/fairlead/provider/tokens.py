@@ -14,6 +14,10 @@ from fairlead.api.meta import Object
 TOKEN_TYPE = "kubernetes.io/service-account-token"  # noqa: S105  # the type of a Secret
 ACCOUNT_ANNOTATION = "kubernetes.io/service-account.name"
 
+ANNOTATION_TOKEN_MADE = "fairlead.dev/token-made"  # noqa: S105  # names an annotation
+"""The annotation of a ClusterBinding with the time at which the only token was made that a
+rotation has left. Without one the first token is the one in use, which is as old as the object."""
+
 _NAME = re.compile(rf"{BINDER_NAME}(?:-([1-9][0-9]{{0,8}}))?")
 
 
@@ -51,6 +55,12 @@ def token_secrets(secrets: Iterable[Object]) -> list[TokenSecret]:
             )
         )
     return sorted(found, key=lambda one: (one.generation, one.name))
+
+
+def made_at(binding: Object) -> str:
+    """When the token was made that a consumer logs in with, as its ClusterBinding tells."""
+    recorded = binding.meta.annotations.get(ANNOTATION_TOKEN_MADE, "")
+    return recorded or binding.meta.creation_timestamp or ""
 
 
 def next_name(existing: Iterable[TokenSecret]) -> str:

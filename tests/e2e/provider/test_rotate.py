@@ -89,6 +89,9 @@ async def test_the_old_token_goes_once_the_konnector_uses_the_new(provider_world
     body = (await world.provider.get(CLUSTERBINDINGS, "cluster", link.cluster_namespace)).to_dict()
     assert condition(body, "CredentialsInUse")["message"] == kubeconfig_digest(new)
     assert condition(body, "Ready")["status"] == "True"
+    made = await world.provider.get(SECRETS, "kube-binder-2", link.cluster_namespace)
+    annotations = body["metadata"]["annotations"]
+    assert annotations["fairlead.dev/token-made"] == made.meta.creation_timestamp
     assert not any(token in "".join(lines) for token in (parse_kubeconfig(new).token, "eyJ"))
     await until_refused(old)
     assert await works(new)

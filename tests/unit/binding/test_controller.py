@@ -128,9 +128,15 @@ class Bench:
     @property
     def passes(self) -> dict[tuple[str, ...], float]:
         """By API, stage and outcome."""
-        (family,) = self.metrics.collect()
+        family, _ = self.metrics.collect()
         found = [one for one in family.samples if one.name == "fairlead_binding_passes_total"]
         return {tuple(one.labels.values()): one.value for one in found}
+
+    @property
+    def bindings(self) -> dict[str, float]:
+        """How many stand how."""
+        _, family = self.metrics.collect()
+        return {one.labels["outcome"]: one.value for one in family.samples if one.value}
 
     @property
     def events(self) -> list[tuple[str, str, str]]:
@@ -620,6 +626,7 @@ async def test_passes_are_counted_by_where_they_stop(
         bench.client.fail[failing] = FORBIDDEN
     await bench.reconcile()
     assert bench.passes == {("servicebinding", *expected): 1.0}
+    assert bench.bindings == {expected[1]: 1.0}
 
 
 async def test_an_unbinding_is_counted_too() -> None:
@@ -629,6 +636,7 @@ async def test_an_unbinding_is_counted_too() -> None:
     await bench.reconcile()
     outcomes = {outcome: number for (_, _, outcome), number in bench.passes.items()}
     assert outcomes == {"bound": 1.0, "unbound": 1.0}
+    assert bench.bindings == {}
 
 
 async def test_unbinding_that_is_refused_keeps_the_binding() -> None:

@@ -59,6 +59,20 @@ def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
     }
 
 
+def test_the_oldest_change_is_told_that_has_not_crossed(
+    metrics: SyncMetrics, clock: Clock
+) -> None:
+    assert (metrics.spec.pending, metrics.spec.oldest) == (0, 0)
+    metrics.spec.arrived(KEY)
+    clock.now += 7
+    metrics.spec.arrived(OTHER)
+    clock.now += 2
+    assert (metrics.spec.pending, metrics.spec.oldest) == (2, 9)
+    with metrics.looking(KEY) as look:
+        look.spec_crossed()
+    assert (metrics.spec.pending, metrics.spec.oldest) == (1, 2)
+
+
 def test_a_change_counts_from_its_first_event_until_the_write_is_answered(
     metrics: SyncMetrics, clock: Clock
 ) -> None:

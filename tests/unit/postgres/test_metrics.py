@@ -118,6 +118,18 @@ def test_refusals_are_counted_by_reason_until_they_are_over(metrics: PostgresMet
     assert ("refused", OWNER, "UsernameConflict") not in samples(metrics)
 
 
+def test_what_is_locked_is_counted_until_it_is_not(metrics: PostgresMetrics) -> None:
+    metrics.of("PostgresServer main")
+    metrics.held("a", "PostgresServer main")
+    metrics.held("b", "Namespace team")
+    assert samples(metrics)["locked", "PostgresServer main"] == 1
+    assert samples(metrics)["locked", "Namespace team"] == 1
+    metrics.accepted("a")
+    metrics.refused("b", "Namespace team", "UserReserved")
+    assert samples(metrics)["locked", "PostgresServer main"] == 0
+    assert ("locked", "Namespace team") not in samples(metrics)
+
+
 def test_cycles_are_a_histogram(metrics: PostgresMetrics) -> None:
     for seconds in (0.02, 0.2, 200.0):
         metrics.of(OWNER).seconds.observe(seconds)

@@ -5,7 +5,7 @@ from tests.support.kubebind import export, resource
 
 from fairlead.api.meta import JSON, Object, ObjectMeta, object_from_dict
 from fairlead.api.resource import Resource
-from fairlead.provider.commands.copies import places
+from fairlead.provider.copies import places
 
 
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")

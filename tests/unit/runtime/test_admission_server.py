@@ -168,7 +168,7 @@ def series(running: AdmissionServer, name: str) -> dict[tuple[str, ...], float]:
         tuple(one.labels.values()): one.value
         for family in running.metrics.collect()
         for one in family.samples
-        if one.name == name
+        if one.name == name and one.value
     }
 
 
@@ -189,6 +189,16 @@ async def test_reviews_are_counted_by_what_was_said(asked: Asked) -> None:
     }
     assert series(asked.running, "fairlead_webhook_review_seconds_count") == {("judging",): 8}
     assert 0 < series(asked.running, "fairlead_webhook_review_seconds_sum")["judging",] < SECONDS
+
+
+async def test_failures_are_told_of_before_there_are_any(asked: Asked) -> None:
+    failed = {
+        one.labels["operation"]: one.value
+        for family in asked.running.metrics.collect()
+        for one in family.samples
+        if one.labels.get("verdict") == "failed" and one.labels["webhook"] == "judging"
+    }
+    assert failed == dict.fromkeys(("CREATE", "UPDATE", "DELETE", "CONNECT"), 0)
 
 
 async def test_nobody_makes_series_with_words_of_their_own(asked: Asked) -> None:

@@ -132,7 +132,9 @@ async def add(
     manager.metrics.registry.register(server.metrics)
     key = (options.namespace, SECRET)
     manager.add(server, leader_only=False)
-    manager.add(CertificateUser(cluster, server, key), leader_only=False)
+    user_of_certificate = CertificateUser(cluster, server, key)
+    manager.metrics.certificates["webhooks"] = user_of_certificate.ends
+    manager.add(user_of_certificate, leader_only=False)
     manager.add(
         CertificateKeeper(cluster, owner=NAME, key=key, configuration=NAME, hosts=options.hosts)
     )

@@ -9,6 +9,7 @@ import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,6 +42,8 @@ class Certificate:
     def __init__(self, cert_file: Path, key_file: Path) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.ends: datetime | None = None
+        """When it ends."""
         self._files = (cert_file, key_file)
         self._state = self._look()
         self._load()
@@ -77,6 +80,17 @@ class Certificate:
                 f"--tls-cert-file {cert_file} and --tls-key-file {key_file} hold no certificate "
                 f"and key in PEM that belong together: {error.reason or error}"
             ) from None
+        self.ends = _ends(cert_file.read_bytes())
+
+
+def _ends(pem: bytes) -> datetime | None:
+    """When the first certificate of a file ends; None where nothing can tell."""
+    try:
+        # It is in an extra, which sessions need and this server does not.
+        from cryptography import x509
+    except ImportError:
+        return None
+    return x509.load_pem_x509_certificate(pem).not_valid_after_utc
 
 
 class ListeningError(Exception):
@@ -138,6 +152,10 @@ class PortalServer:
         self._certificate: Certificate | None = None
         if options.tls_cert_file is not None and options.tls_key_file is not None:
             self._certificate = Certificate(options.tls_cert_file, options.tls_key_file)
+
+    def certificate_ends(self) -> datetime | None:
+        """When the certificate ends; None without one."""
+        return self._certificate.ends if self._certificate is not None else None
 
     def not_ready(self) -> str:
         """Say why nothing can be asked here; "" when it can."""

@@ -30,8 +30,8 @@ from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES
 from fairlead.api.timestamps import moment, parse_time
 from fairlead.client import Client
 from fairlead.client.lookups import list_all
-from fairlead.provider.commands.copies import count_copies, exported, places
 from fairlead.provider.controllers.clusterbinding.reconcile import health
+from fairlead.provider.copies import count_copies, exported, places
 from fairlead.provider.konnectors import is_original, shortcoming
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.offer import Offer, beyond, record_of

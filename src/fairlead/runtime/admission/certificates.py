@@ -33,6 +33,11 @@ NEXT, NEXT_KEY = "next-ca.crt", "next-ca.key"
 FORMER = "former-ca.crt"
 
 
+def ends_at(certificate: str) -> datetime:
+    """When the first certificate of a PEM text ends; long ago where there is none."""
+    return _not_after(certificate)
+
+
 class KeyPair(msgspec.Struct, frozen=True):
     """A certificate and its private key, PEM."""
 

@@ -56,6 +56,11 @@ class CertificateUser:
         )
         self._key = key
         self._changed = asyncio.Event()
+        self._ends: datetime | None = None
+
+    def ends(self) -> datetime | None:
+        """When the certificate ends that the server answers with; None without one."""
+        return self._ends
 
     async def run(self) -> None:
         """Follow the Secret until cancelled."""
@@ -77,6 +82,7 @@ class CertificateUser:
             return
         try:
             self._server.use(certificate, key)
+            self._ends = certificates.ends_at(certificate)
         except (ssl.SSLError, ValueError) as error:
             # Whoever leads makes it anew.
             _log.warning("the certificate cannot be used", secret=self._key[1], error=str(error))

@@ -26,10 +26,16 @@ _UNKNOWN = "unknown"
 
 
 class ReviewMetrics(Collector):
-    """Counts and times reviews, by the names of the webhooks that were asked."""
+    """Counts and times reviews, by the names of the webhooks that were asked.
 
-    def __init__(self) -> None:
+    Failures of the webhooks that are named begin at zero: their first one is a change, too.
+    """
+
+    def __init__(self, webhooks: Iterable[str] = ()) -> None:
         self._reviews: Counter[tuple[str, str, Said]] = Counter()
+        for webhook in webhooks:
+            for operation in _OPERATIONS:
+                self._reviews[webhook, operation, "failed"] = 0
         self._seconds: dict[str, Histogram] = {}
 
     def reviewed(self, webhook: str, operation: str, said: Said, seconds: float) -> None:

@@ -102,7 +102,7 @@ class AdmissionServer:
         names: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.url = ""
-        self.metrics = ReviewMetrics()
+        self.metrics = ReviewMetrics(names.get(path, path) for path in reviewers)
         self._names = names
         self._where = split_address(address)
         self._reviewers = dict(reviewers)

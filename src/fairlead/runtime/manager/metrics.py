@@ -7,7 +7,10 @@ somebody asks for them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from importlib.metadata import version
+from platform import python_version
 from typing import Protocol, runtime_checkable
 
 from prometheus_client import CollectorRegistry
@@ -20,6 +23,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from fairlead.api.timestamps import moment
 from fairlead.client import RequestMetrics
 from fairlead.runtime.cluster import Cluster
 from fairlead.runtime.controller.controller import ControllerStats
@@ -56,6 +60,8 @@ class Metrics:
         self.requests = RequestMetrics(self.registry)
         self.clusters: list[Cluster] = []
         self.elections: list[LeaderElection] = []
+        self.certificates: dict[str, Callable[[], datetime | None]] = {}
+        """When certificates end that this program serves with, by what they are for."""
         self.lag = 0.0
         self._controllers: dict[str, ControllerStats] = {}
         self.registry.register(_ControllerCollector(self._controllers))
@@ -195,8 +201,10 @@ class _StateCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         labels = ["cluster", "resource"]
-        objects = GaugeMetricFamily("fairlead_informer_objects", "Cached objects", labels=labels)
-        size = GaugeMetricFamily("fairlead_informer_bytes", "Bytes of bodies", labels=labels)
+        objects = GaugeMetricFamily(
+            "fairlead_informer_objects", "Objects in caches", labels=labels
+        )
+        size = GaugeMetricFamily("fairlead_informer_bytes", "Bytes of their bodies", labels=labels)
         restarts = CounterMetricFamily(
             "fairlead_watch_restarts", "Ended watches and lists", labels=[*labels, "reason"]
         )
@@ -212,8 +220,12 @@ class _StateCollector(Collector):
             size.add_metric([cluster, resource], bytes_)
         yield from (objects, size, restarts, missed)
         yield self._leading()
+        yield self._certificates()
+        yield self._build()
         yield GaugeMetricFamily(
-            "fairlead_event_loop_lag_seconds", "Lateness of the event loop", self._metrics.lag
+            "fairlead_event_loop_lag_seconds",
+            "How late the event loop came to what was due, when it was measured last",
+            self._metrics.lag,
         )
 
     def _objects(self) -> dict[tuple[str, str], tuple[int, int]]:
@@ -251,4 +263,23 @@ class _StateCollector(Collector):
         )
         for election in self._metrics.elections:
             family.add_metric([election.name], float(election.is_leader))
+        return family
+
+    def _certificates(self) -> Metric:
+        family = GaugeMetricFamily(
+            "fairlead_certificate_remaining_seconds",
+            "Until a certificate ends that this program serves with",
+            labels=["certificate"],
+        )
+        now = moment()
+        for name, ends in self._metrics.certificates.items():
+            if (end := ends()) is not None:
+                family.add_metric([name], (end - now).total_seconds())
+        return family
+
+    def _build(self) -> Metric:
+        family = GaugeMetricFamily(
+            "fairlead_build_info", "1, and what is running", labels=["version", "python"]
+        )
+        family.add_metric([version("fairlead"), python_version()], 1)
         return family

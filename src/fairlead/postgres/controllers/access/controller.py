@@ -355,7 +355,7 @@ class AccessController:
             refused=refused,
         )
         is_refusal = refused and not current.facts.expired
-        self._count(request, current, outcome.reason if is_refusal else "")
+        self._count(request, current, outcome, is_refusal=bool(is_refusal))
         body = current.found.to_dict()
         body["status"] = msgspec.to_builtins(status)
         self._wrote(await self._statuses.write(current.found, body))
@@ -389,15 +389,21 @@ class AccessController:
                 result = sooner(result, _UNDONE_SECONDS)
         return sooner(result, seconds_until(current))
 
-    def _count(self, request: Request, current: Pass, refused: str) -> None:
-        if not refused:
-            self._metrics.accepted(request)
-            return
+    def _count(
+        self, request: Request, current: Pass, outcome: Outcome, *, is_refusal: bool
+    ) -> None:
         access = current.access
+        if not is_refusal:
+            if outcome.reason == "Locked" and access is not None:
+                self._metrics.held(request, owner_of(access))
+            else:
+                self._metrics.accepted(request)
+            return
         reference = access.spec.connection.server_ref if access else None
         # Anybody may name servers that there are not, and as many as there are names.
         exists = reference is None or self._servers("", reference.name) is not None
-        self._metrics.refused(request, owner_of(access) if access and exists else "", refused)
+        owner = owner_of(access) if access and exists else ""
+        self._metrics.refused(request, owner, outcome.reason)
 
     async def _plan(self, current: Pass, old: Plan | None) -> Plan | None:
         """What the status says of the plan, and of the approval before."""

@@ -32,7 +32,6 @@ from fairlead.api.resource import (
 )
 from fairlead.client import Client, ClientError, Forbidden, NotFound
 from fairlead.client.lookups import find
-from fairlead.provider.commands.copies import Places, count_copies, places, served
 from fairlead.provider.commands.revoke import belonging
 from fairlead.provider.commands.revoke.belonging import count, provider_namespaces
 from fairlead.provider.commands.revoke.cluster import (
@@ -44,6 +43,7 @@ from fairlead.provider.commands.revoke.cluster import (
     each,
     forgotten,
 )
+from fairlead.provider.copies import Places, count_copies, places, served
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.tokens import TOKEN_TYPE, TokenSecret, token_secrets
 

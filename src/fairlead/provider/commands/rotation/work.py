@@ -36,7 +36,7 @@ from fairlead.provider.konnectors import is_original
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.offer import record_of
 from fairlead.provider.options import InviteOptions
-from fairlead.provider.tokens import TokenSecret, token_secrets
+from fairlead.provider.tokens import ANNOTATION_TOKEN_MADE, TokenSecret, token_secrets
 
 
 _SECONDS = 10.0
@@ -257,7 +257,11 @@ class _Rotation:
             raise RotateError(
                 f"the kubeconfig of {self._identity} was damaged meanwhile: invite it again"
             )
-        for token in await self._tokens():
+        tokens = await self._tokens()
+        for token in tokens:
+            if token.token == stored.token:
+                await self._note(token)
+        for token in tokens:
             if token.token == stored.token:
                 continue
             with suppress(NotFound):
@@ -265,6 +269,21 @@ class _Rotation:
                     SECRETS, token.name, self._name, uid=token.secret.meta.uid
                 )
                 self._say(f"token {token.name} is taken away")
+
+    async def _note(self, token: TokenSecret) -> None:
+        """Write down how old the token is that stays, for those who may not read Secrets.
+
+        That comes before the others go: by what is left of them a rotation is known to go on.
+        """
+        binding = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
+        made = token.secret.meta.creation_timestamp
+        if binding is None or binding.meta.annotations.get(ANNOTATION_TOKEN_MADE) == made:
+            return
+        patch = {"metadata": {"annotations": {ANNOTATION_TOKEN_MADE: made}}}
+        with suppress(NotFound):
+            await self._client.merge_patch(
+                CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name, patch
+            )
 
     async def _tokens(self) -> list[TokenSecret]:
         return token_secrets((await self._client.list(SECRETS, self._name)).items)

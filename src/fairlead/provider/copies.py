@@ -23,7 +23,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.resource import Resource
-from fairlead.client import Client, NotServed
+from fairlead.client import ApiError, Client, ConnectionFailed, NotFound, NotServed, Unauthorized
 from fairlead.client.lookups import Unseen, look_at
 from fairlead.provider.namespaces import identity_of, owner_of
 
@@ -106,6 +106,42 @@ async def count_copies(client: Client, exports: Iterable[Object], where: Places)
             group.create_task(one(resource))
     return found
 
+
+async def tally(client: Client, exports: Iterable[Object], where: Places) -> Copies:
+    """The same, one kind after the other and page by page: a program holds no list of them all.
+
+    Raises:
+        Unauthorized: the server does not know who asks.
+        ApiError: it refused to say which kinds it has.
+    """
+    found = Copies(Counter(), {})
+    for resource in await served(client, exports):
+        counts: Counter[str] = Counter()
+        token = ""
+        try:
+            while True:
+                page = await client.page(
+                    resource, limit=_PAGE, continue_=token, metadata_only=True
+                )
+                counts.update(
+                    filter(None, (where.whose(resource, one.meta) for one in page.items))
+                )
+                if not (token := page.continue_):
+                    break
+        except NotFound:
+            continue
+        except Unauthorized:
+            raise
+        except (ApiError, ConnectionFailed) as error:
+            # One kind may fail by itself: the others are counted.
+            found.unseen[resource.group_resource] = " ".join(str(error).split())
+            continue
+        found.counts.update(counts)
+    return found
+
+
+_PAGE = 500
+"""Objects of one page."""
 
 _AT_ONCE = 8
 """Kinds that are listed at a time: one that hangs holds up no other."""
