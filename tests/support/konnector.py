@@ -127,7 +127,7 @@ class Konnector:
     async def start(self) -> None:
         config = await as_service_account(self._admin, DEFAULT_NAMESPACE, NAME)
         client = await self._stack.enter_async_context(Client(config))
-        manager = Manager()
+        manager = self._manager = Manager()
         self._metrics = manager.metrics
         await build(manager, Cluster("consumer", client), self._options)
         task = asyncio.create_task(manager.run())
@@ -135,6 +135,11 @@ class Konnector:
 
     async def stop(self) -> None:
         await self._stack.aclose()
+
+    @property
+    def metrics_url(self) -> str:
+        """Where it is scraped."""
+        return self._manager.metrics_url
 
     def sample(self, name: str, **labels: str) -> float | None:
         """What a scrape would tell of one series; None when there is no such series."""

@@ -355,7 +355,7 @@ class AccessController:
             refused=refused,
         )
         is_refusal = refused and not current.facts.expired
-        self._count(request, current, outcome, is_refusal=bool(is_refusal))
+        self._count(request, current, outcome.reason if is_refusal else "")
         body = current.found.to_dict()
         body["status"] = msgspec.to_builtins(status)
         self._wrote(await self._statuses.write(current.found, body))
@@ -389,12 +389,10 @@ class AccessController:
                 result = sooner(result, _UNDONE_SECONDS)
         return sooner(result, seconds_until(current))
 
-    def _count(
-        self, request: Request, current: Pass, outcome: Outcome, *, is_refusal: bool
-    ) -> None:
+    def _count(self, request: Request, current: Pass, refused: str) -> None:
         access = current.access
-        if not is_refusal:
-            if outcome.reason == "Locked" and access is not None:
+        if not refused:
+            if access is not None and _is_locked(current):
                 self._metrics.held(request, owner_of(access))
             else:
                 self._metrics.accepted(request)
@@ -402,8 +400,7 @@ class AccessController:
         reference = access.spec.connection.server_ref if access else None
         # Anybody may name servers that there are not, and as many as there are names.
         exists = reference is None or self._servers("", reference.name) is not None
-        owner = owner_of(access) if access and exists else ""
-        self._metrics.refused(request, owner, outcome.reason)
+        self._metrics.refused(request, owner_of(access) if access and exists else "", refused)
 
     async def _plan(self, current: Pass, old: Plan | None) -> Plan | None:
         """What the status says of the plan, and of the approval before."""
@@ -505,6 +502,14 @@ def planning_of(spec: PostgresAccessSpec) -> Literal["", "Observe", "Manual"]:
     if spec.mode == "Observe":
         return "Observe"
     return "Manual" if spec.approval == "Manual" else ""
+
+
+def _is_locked(current: Pass) -> bool:
+    """Whether another session keeps the server from what a pass has asked for."""
+    failure, synced = current.facts.failure, current.synced
+    errors = [failure.error] if failure is not None else []
+    errors += synced.problems if synced is not None else ()
+    return any(error.reason == "Locked" for error in errors)
 
 
 def _decide(current: Pass) -> AccessStep:
