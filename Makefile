@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr 3 \* "$$(nproc 2>/dev/null || echo 2)")
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test matrix envtest browser simulate test-of lint types crds bench bench-sync bench-postgres bench-binding bench-serve format requirements clean
+.PHONY: help demo test matrix envtest browser simulate test-of lint types crds metrics bench bench-sync bench-postgres bench-binding bench-serve format requirements clean
 
 help: ## list the targets
 	@grep -hE '^[.a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,8 +42,8 @@ demo: $(VENV)/demo.stamp ## play the story on embedded control planes and an emb
 test: $(VENV)/dev.stamp ## what a change needs: all but the matrix and a real control plane
 	$(PYTEST) -m test
 
-matrix: $(VENV)/dev.stamp ## other versions of PostgreSQL and administrators, kills, bombs, long searches
-	$(PYTEST) -m matrix
+matrix: $(VENV)/dev.stamp ## other versions of PostgreSQL and administrators, kills, bombs, long searches, alerts
+	PROMTOOL="$$(hack/promtool)" $(PYTEST) -m matrix
 
 envtest: $(VENV)/dev.stamp ## the contract and e2e suites on a real control plane
 	assets="$$(hack/envtest)" && KUBEBUILDER_ASSETS="$$assets" $(PYTEST) -m envtest
@@ -73,6 +73,10 @@ format: $(VENV)/dev.stamp ## write the formatting
 
 crds: $(VENV)/dev.stamp ## regenerate config/crd from the types
 	$(BIN)/fairlead crds --output-dir config/crd
+
+metrics: $(VENV)/dev.stamp ## regenerate the page of metrics and the dashboard from the programs
+	$(BIN)/python -m hack.metrics > docs/metrics.md
+	$(BIN)/python -m hack.dashboard > config/dashboards/fairlead.json
 
 bench: $(VENV)/dev.stamp ## ratios against limits measured in the same run; BENCH_LONG=1 keeps results
 	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench

@@ -79,11 +79,19 @@ class Scraped:
                     return found
                 await asyncio.sleep(0.1)
 
-    async def _scrape(self) -> Scrape:
+    async def text(self) -> str:
+        """What it serves now, as it is."""
         url = f"{self._url()}/metrics"
         async with aiohttp.ClientSession() as session, session.get(url) as answer:
             assert answer.status == 200
-            text = await answer.text()
+            return await answer.text()
+
+    async def served(self) -> set[str]:
+        """The names of all metrics that it has, those without a series too."""
+        return set(re.findall(r"^# TYPE (\S+) ", await self.text(), re.MULTILINE))
+
+    async def _scrape(self) -> Scrape:
+        text = await self.text()
         target = {"job": self.job, "instance": f"{self.job}-0"}
         return {
             _series(sample.name, {**target, **sample.labels}): float(sample.value)
@@ -207,6 +215,11 @@ def _values(series: str, scrapes: Sequence[tuple[int, Scrape]]) -> str:
         else:
             parts.append(f"{value!r}+0x{minutes - 1}")
     return " ".join(parts)
+
+
+def at_least(limit: float) -> Callable[[float], bool]:
+    """Whether a value has come as far."""
+    return lambda value: value >= limit
 
 
 def names(alerts: Sequence[Alert]) -> set[str]:

@@ -233,9 +233,13 @@ class Syncs(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """All series; called at each scrape."""
-        yield self._gauge("objects_in_sync", "Equal to their copies", _in_sync)
-        yield self._gauge("conflicts", "Waiting for a person", _in_conflict)
-        yield self._gauge("failing", "Refused by a server", _failing)
+        yield self._gauge("objects_in_sync", "Objects that are equal to their copies", _in_sync)
+        yield self._gauge(
+            "conflicts",
+            "Objects that wait for a person, for another one is in the way",
+            _in_conflict,
+        )
+        yield self._gauge("failing", "Objects whose last write a server has refused", _failing)
         yield self._gauge("queue_depth", "Objects waiting to be looked at", _depth)
         yield self._ways("pending", "Changes that have not crossed", _pending)
         yield self._ways(
@@ -278,7 +282,7 @@ class Syncs(Collector):
     def _restarts(self) -> Metric:
         family = CounterMetricFamily(
             "fairlead_sync_watch_restarts",
-            "Ended watches and lists",
+            "Watches and lists that have ended",
             labels=(*_LABELS, "side", "reason"),
         )
         for row, metrics in self._rows():

@@ -9,7 +9,7 @@ import msgspec
 import psycopg
 import pytest
 from psycopg import sql
-from tests.support.alerts import Scraped, assert_well, at_work, firing, names
+from tests.support.alerts import Scraped, assert_well, at_least, at_work, firing, names
 from tests.support.line import Line
 from tests.support.pgworld import World
 from tests.support.postgres import prepare
@@ -80,7 +80,7 @@ async def test_drift_that_comes_again_and_again_is_told_of(operated: Operated) -
     ) as other:
         for times in range(1, 7):
             await other.execute(spoil)
-            after = await operated.tells(name, lambda value, so=times: value >= so)
+            after = await operated.tells(name, at_least(times))
     assert names(await firing((30, before), (10, after))) == {"FairleadDriftHealedAgain"}
     # Once is what the operator is there for.
     once = {series: min(value, 1) if name in series else value for series, value in after.items()}

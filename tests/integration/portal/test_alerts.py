@@ -9,6 +9,8 @@ from tests.integration.portal.conftest import Ada, Provider
 from tests.support.alerts import Scraped, assert_well, firing, names
 from tests.support.replicas import replica
 
+from fairlead.portal.http.metrics import PortalMetrics
+
 
 pytestmark = pytest.mark.extended
 
@@ -19,6 +21,9 @@ async def test_sign_ins_that_are_refused_are_told_of(
     flags = (*provider.flags(), "--metrics-bind-address", "127.0.0.1:0")
     async with replica(provider.config, tmp_path, "one", *flags) as one:
         served = Scraped("front-door", lambda: str(one.said("running")["metrics"]))
+        await assert_well(await served.scrape())
+        said = {f"{family.name}_total" for family in PortalMetrics().collect()}
+        assert said <= await served.served()
         await ada.sign_in(one)
         before = await served.scrape()
         for _ in range(8):
@@ -30,4 +35,3 @@ async def test_sign_ins_that_are_refused_are_told_of(
             "fairlead_portal_sign_ins_total", lambda value: value == 8, result="refused"
         )
     assert names(await firing((30, before), (10, after))) == {"FairleadSignInsRefused"}
-    await assert_well(before)

@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import NAMESPACES, Resource
+from fairlead.api.status import Status
 from fairlead.api.timestamps import format_time, moment
 from fairlead.client import Client, Forbidden
-from fairlead.client.errors import Status
 from fairlead.client.wire import Page
 from fairlead.provider import metrics as consumer_metrics
 from fairlead.provider.metrics import ConsumerMetrics

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
+from importlib.metadata import version
+from platform import python_version
 from typing import cast
 from unittest.mock import Mock
 
@@ -13,6 +16,7 @@ from tests.support.waiting import SECONDS
 from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal
 from tests.unit.runtime.test_lease import FakeLeases
 
+from fairlead.api.timestamps import moment
 from fairlead.client import Client
 from fairlead.runtime.cluster import Cluster
 from fairlead.runtime.controller.controller import Controller
@@ -263,6 +267,19 @@ async def test_health_tells_the_truth() -> None:
                 "readyz check passed",
             ],
         )
+
+
+async def test_a_scrape_tells_what_runs_and_when_certificates_end() -> None:
+    manager = Manager()
+    ends = moment() + timedelta(days=9)
+    manager.metrics.certificates = {"webhooks": lambda: ends, "none yet": lambda: None}
+    registry = manager.metrics.registry
+    labels = {"version": version("fairlead"), "python": python_version()}
+    assert registry.get_sample_value("fairlead_build_info", labels) == 1
+    name = "fairlead_certificate_remaining_seconds"
+    left = registry.get_sample_value(name, {"certificate": "webhooks"})
+    assert left == pytest.approx(9 * 86400, abs=60)
+    assert registry.get_sample_value(name, {"certificate": "none yet"}) is None
 
 
 async def test_metrics_have_controller_runtimes_names() -> None:

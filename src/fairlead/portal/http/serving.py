@@ -90,7 +90,11 @@ def _ends(pem: bytes) -> datetime | None:
         from cryptography import x509
     except ImportError:
         return None
-    return x509.load_pem_x509_certificate(pem).not_valid_after_utc
+    try:
+        return x509.load_pem_x509_certificate(pem).not_valid_after_utc
+    except ValueError:
+        # OpenSSL, which has taken it, reads forms that nothing else does.
+        return None
 
 
 class ListeningError(Exception):

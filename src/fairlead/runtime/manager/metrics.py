@@ -105,7 +105,7 @@ class _ControllerCollector(Collector):
             for controller, stats in self._controllers.items():
                 family.add_metric([controller], read(stats))
             yield family
-        yield self._gauge("max_concurrent_reconciles", "Workers", _workers)
+        yield self._gauge("max_concurrent_reconciles", "Workers at most", _workers)
         yield self._gauge("active_workers", "Workers that are busy", _active)
         yield from _queues({name: stats.queue for name, stats in self._controllers.items()})
 
@@ -164,14 +164,18 @@ def _active(stats: ControllerStats) -> float:
 
 def _queues(queues: dict[str, QueueStats]) -> Iterator[Metric]:
     labels = list(_QUEUE_LABELS)
-    depth = GaugeMetricFamily("workqueue_depth", "Keys waiting", labels=[*labels, "priority"])
-    adds = CounterMetricFamily("workqueue_adds", "Keys added", labels=labels)
-    retries = CounterMetricFamily("workqueue_retries", "Keys retried", labels=labels)
+    depth = GaugeMetricFamily(
+        "workqueue_depth", "Objects that wait for a worker", labels=[*labels, "priority"]
+    )
+    adds = CounterMetricFamily("workqueue_adds", "Objects that were added", labels=labels)
+    retries = CounterMetricFamily(
+        "workqueue_retries", "Objects that are tried again", labels=labels
+    )
     waited = HistogramMetricFamily(
-        "workqueue_queue_duration_seconds", "Time in the queue", labels=labels
+        "workqueue_queue_duration_seconds", "How long an object waits", labels=labels
     )
     worked = HistogramMetricFamily(
-        "workqueue_work_duration_seconds", "Time being worked on", labels=labels
+        "workqueue_work_duration_seconds", "How long an object is worked on", labels=labels
     )
     unfinished = GaugeMetricFamily(
         "workqueue_unfinished_work_seconds", "Work in progress, summed", labels=labels
@@ -204,9 +208,13 @@ class _StateCollector(Collector):
         objects = GaugeMetricFamily(
             "fairlead_informer_objects", "Objects in caches", labels=labels
         )
-        size = GaugeMetricFamily("fairlead_informer_bytes", "Bytes of their bodies", labels=labels)
+        size = GaugeMetricFamily(
+            "fairlead_informer_bytes", "Bytes of the bodies of objects in caches", labels=labels
+        )
         restarts = CounterMetricFamily(
-            "fairlead_watch_restarts", "Ended watches and lists", labels=[*labels, "reason"]
+            "fairlead_watch_restarts",
+            "Watches and lists that have ended",
+            labels=[*labels, "reason"],
         )
         missed = CounterMetricFamily(
             "fairlead_watch_missed", "Objects that a watch did not tell of", labels=labels
@@ -259,7 +267,7 @@ class _StateCollector(Collector):
 
     def _leading(self) -> Metric:
         family = GaugeMetricFamily(
-            "leader_election_master_status", "1 when leading", labels=["name"]
+            "leader_election_master_status", "1 when this replica leads", labels=["name"]
         )
         for election in self._metrics.elections:
             family.add_metric([election.name], float(election.is_leader))

@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 import pytest
+from cryptography import x509
 from tests.support.pki import Authority, KeyPair
 from tests.support.portal import opened, place_of, serve_options
 from tests.support.waiting import SECONDS
@@ -65,6 +66,8 @@ def test_a_pair_that_is_half_written_is_looked_at_again(tmp_path: Path) -> None:
     authority = Authority.create()
     cert, key = write(tmp_path, authority.issue("server"))
     certificate = Certificate(cert, key)
+    read = x509.load_pem_x509_certificate(cert.read_bytes())
+    assert certificate.ends == read.not_valid_after_utc
     assert not certificate.refresh()
     other = authority.issue("server")
     cert.write_bytes(other.certificate)

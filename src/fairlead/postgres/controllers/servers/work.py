@@ -486,6 +486,13 @@ class _Server:
             if isinstance(answer, Synced) and job.username in self._drifted:
                 self._drifted.discard(job.username)
                 self._metrics.healed += answer.changed
+                if answer.changed:
+                    _log.info(
+                        "drift was healed",
+                        access=str(request),
+                        role=job.username,
+                        server=str(self.place.endpoint),
+                    )
             self._surroundings.answered(request, answer)
         self.begin()
 

@@ -1,0 +1,402 @@
+"""The dashboard for Grafana: ``python -m hack.dashboard > config/dashboards/fairlead.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+
+Kind = Literal["timeseries", "stat", "table"]
+JSON = dict[str, Any]
+
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_WIDTH = 24
+"""Columns of Grafana's grid."""
+_HEIGHT = 8
+_OURS = "and on (job, instance) fairlead_build_info"
+"""Tells our series from those of other controllers, which have the same names."""
+
+
+class Query(NamedTuple):
+    """An expression, and what its lines are called."""
+
+    expr: str
+    legend: str
+
+
+class Panel(NamedTuple):
+    """Something to look at; ``unit`` is Grafana's."""
+
+    title: str
+    queries: Sequence[Query]
+    unit: str = "short"
+    kind: Kind = "timeseries"
+    tells: str = ""
+    width: int = 8
+
+
+class Row(NamedTuple):
+    """Panels about one thing."""
+
+    title: str
+    panels: Sequence[Panel]
+
+
+def _one(expr: str, legend: str) -> tuple[Query]:
+    return (Query(expr, legend),)
+
+
+def _p99(metric: str, labels: str) -> str:
+    rate = f"rate({metric}_bucket[$__rate_interval])"
+    return f"histogram_quantile(0.99, sum by (le, {labels}) ({rate}))"
+
+
+ROWS = (
+    Row(
+        "Programs",
+        (
+            Panel(
+                "What runs",
+                _one(
+                    "count by (job, version, python) (fairlead_build_info)", "{{job}} {{version}}"
+                ),
+                kind="table",
+            ),
+            Panel(
+                "Leads",
+                _one(f"max by (name) (leader_election_master_status {_OURS})", "{{name}}"),
+                kind="stat",
+                tells="1 where a replica holds the Lease, 0 where none does.",
+            ),
+            Panel(
+                "Certificates",
+                _one(
+                    "min by (job, certificate) (fairlead_certificate_remaining_seconds)",
+                    "{{certificate}}",
+                ),
+                "s",
+                "stat",
+                "Until they end.",
+            ),
+            Panel(
+                "Lateness of event loops",
+                _one("fairlead_event_loop_lag_seconds", "{{instance}}"),
+                "s",
+            ),
+            Panel(
+                "Objects that wait",
+                _one(
+                    f"sum by (job, controller) (workqueue_depth {_OURS})",
+                    "{{job}} {{controller}}",
+                ),
+            ),
+            Panel(
+                "Failed reconciles",
+                _one(
+                    "sum by (job, controller) (rate(controller_runtime_reconcile_errors_total"
+                    f"[$__rate_interval]) {_OURS})",
+                    "{{job}} {{controller}}",
+                ),
+                "ops",
+            ),
+            Panel(
+                "Watches that break off",
+                _one(
+                    "sum by (job, cluster, resource) (rate(fairlead_watch_restarts_total"
+                    '{reason!~"closed|absent"}[$__rate_interval]))',
+                    "{{cluster}} {{resource}}",
+                ),
+                "ops",
+            ),
+            Panel(
+                "Objects in caches",
+                _one("sum by (job, resource) (fairlead_informer_objects)", "{{job}} {{resource}}"),
+            ),
+            Panel(
+                "Bytes of objects in caches",
+                _one("sum by (job) (fairlead_informer_bytes)", "{{job}}"),
+                "bytes",
+            ),
+        ),
+    ),
+    Row(
+        "Objects that cross (consumer)",
+        (
+            Panel(
+                "In sync",
+                _one(
+                    "max by (binding, resource) (fairlead_sync_objects_in_sync)",
+                    "{{binding}} {{resource}}",
+                ),
+            ),
+            Panel(
+                "In conflict, and refused",
+                (
+                    Query(
+                        "max by (binding, resource) (fairlead_sync_conflicts)",
+                        "conflict: {{binding}} {{resource}}",
+                    ),
+                    Query(
+                        "max by (binding, resource) (fairlead_sync_failing)",
+                        "refused: {{binding}} {{resource}}",
+                    ),
+                ),
+            ),
+            Panel(
+                "Changes that have not crossed",
+                _one(
+                    "max by (binding, resource, direction) (fairlead_sync_pending)",
+                    "{{binding}} {{resource}} {{direction}}",
+                ),
+            ),
+            Panel(
+                "The oldest of them",
+                _one(
+                    "max by (binding, resource, direction) (fairlead_sync_oldest_pending_seconds)",
+                    "{{binding}} {{resource}} {{direction}}",
+                ),
+                "s",
+                width=12,
+            ),
+            Panel(
+                "How long changes take to cross (99 of 100)",
+                _one(
+                    _p99("fairlead_sync_latency_seconds", "binding, resource, direction"),
+                    "{{binding}} {{resource}} {{direction}}",
+                ),
+                "s",
+                width=12,
+            ),
+        ),
+    ),
+    Row(
+        "Consumers (provider)",
+        (
+            Panel(
+                "Consumers",
+                (
+                    Query("max(fairlead_provider_consumers)", "invited"),
+                    Query(
+                        "sum(max by (consumer) (fairlead_provider_heartbeat_overdue))", "silent"
+                    ),
+                    Query(
+                        "sum(max by (consumer) (fairlead_provider_requests_refused))",
+                        "refused requests",
+                    ),
+                    Query("max(fairlead_provider_uncounted_kinds)", "kinds that are not counted"),
+                ),
+                kind="stat",
+            ),
+            Panel(
+                "Since konnectors last reported",
+                _one(
+                    "max by (consumer) (fairlead_provider_heartbeat_age_seconds)", "{{consumer}}"
+                ),
+                "s",
+            ),
+            Panel(
+                "Age of tokens",
+                _one(
+                    "topk(20, max by (consumer) (fairlead_provider_token_age_seconds))",
+                    "{{consumer}}",
+                ),
+                "s",
+            ),
+            Panel(
+                "Objects",
+                _one("topk(20, max by (consumer) (fairlead_provider_objects))", "{{consumer}}"),
+                width=12,
+            ),
+            Panel(
+                "Versions of konnectors",
+                _one(
+                    "max by (consumer, version) (fairlead_provider_konnector_info)",
+                    "{{consumer}} {{version}}",
+                ),
+                kind="table",
+                width=12,
+            ),
+        ),
+    ),
+    Row(
+        "PostgreSQL",
+        (
+            Panel(
+                "Servers that answer",
+                _one("max by (owner) (fairlead_postgres_reachable)", "{{owner}}"),
+                kind="stat",
+            ),
+            Panel(
+                "Accesses that wait",
+                (
+                    Query(
+                        "max by (owner) (fairlead_postgres_changes_pending)", "server: {{owner}}"
+                    ),
+                    Query("max by (owner) (fairlead_postgres_locked)", "lock: {{owner}}"),
+                ),
+            ),
+            Panel(
+                "Accesses that are refused",
+                _one("max by (owner, reason) (fairlead_postgres_refused)", "{{owner}} {{reason}}"),
+            ),
+            Panel(
+                "Drift healed",
+                _one(
+                    "sum by (owner) (increase(fairlead_postgres_drift_healed_total[1h]))",
+                    "{{owner}}",
+                ),
+                tells="Within an hour.",
+            ),
+            Panel(
+                "Roles",
+                _one("max by (owner) (fairlead_postgres_roles)", "{{owner}}"),
+            ),
+            Panel(
+                "Comparing all roles of a server (99 of 100)",
+                _one(_p99("fairlead_postgres_cycle_seconds", "owner"), "{{owner}}"),
+                "s",
+            ),
+        ),
+    ),
+    Row(
+        "Bindings",
+        (
+            Panel(
+                "Bindings",
+                _one(
+                    "max by (api, outcome) (fairlead_bindings)",
+                    "{{api}} {{outcome}}",
+                ),
+            ),
+            Panel(
+                "Reviews of webhooks",
+                _one(
+                    "sum by (webhook, verdict) (rate(fairlead_webhook_reviews_total"
+                    "[$__rate_interval]))",
+                    "{{webhook}} {{verdict}}",
+                ),
+                "ops",
+            ),
+            Panel(
+                "Length of reviews (99 of 100)",
+                _one(_p99("fairlead_webhook_review_seconds", "webhook"), "{{webhook}}"),
+                "s",
+            ),
+        ),
+    ),
+    Row(
+        "Front door",
+        (
+            Panel(
+                "Sign-ins",
+                _one(
+                    "sum by (result) (increase(fairlead_portal_sign_ins_total[15m]))",
+                    "{{result}}",
+                ),
+                tells="Within 15 minutes.",
+            ),
+            Panel(
+                "Binds",
+                _one("sum by (result) (increase(fairlead_portal_binds_total[15m]))", "{{result}}"),
+                tells="Within 15 minutes.",
+            ),
+            Panel(
+                "Requests",
+                _one(
+                    "sum by (code) (rate(fairlead_portal_requests_total[$__rate_interval]))",
+                    "{{code}}",
+                ),
+                "reqps",
+            ),
+        ),
+    ),
+)
+
+
+def expressions() -> Iterator[str]:
+    """All expressions, with an interval in place of Grafana's variable."""
+    for row in ROWS:
+        for panel in row.panels:
+            for query in panel.queries:
+                yield query.expr.replace("$__rate_interval", "5m")
+
+
+def dashboard() -> str:
+    """The file."""
+    body: JSON = {
+        "uid": "fairlead",
+        "title": "Fairlead",
+        "description": "What crosses, who waits, what is broken: docs/metrics.md has all series.",
+        "tags": ["fairlead"],
+        "schemaVersion": 39,
+        "editable": True,
+        "graphTooltip": 1,
+        "refresh": "1m",
+        "time": {"from": "now-6h", "to": "now"},
+        "templating": {
+            "list": [
+                {
+                    "name": "datasource",
+                    "label": "Data source",
+                    "type": "datasource",
+                    "query": "prometheus",
+                }
+            ]
+        },
+        "panels": list(_panels()),
+    }
+    return json.dumps(body, indent=2) + "\n"
+
+
+def _panels() -> Iterator[JSON]:
+    number = below = 0
+    for row in ROWS:
+        number += 1
+        yield {
+            "id": number,
+            "type": "row",
+            "title": row.title,
+            "collapsed": False,
+            "gridPos": {"x": 0, "y": below, "w": _WIDTH, "h": 1},
+            "panels": [],
+        }
+        below += 1
+        across = 0
+        for panel in row.panels:
+            if across + panel.width > _WIDTH:
+                across, below = 0, below + _HEIGHT
+            number += 1
+            place = {"x": across, "y": below, "w": panel.width, "h": _HEIGHT}
+            yield _panel(panel, number, place)
+            across += panel.width
+        below += _HEIGHT
+
+
+def _panel(panel: Panel, number: int, place: JSON) -> JSON:
+    is_table = panel.kind == "table"
+    return {
+        "id": number,
+        "type": panel.kind,
+        "title": panel.title,
+        "description": panel.tells,
+        "datasource": _SOURCE,
+        "gridPos": place,
+        "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
+        "targets": [
+            {
+                "refId": chr(ord("A") + order),
+                "datasource": _SOURCE,
+                "expr": query.expr,
+                "legendFormat": query.legend,
+                "instant": is_table,
+                "range": not is_table,
+                "format": "table" if is_table else "time_series",
+            }
+            for order, query in enumerate(panel.queries)
+        ],
+    }
+
+
+if __name__ == "__main__":
+    print(dashboard(), end="")
