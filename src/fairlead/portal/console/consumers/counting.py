@@ -13,7 +13,7 @@ from fairlead.api.kubebind import APIServiceExport
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SELFSUBJECTACCESSREVIEWS, Resource
 from fairlead.client import ClientError, NotServed
-from fairlead.provider.commands.copies import Places, places
+from fairlead.provider.copies import Places, places
 from fairlead.runtime import Cluster, Delta, Informer
 
 

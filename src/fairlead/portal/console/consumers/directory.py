@@ -29,11 +29,11 @@ from fairlead.portal.console.consumers.standing import (
     standing,
 )
 from fairlead.portal.console.live import Hub
-from fairlead.provider.commands.copies import exported
 from fairlead.provider.commands.overview import Row, State, rows
 from fairlead.provider.commands.revoke.belonging import provider_namespaces
 from fairlead.provider.commands.revoke.work import Inventory
 from fairlead.provider.controllers.clusterbinding.reconcile import health
+from fairlead.provider.copies import exported
 from fairlead.provider.namespaces import identity_of, owner_of
 from fairlead.provider.offer import record_of
 from fairlead.runtime import Cluster, Delta

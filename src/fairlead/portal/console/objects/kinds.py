@@ -29,7 +29,7 @@ from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.standing import Standing, short, standing
 from fairlead.portal.console.objects.timeline import ToldEvent
 from fairlead.portal.console.viewing import Topics
-from fairlead.provider.commands.copies import Places, places
+from fairlead.provider.copies import Places, places
 from fairlead.provider.namespaces import owner_of
 from fairlead.runtime import Cluster, Delta, Informer
 
