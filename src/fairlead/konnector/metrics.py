@@ -54,6 +54,7 @@ class Way:
         self.seconds = Histogram(LATENCY_BUCKETS)
         self._clock = clock
         self._since: dict[Key, float] = {}
+        self._looked: dict[Key, float] = {}
 
     @property
     def pending(self) -> int:
@@ -61,9 +62,15 @@ class Way:
         return len(self._since)
 
     @property
+    def uncrossed(self) -> int:
+        """How many objects have changed, with those that are being looked at."""
+        return len(self._since.keys() | self._looked.keys())
+
+    @property
     def oldest(self) -> float:
         """Seconds since the oldest of these changes arrived; 0 when there is none."""
-        return self._clock() - min(self._since.values()) if self._since else 0.0
+        found = [min(since.values()) for since in (self._since, self._looked) if since]
+        return self._clock() - min(found) if found else 0.0
 
     def now(self) -> float:
         """The moment, in seconds."""
@@ -79,7 +86,14 @@ class Way:
         if not self._since:
             # A dict keeps the table of its best days until it is cleared.
             self._since.clear()
+        if since is not None:
+            # A server may take long, or for ever.
+            self._looked[key] = since
         return since
+
+    def looked(self, key: Key) -> None:
+        """The work on a change that was taken has ended, for now."""
+        self._looked.pop(key, None)
 
     def give_back(self, key: Key, since: float | None) -> None:
         """The change has not crossed: it arrived when it did."""
@@ -114,6 +128,8 @@ class Pass:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        for way in self._ways:
+            way.looked(self._key)
         if kind is None and not self._unfinished:
             return
         for way, since in zip(self._ways, self._since, strict=True):
@@ -135,6 +151,7 @@ class Pass:
         since = self._since[number]
         if since is not None:
             self._ways[number].observe(since)
+            self._ways[number].looked(self._key)
             self._since[number] = None
 
 
@@ -177,6 +194,11 @@ class SyncMetrics:
         """The engine works no more: nothing is in sync, in conflict, refused or waiting."""
         self.counted(in_sync=0, conflicts=0, failing=0)
         self._depth = int
+
+    @property
+    def works(self) -> bool:
+        """Whether there is an engine at work."""
+        return self._depth is not int
 
     @property
     def depth(self) -> int:
@@ -264,7 +286,9 @@ class Syncs(Collector):
         family = GaugeMetricFamily(f"fairlead_sync_{name}", help_, labels=(*_LABELS, "direction"))
         for row, metrics in self._rows():
             for direction, way in (("spec", metrics.spec), ("status", metrics.status)):
-                family.add_metric([*row, direction], read(way))
+                # What a syncer had not done that is there no more, as after the kind was unbound,
+                # waits for nobody; one that is started again counts it from when it arrived.
+                family.add_metric([*row, direction], read(way) if metrics.works else 0.0)
         return family
 
     def _latency(self) -> Metric:
@@ -292,7 +316,7 @@ class Syncs(Collector):
 
 
 def _pending(way: Way) -> float:
-    return way.pending
+    return way.uncrossed
 
 
 def _oldest(way: Way) -> float:

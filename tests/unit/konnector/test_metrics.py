@@ -69,8 +69,14 @@ def test_the_oldest_change_is_told_that_has_not_crossed(
     clock.now += 2
     assert (metrics.spec.pending, metrics.spec.oldest) == (2, 9)
     with metrics.looking(KEY) as look:
+        # It has not crossed for as long as no server answers.
+        assert (metrics.spec.pending, metrics.spec.uncrossed, metrics.spec.oldest) == (1, 2, 9)
         look.spec_crossed()
+        assert (metrics.spec.uncrossed, metrics.spec.oldest) == (1, 2)
     assert (metrics.spec.pending, metrics.spec.oldest) == (1, 2)
+    with pytest.raises(ValueError, match="no"), metrics.looking(OTHER):
+        raise ValueError("no")
+    assert (metrics.spec.uncrossed, metrics.spec.oldest) == (1, 2)
 
 
 def test_a_change_counts_from_its_first_event_until_the_write_is_answered(
@@ -190,9 +196,13 @@ async def test_series_name_binding_and_resource() -> None:
     assert found["latency_seconds_count", *row, "spec"] == 1
     assert found["latency_seconds_count", *row, "status"] == 0
     assert found["latency_seconds_bucket", *row, "spec", "+Inf"] == 1
+    metrics.spec.arrived(KEY)
+    assert samples(registry)["pending", *row, "spec"] == 1
     metrics.stopped()
     found = samples(registry)
     assert {found[name, *row] for name in ("objects_in_sync", "conflicts", "queue_depth")} == {0}
+    assert found["pending", *row, "spec"] == 0
+    assert found["oldest_pending_seconds", *row, "spec"] == 0
     assert found["latency_seconds_count", *row, "spec"] == 1
 
 
