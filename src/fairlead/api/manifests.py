@@ -23,7 +23,7 @@ METRICS_PORT = 8080
 RBAC_GROUP = "rbac.authorization.k8s.io"
 _RBAC_VERSION = f"{RBAC_GROUP}/v1"
 _USER = 65532
-"""The uid that the image's process has: nonroot, as distroless images call it."""
+"""The uid and gid that the image's process has: nonroot, as distroless images call it."""
 # Client certificates of kubeconfigs reach TLS through files that are gone at once.
 _TEMPORARY: JSON = {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}
 
@@ -47,6 +47,85 @@ def lease_rules(lease: str) -> list[JSON]:
     ]
 
 
+REPLICAS = 2
+"""One works while another stands by, or both at once."""
+MEMORY_REQUEST = "128Mi"
+MEMORY_LIMIT = "512Mi"
+"""Enough for some 50,000 objects; docs/install.md has the arithmetic."""
+CPU_REQUEST = "10m"
+SPREAD = ("kubernetes.io/hostname",)
+"""Topology keys: replicas on one node go down with it."""
+
+
+class Pods(msgspec.Struct, frozen=True, kw_only=True):
+    """How many Pods a program has, how large they are and where they may go.
+
+    ``cpu_limit`` "" is none. ``spread`` has topology keys, over whose values replicas are spread
+    as far as there is room.
+    """
+
+    replicas: int = REPLICAS
+    cpu_request: str = CPU_REQUEST
+    cpu_limit: str = ""
+    memory_request: str = MEMORY_REQUEST
+    memory_limit: str = MEMORY_LIMIT
+    priority_class: str = ""
+    tolerations: tuple[JSON, ...] = ()
+    spread: tuple[str, ...] = SPREAD
+    pull_secrets: tuple[str, ...] = ()
+
+    def resources(self) -> JSON:
+        """Requests and limits of the container."""
+        limits = {"cpu": self.cpu_limit, "memory": self.memory_limit}
+        return {
+            "requests": {"cpu": self.cpu_request, "memory": self.memory_request},
+            "limits": {name: amount for name, amount in limits.items() if amount},
+        }
+
+    def placement(self, selector: Mapping[str, str]) -> JSON:
+        """The members of a Pod's spec that say where it may go and who pulls its image."""
+        found: JSON = {}
+        if self.pull_secrets:
+            found["imagePullSecrets"] = [{"name": name} for name in self.pull_secrets]
+        if self.priority_class:
+            found["priorityClassName"] = self.priority_class
+        if self.tolerations:
+            found["tolerations"] = list(self.tolerations)
+        if self.spread:
+            found["topologySpreadConstraints"] = [_spread(key, selector) for key in self.spread]
+        return found
+
+
+DEFAULT_PODS = Pods()
+
+
+def _spread(key: str, selector: Mapping[str, str]) -> JSON:
+    return {
+        "maxSkew": 1,
+        "topologyKey": key,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": dict(selector)},
+    }
+
+
+def labelled(documents: Sequence[JSON], labels: Mapping[str, str]) -> list[JSON]:
+    """The objects, and the Pods of their templates, with more labels beside their own."""
+    return [_labelled(one, labels) for one in documents] if labels else list(documents)
+
+
+def _labelled(document: JSON, labels: Mapping[str, str]) -> JSON:
+    found = {**document, "metadata": _with(document["metadata"], labels)}
+    if template := document.get("spec", {}).get("template"):
+        template = {**template, "metadata": _with(template["metadata"], labels)}
+        found["spec"] = {**document["spec"], "template": template}
+    return found
+
+
+def _with(metadata: JSON, labels: Mapping[str, str]) -> JSON:
+    # Their own are what selectors and aggregation look for.
+    return {**metadata, "labels": {**labels, **metadata.get("labels", {})}}
+
+
 class Program(msgspec.Struct, frozen=True, kw_only=True):
     """A program in a cluster; ``command`` is what follows ``fairlead``, without flags.
 
@@ -59,7 +138,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     image: str
     command: tuple[str, ...]
     lease: str = ""
-    replicas: int = 1
+    pods: Pods = DEFAULT_PODS
     flags: tuple[str, ...] = ()
     ports: Mapping[str, int] = {}
     metrics_port: int = METRICS_PORT
@@ -139,17 +218,19 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
             "securityContext": {
                 "runAsNonRoot": True,
                 "runAsUser": _USER,
+                "runAsGroup": _USER,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": [self._container()],
             "volumes": [_TEMPORARY],
+            **self.pods.placement(labels),
         }
         return {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
             "metadata": self.meta(namespaced=True),
             "spec": {
-                "replicas": self.replicas,
+                "replicas": self.pods.replicas,
                 "selector": {"matchLabels": labels},
                 "template": {"metadata": {"labels": labels}, "spec": pod},
             },
@@ -182,12 +263,15 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
                 {"name": "metrics", "containerPort": self.metrics_port},
                 *({"name": name, "containerPort": port} for name, port in self.ports.items()),
             ],
+            # A minute, in which an image that is new to a node compiles what it imports.
+            "startupProbe": {
+                "httpGet": {"path": "/healthz", "port": "health"},
+                "periodSeconds": 2,
+                "failureThreshold": 30,
+            },
             "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}},
             "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}},
-            "resources": {
-                "requests": {"cpu": "10m", "memory": "64Mi"},
-                "limits": {"memory": "256Mi"},
-            },
+            "resources": self.pods.resources(),
             "volumeMounts": [{"name": _TEMPORARY["name"], "mountPath": "/tmp"}],  # noqa: S108
             "securityContext": {
                 "allowPrivilegeEscalation": False,

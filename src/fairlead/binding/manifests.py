@@ -10,7 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from fairlead.api.manifests import ALL_VERBS, RBAC_GROUP, READ_VERBS, Program, rule
+from fairlead.api.manifests import (
+    ALL_VERBS,
+    DEFAULT_PODS,
+    RBAC_GROUP,
+    READ_VERBS,
+    Pods,
+    Program,
+    rule,
+)
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import CONTROLLER_LABEL
 from fairlead.api.servicebinding.coreos import BINDABLEKINDS
@@ -38,7 +46,7 @@ def manifests(
     *,
     namespace: str = DEFAULT_NAMESPACE,
     image: str,
-    replicas: int = 1,
+    pods: Pods = DEFAULT_PODS,
     webhooks: bool = False,
     fail_open: Collection[str] = (),
     projected: Collection[str] = (),
@@ -49,7 +57,8 @@ def manifests(
     Args:
         namespace: of the controllers.
         image: that runs them.
-        replicas: of the Deployment; one of them works at a time, webhooks are served by all.
+        pods: how many, how large and where; one of them works at a time, and webhooks are
+            served by all.
         webhooks: serve the admission webhooks.
         fail_open: those of :data:`fairlead.binding.admission.names.WEBHOOKS` without which
             writes go on when the server cannot be asked.
@@ -61,7 +70,7 @@ def manifests(
     """
     kinds = [_resource(name) for name in projected]
     flags = _webhook_flags(namespace, projector=bool(kinds)) if webhooks else ()
-    program = _program(namespace, image, replicas, flags)
+    program = _program(namespace, image, pods, flags)
     mutating = names.mutating(namespace, fail_open, kinds, fail_closed=fail_closed)
     served = _webhooks(program, mutating, names.validating(namespace, fail_open))
     rules = [*controller_rules(), *([_bundle_rule()] if webhooks else [])]
@@ -188,7 +197,7 @@ def controller_role(name: str, rules: list[JSON]) -> JSON:
 def _program(
     namespace: str = DEFAULT_NAMESPACE,
     image: str = "",
-    replicas: int = 1,
+    pods: Pods = DEFAULT_PODS,
     flags: tuple[str, ...] = (),
 ) -> Program:
     return Program(
@@ -197,7 +206,7 @@ def _program(
         image=image,
         command=("binding", "run"),
         lease=NAME,
-        replicas=replicas,
+        pods=pods,
         flags=flags,
     )
 

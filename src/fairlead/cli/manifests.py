@@ -8,10 +8,12 @@ from typing import Any
 
 import click
 
+from fairlead.api.manifests import Pods, labelled
 from fairlead.api.meta import JSON
 from fairlead.binding.admission.names import PROJECTOR, WEBHOOKS
 from fairlead.binding.manifests import manifests as binding
 from fairlead.cli.crds import to_yaml
+from fairlead.cli.placing import labels_of, pod_options, pods_of
 from fairlead.konnector.manifests import manifests as konnector
 from fairlead.portal.manifests import manifests as serve
 from fairlead.postgres.manifests import manifests as postgres
@@ -38,6 +40,7 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     show_default=True,
     help="Built with the repository's Dockerfile; nodes use the one that they have, or pull it.",
 )
+@pod_options
 @click.option(
     "--export",
     "exports",
@@ -158,7 +161,8 @@ def command(
     fail_open: tuple[str, ...],
     projected: tuple[str, ...],
     fail_closed: str | None,
-    **serving: Any,
+    labels: tuple[str, ...],
+    **more: Any,
 ) -> None:
     """Print namespace, ServiceAccount, least-privilege RBAC and Deployment as YAML.
 
@@ -166,11 +170,12 @@ def command(
     Examples:
         fairlead manifests konnector | kubectl apply -f -
         fairlead manifests provider --export widgets.example.org
-        fairlead manifests postgres --exported
+        fairlead manifests postgres --exported --memory-limit 1Gi
         fairlead manifests serve --external-url https://bind.example.org \\
             --oidc-issuer-url https://login.example.org --oidc-issuer-client-id fairlead
     """  # noqa: D301
-    arguments: dict[str, object] = {"image": image}
+    pods = pods_of(**{name: more.pop(name) for name in _POD_FLAGS})
+    arguments: dict[str, object] = {"image": image, "pods": pods}
     if namespace:
         arguments["namespace"] = namespace
     for option, values in (("exports", exports), ("claims", claims)):
@@ -198,16 +203,17 @@ def command(
         arguments |= {"webhooks": True, "fail_open": fail_open}
         arguments |= {"projected": projected, "fail_closed": bool(fail_closed)}
     if program == "serve":
-        arguments |= _serving(serving)
-    elif given := [name for name, value in serving.items() if value not in {None, "", ()}]:
+        arguments |= _serving(more)
+    elif given := [name for name, value in more.items() if value not in {None, "", ()}]:
         raise click.UsageError(f"{_flag(given[0])} belongs to serve alone")
     try:
-        documents = _PROGRAMS[program](**arguments)
+        documents = labelled(_PROGRAMS[program](**arguments), labels_of(labels))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     click.echo(to_yaml(documents), nl=False)
 
 
+_POD_FLAGS = Pods.__struct_fields__
 _RENAMED = {
     "oidc_issuer_url": "issuer_url",
     "oidc_issuer_client_id": "client_id",

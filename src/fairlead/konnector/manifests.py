@@ -14,7 +14,7 @@ from fairlead.api.kubebind import (
     LABEL_AGGREGATE_TO_KONNECTOR,
     consumer_crds,
 )
-from fairlead.api.manifests import READ_VERBS, Program, rule
+from fairlead.api.manifests import DEFAULT_PODS, READ_VERBS, Pods, Program, rule
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.konnector.options import DEFAULT_NAMESPACE
@@ -27,13 +27,15 @@ LEASE = "kube-bind"
 """kube-bind's own name for it, so that both konnectors never work at once."""
 
 
-def manifests(*, namespace: str = DEFAULT_NAMESPACE, image: str, replicas: int = 1) -> list[JSON]:
+def manifests(
+    *, namespace: str = DEFAULT_NAMESPACE, image: str, pods: Pods = DEFAULT_PODS
+) -> list[JSON]:
     """Everything to apply, in order.
 
     Args:
         namespace: of the konnector and its kubeconfig Secrets.
         image: that runs it.
-        replicas: of the Deployment; one of them works at a time.
+        pods: how many, how large and where; one of them works at a time.
     """
     program = Program(
         name=NAME,
@@ -41,7 +43,7 @@ def manifests(*, namespace: str = DEFAULT_NAMESPACE, image: str, replicas: int =
         image=image,
         command=("konnector", "run"),
         lease=LEASE,
-        replicas=replicas,
+        pods=pods,
     )
     roles = [
         program.cluster_role(f"{ROLE}-controllers", _own_rights()),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairlead.api.kubebind import GROUP, LABEL_AGGREGATE_TO_SERVE
-from fairlead.api.manifests import RBAC_GROUP, READ_VERBS, Program, rule
+from fairlead.api.manifests import DEFAULT_PODS, RBAC_GROUP, READ_VERBS, Pods, Program, rule
 from fairlead.api.meta import JSON
 from fairlead.binding.options import DEFAULT_NAMESPACE as BINDING
 from fairlead.portal.options import (
@@ -54,7 +54,7 @@ def manifests(
     username_prefix: str = "oidc:",
     groups_prefix: str = "oidc:",
     console_admin_groups: Sequence[str] = (),
-    replicas: int = 2,
+    pods: Pods = DEFAULT_PODS,
 ) -> list[JSON]:
     """Everything to apply, in order. The Pods speak http: an Ingress before them ends TLS.
 
@@ -71,7 +71,7 @@ def manifests(
         username_prefix: before names of people in RBAC.
         groups_prefix: before names of groups in RBAC.
         console_admin_groups: groups of the issuer to whom pages show all consumers.
-        replicas: of the Deployment, which all work at once.
+        pods: how many, how large and where; all replicas work at once.
 
     Raises:
         ValueError: a value cannot be used; the message names the flag.
@@ -90,7 +90,7 @@ def manifests(
         namespace=namespace,
         image=image,
         command=("provider", "serve"),
-        replicas=replicas,
+        pods=pods,
         ports={"http": PORT},
         metrics_port=_METRICS_PORT,
         flags=(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.manifests import ALL_VERBS, READ_VERBS, Program, rule
+from fairlead.api.manifests import ALL_VERBS, DEFAULT_PODS, READ_VERBS, Pods, Program, rule
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES, crds
 from fairlead.api.postgresaccess.connection import GROUP
@@ -20,7 +20,11 @@ SERVICE_BINDING_LABEL = "servicebinding.io/controller"
 
 
 def manifests(
-    *, namespace: str = DEFAULT_NAMESPACE, image: str, exported: bool = False, replicas: int = 1
+    *,
+    namespace: str = DEFAULT_NAMESPACE,
+    image: str,
+    exported: bool = False,
+    pods: Pods = DEFAULT_PODS,
 ) -> list[JSON]:
     """Everything to apply, in order.
 
@@ -28,7 +32,7 @@ def manifests(
         namespace: of the operator and of the credentials of PostgresServers.
         image: that runs it.
         exported: let kube-bind's provider hand out rights on PostgresAccess, and label its CRD.
-        replicas: of the Deployment; one of them works at a time.
+        pods: how many, how large and where; one of them works at a time.
     """
     program = Program(
         name=NAME,
@@ -36,7 +40,7 @@ def manifests(
         image=image,
         command=("postgres", "run"),
         lease=NAME,
-        replicas=replicas,
+        pods=pods,
         flags=("--exported",) if exported else (),
     )
     role = program.cluster_role(NAME, _cluster_rules())

@@ -20,7 +20,15 @@ from fairlead.api.kubebind import (
     LABEL_AGGREGATE_TO_SERVE,
     provider_crds,
 )
-from fairlead.api.manifests import ALL_VERBS, RBAC_GROUP, READ_VERBS, Program, rule
+from fairlead.api.manifests import (
+    ALL_VERBS,
+    DEFAULT_PODS,
+    RBAC_GROUP,
+    READ_VERBS,
+    Pods,
+    Program,
+    rule,
+)
 from fairlead.api.meta import JSON
 from fairlead.provider.credentials import binder_cluster_role
 from fairlead.provider.options import DEFAULT_NAMESPACE
@@ -40,7 +48,7 @@ def manifests(
     exports: Sequence[str] = (),
     claims: Sequence[str] = DEFAULT_CLAIMS,
     invitations: bool = False,
-    replicas: int = 1,
+    pods: Pods = DEFAULT_PODS,
 ) -> list[JSON]:
     """Everything to apply, in order.
 
@@ -51,12 +59,12 @@ def manifests(
         claims: which core resources consumers may claim beside them; rights on these are part of
             the result only when there are exports.
         invitations: whether BindableResourcesRequests are answered; see :func:`invitation_role`.
-        replicas: of the Deployment; one of them works at a time.
+        pods: how many, how large and where; one of them works at a time.
 
     Raises:
         ValueError: an export has no group, or a claim is for what cannot be claimed.
     """
-    program = _program(namespace, image, replicas)
+    program = _program(namespace, image, pods)
     controllers = program.cluster_role(f"{NAME}-controllers", _controller_rules())
     handed_out = program.aggregated_role(NAME, LABEL_AGGREGATE_TO_PROVIDER)
     election = program.role(f"{NAME}-leader-election", program.lease_rules())
@@ -74,14 +82,16 @@ def manifests(
     ]
 
 
-def _program(namespace: str = DEFAULT_NAMESPACE, image: str = "", replicas: int = 1) -> Program:
+def _program(
+    namespace: str = DEFAULT_NAMESPACE, image: str = "", pods: Pods = DEFAULT_PODS
+) -> Program:
     return Program(
         name=NAME,
         namespace=namespace,
         image=image,
         command=("provider", "run"),
         lease=NAME,
-        replicas=replicas,
+        pods=pods,
     )
 
 

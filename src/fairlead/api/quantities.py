@@ -1,0 +1,29 @@
+"""Amounts of memory and CPU as Kubernetes writes them, such as 10m, 512Mi or 1.5."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+
+_SUFFIXES = {
+    "m": Decimal("0.001"),
+    "": Decimal(1),
+    **{unit: Decimal(1000) ** power for power, unit in enumerate("kMGTPE", 1)},
+    **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", 1)},
+}
+_PATTERN = re.compile(rf"([0-9]{{1,15}}(?:\.[0-9]{{1,9}})?)({'|'.join(filter(None, _SUFFIXES))})?")
+PATTERN = f"^{_PATTERN.pattern}$"
+"""What is understood, for JSON schemas."""
+
+
+def parse_quantity(text: str) -> Decimal:
+    """The amount in bytes or cores.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = _PATTERN.fullmatch(text)
+    if not found:
+        raise ValueError(f"{text!r} is no amount: say for example 10m, 512Mi or 1.5")
+    return Decimal(found[1]) * _SUFFIXES[found[2] or ""]

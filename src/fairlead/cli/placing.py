@@ -1,0 +1,203 @@
+"""Flags of ``fairlead manifests`` about Pods: how many, how large, and where they may go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from fairlead.api.label_names import (
+    label_value_errors,
+    qualified_name_errors,
+    subdomain_errors,
+)
+from fairlead.api.manifests import (
+    CPU_REQUEST,
+    MEMORY_LIMIT,
+    MEMORY_REQUEST,
+    REPLICAS,
+    SPREAD,
+    Pods,
+)
+from fairlead.api.meta import JSON
+from fairlead.api.quantities import parse_quantity
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_NONE = "none"
+"""What a person says who wants no limit and no spread."""
+
+
+def pod_options(function: F) -> F:
+    """The flags; pass their values to :func:`pods_of`, and ``labels`` to :func:`labels_of`."""
+    # Decorators work from the last to the first, and the help has the options in this order.
+    for option in reversed(
+        [
+            click.option(
+                "--replicas",
+                type=click.IntRange(0),
+                default=REPLICAS,
+                show_default=True,
+                help="Pods; where a Lease leads, one works and the others stand by.",
+            ),
+            _amount("--cpu-request", CPU_REQUEST, "CPU that a node keeps free for each Pod."),
+            _amount("--cpu-limit", "", "CPU that a Pod may use at most; default: no limit."),
+            _amount("--memory-request", MEMORY_REQUEST, "Memory that a node keeps free."),
+            _amount(
+                "--memory-limit",
+                MEMORY_LIMIT,
+                "Memory beyond which a Pod is ended; docs/install.md says how much for how many "
+                "objects.",
+            ),
+            click.option("--priority-class", default="", metavar="NAME", help="Of the Pods."),
+            click.option(
+                "--toleration",
+                "tolerations",
+                multiple=True,
+                metavar="KEY[=VALUE][:EFFECT]",
+                help="A taint of nodes that the Pods may run on, such as "
+                "dedicated=infra:NoSchedule; may be given several times.",
+            ),
+            click.option(
+                "--topology-spread",
+                "spread",
+                multiple=True,
+                default=SPREAD,
+                show_default=True,
+                metavar="LABEL",
+                help="A label of nodes over whose values replicas are spread where there is room, "
+                f"such as topology.kubernetes.io/zone; {_NONE} for none; may be given several "
+                "times.",
+            ),
+            click.option(
+                "--image-pull-secret",
+                "pull_secrets",
+                multiple=True,
+                metavar="NAME",
+                help="A Secret of the namespace with which the image is pulled; may be given "
+                "several times.",
+            ),
+            click.option(
+                "--label",
+                "labels",
+                multiple=True,
+                metavar="KEY=VALUE",
+                help="Put onto every object and Pod, beside their own; may be given several "
+                "times.",
+            ),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
+def _amount(flag: str, default: str, text: str) -> Callable[[F], F]:
+    return click.option(
+        flag, default=default, show_default=bool(default), metavar="AMOUNT", help=text
+    )
+
+
+def pods_of(
+    *,
+    replicas: int,
+    cpu_request: str,
+    cpu_limit: str,
+    memory_request: str,
+    memory_limit: str,
+    priority_class: str,
+    tolerations: Sequence[str],
+    spread: Sequence[str],
+    pull_secrets: Sequence[str],
+) -> Pods:
+    """What the flags say.
+
+    Raises:
+        click.UsageError: a value cannot be used; the message names the flag.
+    """
+    limits = {"memory": _limit(memory_limit), "cpu": _limit(cpu_limit)}
+    _check_amounts("memory", memory_request, limits["memory"])
+    _check_amounts("cpu", cpu_request, limits["cpu"])
+    named = [("--priority-class", priority_class)] if priority_class else []
+    for flag, name in [*named, *(("--image-pull-secret", name) for name in pull_secrets)]:
+        if errors := subdomain_errors(name):
+            raise click.UsageError(f"{flag} {name!r} is no name: {errors[0]}")
+    spread = [key for key in spread if key != _NONE]
+    for key in spread:
+        if errors := qualified_name_errors(key):
+            raise click.UsageError(f"--topology-spread {key!r} is no label: {errors[0]}")
+    return Pods(
+        replicas=replicas,
+        cpu_request=cpu_request,
+        cpu_limit=limits["cpu"],
+        memory_request=memory_request,
+        memory_limit=limits["memory"],
+        priority_class=priority_class,
+        tolerations=tuple(map(_toleration, tolerations)),
+        spread=tuple(spread),
+        pull_secrets=tuple(pull_secrets),
+    )
+
+
+def labels_of(given: Sequence[str]) -> dict[str, str]:
+    """Labels from ``KEY=VALUE``.
+
+    Raises:
+        click.UsageError: one is no label.
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        errors = _label_errors(key, value) if equals else ["say KEY=VALUE"]
+        if errors:
+            raise click.UsageError(f"--label {text!r} is no label: {errors[0]}")
+        found[key] = value
+    return found
+
+
+def _label_errors(key: str, value: str) -> list[str]:
+    return [*qualified_name_errors(key), *label_value_errors(value)]
+
+
+def _limit(text: str) -> str:
+    return "" if text == _NONE else text
+
+
+def _check_amounts(what: str, request: str, limit: str) -> None:
+    amounts = {}
+    for kind, text in (("request", request), ("limit", limit)):
+        if not text and kind == "limit":
+            return
+        flag = f"--{what}-{kind}"
+        try:
+            amounts[kind] = parse_quantity(text)
+        except ValueError as error:
+            raise click.UsageError(f"{flag}: {error}") from None
+    if amounts["request"] > amounts["limit"]:
+        raise click.UsageError(
+            f"--{what}-request {request} is above --{what}-limit {limit}: no server takes that"
+        )
+
+
+def _toleration(text: str) -> JSON:
+    """A toleration, written as ``kubectl taint`` writes a taint.
+
+    Raises:
+        click.UsageError: it is none.
+    """
+    taint, _, effect = text.partition(":")
+    key, equals, value = taint.partition("=")
+    if ":" in text and effect not in _EFFECTS:
+        raise click.UsageError(
+            f"--toleration {text!r}: the effect {effect!r} is none of {', '.join(_EFFECTS)}"
+        )
+    if errors := _label_errors(key, value):
+        raise click.UsageError(f"--toleration {text!r} is no KEY[=VALUE][:EFFECT]: {errors[0]}")
+    found: JSON = {"key": key, "operator": "Equal" if equals else "Exists"}
+    if equals:
+        found["value"] = value
+    if effect:
+        found["effect"] = effect
+    return found
