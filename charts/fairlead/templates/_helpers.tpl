@@ -1,0 +1,74 @@
+{{- define "fairlead.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{- printf "%s@%s" .repository .digest -}}
+{{- else -}}
+{{- printf "%s:%s" .repository (.tag | default $.Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The keys of programs among the values and the names of their objects, in order. */ -}}
+{{- define "fairlead.programs" -}}
+konnector: konnector
+binding: fairlead-binding
+provider: fairlead-provider
+postgres: fairlead-postgres
+serve: fairlead-serve
+{{- end -}}
+
+{{- define "fairlead.order" -}}
+["konnector", "binding", "provider", "postgres", "serve"]
+{{- end -}}
+
+{{- /* Labels of an object of a program; takes the root and the program's key. */ -}}
+{{- define "fairlead.labels" -}}
+{{- $root := index . 0 -}}
+{{- $key := index . 1 -}}
+{{- with omit $root.Values.labels "app.kubernetes.io/name" "app.kubernetes.io/part-of" }}
+{{- toYaml . }}
+{{ end -}}
+{{ include "fairlead.selector" $key }}
+{{- end -}}
+
+{{- define "fairlead.selector" -}}
+app.kubernetes.io/name: {{ get (include "fairlead.programs" . | fromYaml) . }}
+app.kubernetes.io/part-of: fairlead
+{{- end -}}
+
+{{- /*
+Whether a program's namespace is made by its template: the release's own is there already, and one
+that several programs share is made once. Takes the root and the program's key.
+*/ -}}
+{{- define "fairlead.makesNamespace" -}}
+{{- $root := index . 0 -}}
+{{- $key := index . 1 -}}
+{{- $namespace := (get $root.Values $key).namespace -}}
+{{- $first := "" -}}
+{{- range include "fairlead.order" $root | fromJsonArray -}}
+{{- $program := get $root.Values . -}}
+{{- if and (not $first) $program.enabled (eq $program.namespace $namespace) -}}
+{{- $first = . -}}
+{{- end -}}
+{{- end -}}
+{{- if and $root.Values.namespaces.create (eq $first $key) (ne $namespace $root.Release.Namespace) -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{- /* The rules of the webhook that binds workloads as they are created: one for each API group. */ -}}
+{{- define "fairlead.projected" -}}
+{{- $groups := dict -}}
+{{- range .Values.binding.webhooks.project -}}
+{{- $parts := splitn "." 2 . -}}
+{{- $group := printf "/%s" ($parts._1 | default "") -}}
+{{- $_ := set $groups $group (append (get $groups $group | default list) $parts._0) -}}
+{{- end -}}
+{{- range $group := keys $groups | sortAlpha }}
+- apiGroups: [{{ trimPrefix "/" $group | quote }}]
+  apiVersions: ["*"]
+  operations: ["CREATE"]
+  resources: {{ get $groups $group | uniq | sortAlpha | toJson }}
+  scope: Namespaced
+{{- end -}}
+{{- end -}}

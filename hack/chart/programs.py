@@ -1,0 +1,390 @@
+"""The template of each program: its RBAC, Deployment and Service, as its manifests have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from hack.chart.templating import (
+    REST,
+    Each,
+    Expression,
+    Given,
+    Items,
+    Tree,
+    When,
+    Writer,
+    each,
+    when,
+)
+
+from fairlead.api.manifests import Pods
+from fairlead.api.meta import JSON
+from fairlead.binding import manifests as binding
+from fairlead.binding.admission.names import WEBHOOKS
+from fairlead.binding.options import DEFAULT_NAMESPACE as BINDING_NAMESPACE
+from fairlead.konnector import manifests as konnector
+from fairlead.konnector.options import DEFAULT_NAMESPACE as KONNECTOR_NAMESPACE
+from fairlead.portal import manifests as serve
+from fairlead.portal.options import DEFAULT_NAMESPACE as SERVE_NAMESPACE
+from fairlead.portal.options import NAME as SERVE
+from fairlead.postgres import manifests as postgres
+from fairlead.postgres.options import DEFAULT_NAMESPACE as POSTGRES_NAMESPACE
+from fairlead.provider import manifests as provider
+from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER_NAMESPACE
+
+
+NAMESPACE, IMAGE, ACCOUNT = "ph-namespace", "ph-image", "ph-account"
+_SPREAD = "ph-spread"
+_CA = "or $.Values.ca.configMap $.Values.ca.secret"
+CA_FOLDER = "/etc/fairlead/ca"
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True):
+    """A program of the chart: its key among the values, what its objects are called, its trees."""
+
+    key: str
+    name: str
+    namespace: str
+    lease: str
+    trees: Sequence[Tree]
+    placeholders: Mapping[str, str] = {}
+
+    @property
+    def path(self) -> str:
+        """Its values."""
+        return f"$.Values.{self.key}"
+
+    def writer(self, more: Mapping[str, str] | None = None) -> Writer:
+        """Writes trees with the program's placeholders."""
+        return Writer(
+            {
+                NAMESPACE: f"{self.path}.namespace",
+                IMAGE: 'include "fairlead.image" $',
+                ACCOUNT: f'{self.path}.serviceAccount.name | default "{self.name}"',
+                **self.placeholders,
+                **(more or {}),
+            }
+        )
+
+    def template(self) -> str:
+        """The file of the program."""
+        lines = [f"{{{{- if {self.path}.enabled }}}}"]
+        for tree in self.trees:
+            lines += self.writer().document(self._wrapped(tree))
+        return "\n".join([*lines, "{{- end }}", ""])
+
+    def _wrapped(self, tree: Tree) -> Tree:
+        """An object with all that values say of its kind."""
+        if isinstance(tree, When | Each):
+            return msgspec.structs.replace(tree, value=self._wrapped(tree.value))
+        kind = tree["kind"]
+        found = labelled(tree)
+        if kind == "Namespace":
+            metadata = found["metadata"]
+            metadata["labels"]["pod-security.kubernetes.io/enforce"] = When(
+                "$.Values.namespaces.podSecurity",
+                Expression("$.Values.namespaces.podSecurity | quote"),
+            )
+            # What it holds outlives the release: kubeconfigs, credentials of servers, sessions.
+            metadata["annotations"] = {"helm.sh/resource-policy": "keep"}
+            return When(f'include "fairlead.makesNamespace" (list $ "{self.key}")', found)
+        if kind == "ServiceAccount":
+            found["metadata"]["name"] = ACCOUNT
+            found["metadata"]["annotations"] = Given(f"{self.path}.serviceAccount.annotations")
+            return When(f"{self.path}.serviceAccount.create", found)
+        if kind.endswith("Binding"):
+            found["subjects"] = [
+                {**one, "name": ACCOUNT} if _is_account(one) else one for one in tree["subjects"]
+            ]
+        if kind in _RBAC:
+            return When("$.Values.rbac.create", found)
+        if kind == "Deployment":
+            found["spec"] = self._deployment(found["spec"])
+        return found
+
+    def _deployment(self, spec: JSON) -> JSON:
+        path = self.path
+        template = spec["template"]
+        metadata = {
+            "labels": _with_labels(template["metadata"]["labels"]),
+            "annotations": Given(f"{path}.podAnnotations"),
+        }
+        return {
+            **spec,
+            "replicas": Expression(f"{path}.replicas"),
+            "template": {"metadata": metadata, "spec": self.pod(template["spec"])},
+        }
+
+    def pod(self, spec: JSON) -> JSON:
+        """A Pod's spec, with what values say of Pods."""
+        path = self.path
+        container = spec["containers"][0]
+        (spread,) = spec["topologySpreadConstraints"]
+        return {
+            **spec,
+            "serviceAccountName": ACCOUNT,
+            "containers": [self._container(container)],
+            "volumes": [
+                *spec["volumes"],
+                When(_CA, _ca_volume()),
+                Items(f"{path}.extraVolumes"),
+            ],
+            "imagePullSecrets": Given("$.Values.imagePullSecrets"),
+            "priorityClassName": When(
+                f"{path}.priorityClassName", Expression(f"{path}.priorityClassName | quote")
+            ),
+            "tolerations": Given(f"{path}.tolerations"),
+            "nodeSelector": Given(f"{path}.nodeSelector"),
+            "affinity": Given(f"{path}.affinity"),
+            "topologySpreadConstraints": When(
+                f"{path}.topologySpread", [Each(f"{path}.topologySpread", "$key", spread)]
+            ),
+        }
+
+    def _container(self, container: JSON) -> JSON:
+        path = self.path
+        crds = [When("not $.Values.crds.install", "--install-crds=false")] if self.lease else []
+        environment = [
+            *container.get("env", []),
+            When(_CA, {"name": "SSL_CERT_FILE", "value": f"{CA_FOLDER}/ph-ca-key"}),
+            Items(f"{path}.extraEnv"),
+        ]
+        has_any = f"or $.Values.ca.configMap $.Values.ca.secret {path}.extraEnv"
+        mount = {"name": "ca", "mountPath": CA_FOLDER, "readOnly": True}
+        return {
+            **container,
+            "imagePullPolicy": Expression("$.Values.image.pullPolicy"),
+            "args": [*container["args"], *crds, Items(f"{path}.extraArgs")],
+            "env": environment if container.get("env") else When(has_any, environment),
+            "startupProbe": Given(f"{path}.startupProbe"),
+            "resources": Given(f"{path}.resources"),
+            "volumeMounts": [
+                *container["volumeMounts"],
+                When(_CA, mount),
+                Items(f"{path}.extraVolumeMounts"),
+            ],
+        }
+
+
+_RBAC = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+
+
+def _is_account(subject: Tree) -> bool:
+    return isinstance(subject, dict) and subject["kind"] == "ServiceAccount"
+
+
+def _ca_volume() -> JSON:
+    return {
+        "name": "ca",
+        "configMap": When("$.Values.ca.configMap", {"name": "ph-ca-configmap"}),
+        "secret": When("$.Values.ca.secret", {"secretName": "ph-ca-secret"}),
+    }
+
+
+def labelled(tree: JSON) -> JSON:
+    """An object with the release's labels beside its own."""
+    metadata = tree["metadata"]
+    return {**tree, "metadata": {**metadata, "labels": _with_labels(metadata.get("labels", {}))}}
+
+
+def _with_labels(own: Mapping[str, Any]) -> Tree:
+    if not own:
+        return Given("$.Values.labels")
+    # YAML has each key once: what selectors look for cannot be said otherwise.
+    names = " ".join(f'"{name}"' for name in own)
+    return {REST: Items(f"omit $.Values.labels {names}"), **own}
+
+
+def _call(function: Callable[..., list[JSON]], **arguments: object) -> list[JSON]:
+    pods = Pods(spread=(_SPREAD,))
+    return function(namespace=NAMESPACE, image=IMAGE, pods=pods, **arguments)
+
+
+def _konnector() -> Program:
+    return _program(
+        "konnector",
+        konnector.NAME,
+        KONNECTOR_NAMESPACE,
+        konnector.LEASE,
+        _call(konnector.manifests),
+    )
+
+
+def _postgres() -> Program:
+    plain, exported = (_call(postgres.manifests, exported=yes) for yes in (False, True))
+    trees = when("$.Values.postgres.exported", plain, exported)
+    return _program("postgres", postgres.NAME, POSTGRES_NAMESPACE, postgres.NAME, trees)
+
+
+def _provider() -> Program:
+    path = "$.Values.provider"
+    plain = _call(provider.manifests)
+    export, claim = "phplural.ph-group", provider.DEFAULT_CLAIMS[0]
+    exporting = _call(provider.manifests, exports=(export,))
+    invited = _call(provider.manifests, invitations=True)
+    trees = when(f"{path}.invitations", plain, invited)
+    for one in exporting:
+        if one in plain:
+            continue
+        name = one["metadata"]["name"]
+        tree: Tree
+        if name.endswith(export):
+            tree = Each(f"{path}.exports", "$export", one)
+        else:
+            # The role of the default claim stands for those of all.
+            replaced = msgspec.json.decode(
+                msgspec.json.encode(one).decode().replace(claim, "ph-claim")
+            )
+            tree = When(f"{path}.exports", Each(f"{path}.claims", "$claim", replaced))
+        trees.insert(-1, tree)
+    return _program(
+        "provider",
+        provider.NAME,
+        PROVIDER_NAMESPACE,
+        provider.NAME,
+        trees,
+        {
+            export: "$export",
+            "phplural": '(splitn "." 2 $export)._0',
+            "ph-group": '(splitn "." 2 $export)._1',
+            "ph-claim": "$claim",
+        },
+    )
+
+
+def _binding() -> Program:
+    path = "$.Values.binding.webhooks"
+    project, one = "phplural.ph-group", "$project"
+    plain = _call(binding.manifests)
+    serving = _call(binding.manifests, webhooks=True)
+    projecting = _call(binding.manifests, webhooks=True, projected=(project,))
+    policies = _policies(project)
+    for tree in projecting:
+        if tree["metadata"]["name"] == f"{binding.NAME}-projected":
+            tree["rules"] = [Each(f"{path}.project", one, rule) for rule in tree["rules"]]
+    joined = when(f"{path}.project", serving, projecting)
+    for tree in joined:
+        if isinstance(tree, dict):
+            for hook in tree.get("webhooks", []):
+                inner = hook.value if isinstance(hook, When) else hook
+                inner["failurePolicy"] = policies[inner["name"]]
+                if isinstance(hook, When):
+                    inner["rules"] = [Items('include "fairlead.projected" $ | fromYamlArray')]
+    trees = when(f"{path}.enabled", plain, joined)
+    return _program(
+        "binding",
+        binding.NAME,
+        BINDING_NAMESPACE,
+        binding.NAME,
+        trees,
+        {
+            "phplural": f'(splitn "." 2 {one})._0',
+            "ph-group": f'(splitn "." 2 {one})._1 | default ""',
+        },
+    )
+
+
+def _policies(project: str) -> dict[str, Expression]:
+    """The failurePolicy of each webhook, by the option that changes it."""
+
+    def read(**arguments: object) -> dict[str, str]:
+        documents = _call(binding.manifests, webhooks=True, projected=(project,), **arguments)
+        hooks = [hook for one in documents for hook in one.get("webhooks", [])]
+        return {hook["name"]: hook["failurePolicy"] for hook in hooks}
+
+    path = "$.Values.binding.webhooks"
+    variants = {f'has "{name}" {path}.failOpen': read(fail_open=(name,)) for name in WEBHOOKS}
+    variants[f"{path}.failClosed"] = read(fail_closed=True)
+    return {
+        name: Expression(f'ternary "{changed[name]}" "{policy}" ({test})')
+        for name, policy in read().items()
+        for test, changed in variants.items()
+        if changed[name] != policy
+    }
+
+
+def _serve() -> Program:
+    path = "$.Values.serve"
+    proxy, url, issuer = (
+        "192.0.2.77/32",
+        "https://ph-external.invalid",
+        "https://ph-issuer.invalid",
+    )
+    arguments = {
+        "external_url": url,
+        "issuer_url": issuer,
+        "client_id": "ph-client",
+        "username_prefix": "ph-user-prefix:",
+        "groups_prefix": "ph-groups-prefix:",
+    }
+    group, user = "ph-group-name", "ph-user-name"
+    plain = _call(serve.manifests, **arguments)
+    proxied = _call(serve.manifests, **arguments, trusted_proxies=(proxy,))
+    both = _call(
+        serve.manifests,
+        **arguments,
+        trusted_proxies=(proxy,),
+        allowed_groups=(group,),
+        allowed_users=(user,),
+    )
+    people = {
+        "Group": (f"{path}.oidc.allowedGroups", "$group"),
+        "User": (f"{path}.oidc.allowedUsers", "$user"),
+    }
+    for tree in both:
+        subjects = tree.get("subjects", [])
+        if all(one["kind"] in people for one in subjects) and subjects:
+            tree["subjects"] = [Each(*people[one["kind"]], one) for one in subjects]
+    looped = each(f"{path}.trustedProxies", "$proxy", plain, proxied)
+    anybody = f"or {path}.oidc.allowedGroups {path}.oidc.allowedUsers"
+    granted = [tree for tree in both if tree not in proxied]
+    trees = [*looped[:-2], *(When(anybody, tree) for tree in granted), *looped[-2:]]
+    return _program(
+        "serve",
+        SERVE,
+        SERVE_NAMESPACE,
+        "",
+        trees,
+        {
+            proxy: "$proxy",
+            url: f"{path}.externalUrl",
+            issuer: f"{path}.oidc.issuerUrl",
+            "ph-client": f"{path}.oidc.clientId",
+            "ph-user-prefix:": f"{path}.oidc.usernamePrefix",
+            "ph-groups-prefix:": f"{path}.oidc.groupsPrefix",
+            group: "$group",
+            user: "$user",
+            serve.CREDENTIALS: f"{path}.oidc.existingSecret",
+        },
+    )
+
+
+def _program(
+    key: str,
+    name: str,
+    namespace: str,
+    lease: str,
+    trees: Sequence[Tree],
+    placeholders: Mapping[str, str] | None = None,
+) -> Program:
+    return Program(
+        key=key,
+        name=name,
+        namespace=namespace,
+        lease=lease,
+        trees=trees,
+        placeholders={
+            _SPREAD: "$key",
+            "ph-ca-key": "$.Values.ca.key",
+            "ph-ca-configmap": "$.Values.ca.configMap",
+            "ph-ca-secret": "$.Values.ca.secret",
+            **(placeholders or {}),
+        },
+    )
+
+
+def programs() -> list[Program]:
+    """All of them: those of a consumer's cluster, then those of a provider's."""
+    return [_konnector(), _binding(), _provider(), _postgres(), _serve()]

@@ -1,0 +1,422 @@
+"""The table of the chart's values: values.yaml, its schema, and the page of the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import yaml
+from hack.chart.programs import Program
+
+from fairlead.api.kubebind import CLAIMABLE
+from fairlead.api.manifests import DEFAULT_PODS
+from fairlead.api.meta import JSON
+from fairlead.api.quantities import PATTERN
+from fairlead.binding.admission.names import WEBHOOKS
+from fairlead.portal.manifests import CREDENTIALS
+from fairlead.provider.manifests import DEFAULT_CLAIMS
+
+
+class Value(msgspec.Struct, frozen=True):
+    """One value: where it is, what it is unless said, which JSON schema it has, what it does."""
+
+    path: str
+    default: Any
+    schema: JSON
+    text: str
+
+
+_TEXT: JSON = {"type": "string"}
+_FLAG: JSON = {"type": "boolean"}
+_COUNT: JSON = {"type": "integer", "minimum": 0}
+_OBJECT: JSON = {"type": "object"}
+_TEXTS: JSON = {"type": "array", "items": {"type": "string", "minLength": 1}}
+_OBJECTS: JSON = {"type": "array", "items": _OBJECT}
+_LABELS: JSON = {"type": "object", "additionalProperties": {"type": "string"}}
+_NAME: JSON = {
+    "type": "string",
+    "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$",
+    "maxLength": 253,
+}
+_NAMESPACE: JSON = {
+    "type": "string",
+    "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+    "maxLength": 63,
+}
+_PORTS: JSON = {
+    "type": "array",
+    "items": {"type": "integer", "minimum": 1, "maximum": 65535},
+}
+_CIDRS: JSON = {
+    "type": "array",
+    "items": {"type": "string", "pattern": "^[0-9a-fA-F:.]+/[0-9]{1,3}$"},
+}
+_AMOUNTS: JSON = {
+    "type": "object",
+    "additionalProperties": {"type": ["string", "number"], "pattern": PATTERN},
+}
+_RESOURCES: JSON = {
+    "type": ["object", "null"],
+    "properties": {"requests": _AMOUNTS, "limits": _AMOUNTS, "claims": _OBJECTS},
+    "additionalProperties": False,
+}
+_RESOURCE: JSON = {
+    "type": "array",
+    "items": {
+        "type": "string",
+        "pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?\\.[a-z0-9]([-.a-z0-9]*[a-z0-9])?$",
+    },
+}
+_KIND: JSON = {
+    "type": "array",
+    "items": {
+        "type": "string",
+        "pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-.a-z0-9]*[a-z0-9])?)?$",
+    },
+}
+_URL: JSON = {"type": "string", "pattern": "^(https://[^/?#\\s]+(/[^?#\\s]*[^/?#\\s])?)?$"}
+_ISSUER: JSON = {"type": "string", "pattern": "^(https?://[^?#\\s]+)?$"}
+
+
+def _one_of(names: Sequence[str]) -> JSON:
+    return {"type": "array", "items": {"enum": list(names)}, "uniqueItems": True}
+
+
+_COMMON = [
+    Value("image.repository", "fairlead", _TEXT, "Where the image is, without a tag."),
+    Value("image.tag", "", _TEXT, "Of the image; default: the chart's appVersion."),
+    Value(
+        "image.digest",
+        "",
+        {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
+        "Of the image, such as sha256:...; it counts before the tag.",
+    ),
+    Value(
+        "image.pullPolicy",
+        "IfNotPresent",
+        {"enum": ["Always", "IfNotPresent", "Never"]},
+        "When a node pulls the image.",
+    ),
+    Value(
+        "imagePullSecrets",
+        [],
+        {"type": "array", "items": {"type": "object", "required": ["name"]}},
+        "Secrets of each program's namespace with which the image is pulled, as `- name: NAME`.",
+    ),
+    Value("labels", {}, _LABELS, "Put onto every object and Pod, beside their own."),
+    Value(
+        "ca.configMap",
+        "",
+        _NAME,
+        "A ConfigMap in each program's namespace with the CAs that are trusted in place of the "
+        "image's: a private one for the issuer or for providers, and those of all other servers.",
+    ),
+    Value("ca.secret", "", _NAME, "The same from a Secret."),
+    Value(
+        "ca.key",
+        "ca.crt",
+        {"type": "string", "pattern": "^[-._a-zA-Z0-9]+$"},
+        "The key in it whose value is the bundle, in PEM.",
+    ),
+    Value("namespaces.create", True, _FLAG, "Make the programs' namespaces; they are kept."),
+    Value(
+        "namespaces.podSecurity",
+        "",
+        {"enum": ["", "privileged", "baseline", "restricted"]},
+        "The Pod Security Standard that the namespaces enforce; all programs satisfy restricted.",
+    ),
+    Value("rbac.create", True, _FLAG, "Make roles and bindings: those of `fairlead manifests`."),
+    Value(
+        "crds.install",
+        True,
+        _FLAG,
+        "Let programs create and upgrade the CRDs that they own. The chart has none, so that "
+        "none goes with a release. Without it, apply `fairlead crds` before each upgrade.",
+    ),
+    Value(
+        "uninstall.hook",
+        True,
+        _FLAG,
+        "Before `helm uninstall`, run `fairlead uninstall PROGRAM --prepare`, which refuses while "
+        "a program is needed.",
+    ),
+    Value(
+        "uninstall.timeout",
+        "2m",
+        {"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?(s|m|h)?$"},
+        "How long that may take for each program.",
+    ),
+    Value("uninstall.deadlineSeconds", 240, _COUNT, "After which its Job is ended, in seconds."),
+    Value("networkPolicy.enabled", False, _FLAG, "A NetworkPolicy for each program."),
+    Value(
+        "networkPolicy.apiServers.ports",
+        [443, 6443],
+        _PORTS,
+        "Of API servers: the cluster's own and, for the konnector, those of providers.",
+    ),
+    Value("networkPolicy.apiServers.cidrs", [], _CIDRS, "Where these are; without any, anywhere."),
+    Value("networkPolicy.dns.ports", [53], _PORTS, "Of DNS, UDP and TCP."),
+    Value(
+        "networkPolicy.dns.to",
+        [],
+        _OBJECTS,
+        "Peers of a NetworkPolicy that are the cluster's DNS; without any, anywhere.",
+    ),
+    Value(
+        "networkPolicy.metricsFrom",
+        [],
+        _OBJECTS,
+        "Peers that may scrape metrics; without any, all.",
+    ),
+    Value(
+        "monitoring.podMonitor.enabled",
+        False,
+        _FLAG,
+        "A PodMonitor for each program; the Prometheus operator's CRDs have to be there.",
+    ),
+    Value("monitoring.podMonitor.interval", "30s", _TEXT, "Between two scrapes."),
+    Value("monitoring.podMonitor.labels", {}, _LABELS, "By which a Prometheus selects it."),
+    Value(
+        "monitoring.serviceMonitor.enabled",
+        False,
+        _FLAG,
+        "A ServiceMonitor for each program and a Service for it, in place of the PodMonitor.",
+    ),
+    Value("monitoring.serviceMonitor.interval", "30s", _TEXT, "Between two scrapes."),
+    Value("monitoring.serviceMonitor.labels", {}, _LABELS, "By which a Prometheus selects it."),
+    Value(
+        "monitoring.prometheusRule.enabled",
+        False,
+        _FLAG,
+        "A PrometheusRule with the alerts of `charts/fairlead/files/rules.yaml`.",
+    ),
+    Value("monitoring.prometheusRule.namespace", "", _NAME, "Of it; default: the release's."),
+    Value("monitoring.prometheusRule.labels", {}, _LABELS, "By which a Prometheus selects it."),
+]
+
+_ABOUT = {
+    "konnector": "Consumer's cluster: keeps bound APIs in step with their providers.",
+    "binding": "Consumer's cluster: projects Secrets of services into workloads.",
+    "provider": "Provider's cluster: consumers' rights, namespaces and exports.",
+    "postgres": "Provider's cluster: logins and grants of PostgresAccess objects.",
+    "serve": "Provider's cluster: the front door, where people sign in and bind.",
+}
+
+_OWN: Mapping[str, Sequence[Value]] = {
+    "konnector": [],
+    "binding": [
+        Value("webhooks.enabled", False, _FLAG, "Serve admission webhooks, and have them asked."),
+        Value(
+            "webhooks.failOpen",
+            [],
+            _one_of(WEBHOOKS),
+            "Webhooks without which writes go on when they cannot be asked.",
+        ),
+        Value(
+            "webhooks.project",
+            [],
+            _KIND,
+            "Resources, as plural.group, whose workloads are bound as they are created.",
+        ),
+        Value(
+            "webhooks.failClosed",
+            False,
+            _FLAG,
+            "Create none of these while the webhook cannot be asked.",
+        ),
+    ],
+    "provider": [
+        Value("exports", [], _RESOURCE, "What may be offered, as plural.group: rights on it."),
+        Value(
+            "claims",
+            list(DEFAULT_CLAIMS),
+            _one_of(sorted(CLAIMABLE)),
+            "Core resources that may be claimed beside exports.",
+        ),
+        Value(
+            "invitations",
+            False,
+            _FLAG,
+            "Answer BindableResourcesRequests, as serve needs it: an administrator's power.",
+        ),
+    ],
+    "postgres": [
+        Value("exported", False, _FLAG, "Let kube-bind's provider offer PostgresAccess."),
+        Value("networkPolicy.databasePorts", [5432], _PORTS, "Of PostgreSQL servers, as egress."),
+        Value(
+            "networkPolicy.databaseCidrs", [], _CIDRS, "Where these are; without any, anywhere."
+        ),
+    ],
+    "serve": [
+        Value("externalUrl", "", _URL, "Needed: how browsers and CLIs reach it, by an Ingress."),
+        Value("oidc.issuerUrl", "", _ISSUER, "Needed: the issuer that vouches for people."),
+        Value("oidc.clientId", "", _TEXT, "Needed: our id at the issuer."),
+        Value(
+            "oidc.existingSecret",
+            CREDENTIALS,
+            {**_NAME, "minLength": 1},
+            "A Secret whose key client-secret is ours at the issuer; a public client has none.",
+        ),
+        Value("oidc.usernamePrefix", "oidc:", _TEXT, "Before names of people in RBAC."),
+        Value("oidc.groupsPrefix", "oidc:", _TEXT, "Before names of groups in RBAC."),
+        Value("oidc.allowedGroups", [], _TEXTS, "Groups that may bind all that is offered."),
+        Value("oidc.allowedUsers", [], _TEXTS, "People, by the issuer's sub, who may."),
+        Value("trustedProxies", [], _TEXTS, "Networks of the Ingress controller's Pods."),
+        Value(
+            "networkPolicy.egressPorts",
+            [443, 6379],
+            _PORTS,
+            "Of the issuer and of Redis, as egress.",
+        ),
+        Value("networkPolicy.from", [], _OBJECTS, "Peers that may reach it; without any, all."),
+    ],
+}
+
+
+def _of_program(program: Program) -> Iterator[Value]:
+    key = program.key
+    pods = DEFAULT_PODS
+    deployment = next(
+        one for one in program.trees if isinstance(one, dict) and one["kind"] == "Deployment"
+    )
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    stands = "one works, the others stand by" if program.lease else "all work at once"
+    for value in (
+        Value("enabled", False, _FLAG, _ABOUT[key]),
+        Value("namespace", program.namespace, _NAMESPACE, "Where it runs, and keeps its Secrets."),
+        *_OWN[key],
+        Value("replicas", pods.replicas, _COUNT, f"Pods: {stands}."),
+        Value("resources", pods.resources(), _RESOURCES, "Of each Pod; see the table of sizes."),
+        Value("priorityClassName", "", _NAME, "Of its Pods."),
+        Value("tolerations", [], _OBJECTS, "Of its Pods."),
+        Value("nodeSelector", {}, _LABELS, "Of its Pods."),
+        Value("affinity", {}, _OBJECT, "Of its Pods."),
+        Value(
+            "topologySpread",
+            list(pods.spread),
+            _TEXTS,
+            "Labels of nodes over whose values replicas are spread where there is room.",
+        ),
+        Value(
+            "startupProbe",
+            container["startupProbe"],
+            {"type": ["object", "null"]},
+            "How long a Pod may take until it answers.",
+        ),
+        Value("podDisruptionBudget.enabled", False, _FLAG, "Let a drain take one Pod at a time."),
+        Value(
+            "podDisruptionBudget.maxUnavailable",
+            1,
+            {"type": ["integer", "string"]},
+            "Pods that a drain may take at once, a number or a percentage.",
+        ),
+        Value("serviceAccount.create", True, _FLAG, "Make its ServiceAccount."),
+        Value(
+            "serviceAccount.name",
+            "",
+            _NAME,
+            f"Of one that exists, or is made; default: {program.name}.",
+        ),
+        Value("serviceAccount.annotations", {}, _LABELS, "Of the ServiceAccount."),
+        Value("podAnnotations", {}, _LABELS, "Of its Pods."),
+        Value("extraArgs", [], _TEXTS, "More flags, such as those of `--help`."),
+        Value("extraEnv", [], _OBJECTS, "More members of the container's env."),
+        Value("extraVolumes", [], _OBJECTS, "More volumes of its Pods."),
+        Value("extraVolumeMounts", [], _OBJECTS, "Where the container has them."),
+        Value("networkPolicy.extraEgress", [], _OBJECTS, "More rules of its NetworkPolicy."),
+        Value("networkPolicy.extraIngress", [], _OBJECTS, "The same for what comes in."),
+    ):
+        yield msgspec.structs.replace(value, path=f"{key}.{value.path}")
+
+
+def table(programs: Sequence[Program]) -> list[Value]:
+    """All values, in the order of values.yaml."""
+    return [*_COMMON, *(value for one in programs for value in _ordered(one))]
+
+
+def _ordered(program: Program) -> list[Value]:
+    """The program's values, those below one key side by side."""
+    values = list(_of_program(program))
+    order = list(dict.fromkeys(value.path.split(".")[1] for value in values))
+    return sorted(values, key=lambda value: order.index(value.path.split(".")[1]))
+
+
+def values_file(programs: Sequence[Program]) -> str:
+    """values.yaml, with what each value does above it."""
+    lines = [_HEAD]
+    before: list[str] = []
+    for value in table(programs):
+        *folders, name = value.path.split(".")
+        for depth, folder in enumerate(folders):
+            if before[: depth + 1] != folders[: depth + 1]:
+                if not depth:
+                    lines.append("")
+                lines.append(f"{'  ' * depth}{folder}:")
+        before = folders
+        indent = "  " * len(folders)
+        lines += [f"{indent}# {line}" for line in _wrapped(value.text, 96 - len(indent))]
+        written = yaml.safe_dump({name: value.default}, sort_keys=False, width=10_000)
+        if not folders:
+            lines.append("")
+            lines[-2:] = ["", lines[-2]]
+        lines += [indent + line for line in written.splitlines()]
+    return "\n".join([*lines, ""])
+
+
+_HEAD = """\
+# Values of the chart. Made by `python -m hack.chart`, like values.schema.json and the table in
+# docs/install.md. No program is on: say which, such as `konnector.enabled: true`."""
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    lines = [""]
+    for word in text.split():
+        if len(lines[-1]) + len(word) + 1 > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines
+
+
+def schema(programs: Sequence[Program]) -> JSON:
+    """values.schema.json: what is not in the table is refused, so that a typo is."""
+    root: JSON = _folder()
+    root = {"$schema": "http://json-schema.org/draft-07/schema#", **root}
+    for value in table(programs):
+        *folders, name = value.path.split(".")
+        place = root
+        for folder in folders:
+            place = place["properties"].setdefault(folder, _folder())
+        place["properties"][name] = {"description": value.text, **value.schema}
+    # What Helm itself hands over, where another chart has this one below it.
+    root["properties"]["global"] = {"type": "object"}
+    return root
+
+
+def _folder() -> JSON:
+    return {"type": "object", "additionalProperties": False, "properties": {}}
+
+
+def page(programs: Sequence[Program]) -> str:
+    """The tables of the docs: what is common, and what each program has."""
+    keys = [one.key for one in programs]
+    alike = {
+        value.path.partition(".")[2]
+        for value in _of_program(programs[0])
+        if value.path.partition(".")[2] not in {"enabled", "namespace"}
+    }
+    rows = [
+        value
+        for value in table(programs)
+        if value.path.partition(".")[0] not in keys
+        or value.path.partition(".")[2] not in alike
+        or value.path.startswith(f"{keys[0]}.")
+    ]
+    lines = ["| value | default | |", "|---|---|---|"]
+    for value in rows:
+        key, _, rest = value.path.partition(".")
+        path = f"PROGRAM.{rest}" if key in keys and rest in alike else value.path
+        default = msgspec.json.encode(value.default).decode()
+        lines.append(f"| `{path}` | `{default}` | {value.text} |")
+    lines.sort(key=lambda line: line.startswith("| `PROGRAM."))
+    return "\n".join([*lines, ""])

@@ -1,0 +1,344 @@
+"""What the chart renders is what ``fairlead manifests`` prints, and what it adds where asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from tests.support.helm import CHART, MISSING, Helm, by_identity, program
+
+from fairlead.api.meta import JSON
+from fairlead.cli import main
+
+
+pytestmark = [pytest.mark.extended, pytest.mark.skipif(not program("helm"), reason=MISSING)]
+
+PROGRAMS = ("binding", "konnector", "postgres", "provider", "serve")
+SERVE: JSON = {
+    "externalUrl": "https://bind.example.org",
+    "oidc": {"issuerUrl": "https://login.example.org", "clientId": "fairlead"},
+}
+SERVE_FLAGS = (
+    *("--external-url", "https://bind.example.org"),
+    *("--oidc-issuer-url", "https://login.example.org"),
+    *("--oidc-issuer-client-id", "fairlead"),
+)
+ALL_FLAGS = (
+    *("--replicas", "3", "--priority-class", "high"),
+    *("--cpu-request", "1", "--cpu-limit", "2", "--memory-request", "1Gi"),
+    *("--memory-limit", "2Gi", "--toleration", "a=b:NoExecute", "--toleration", "c"),
+    *("--topology-spread", "zone", "--topology-spread", "rack"),
+    *("--image-pull-secret", "one", "--image-pull-secret", "two"),
+    *("--label", "team=shop", "--label", "app.kubernetes.io/name=theirs"),
+    *("--image", "registry.example.org/f:1", "--namespace", "elsewhere"),
+)
+ALL_OF_PROGRAM: JSON = {
+    "namespace": "elsewhere",
+    "replicas": 3,
+    "priorityClassName": "high",
+    "resources": {
+        "requests": {"cpu": "1", "memory": "1Gi"},
+        "limits": {"cpu": "2", "memory": "2Gi"},
+    },
+    "tolerations": [
+        {"key": "a", "operator": "Equal", "value": "b", "effect": "NoExecute"},
+        {"key": "c", "operator": "Exists"},
+    ],
+    "topologySpread": ["zone", "rack"],
+}
+ALL: JSON = {
+    "image": {"repository": "registry.example.org/f", "tag": "1"},
+    "imagePullSecrets": [{"name": "one"}, {"name": "two"}],
+    "labels": {"team": "shop", "app.kubernetes.io/name": "theirs"},
+}
+
+
+@pytest.fixture
+def helm(tmp_path: Path) -> Helm:
+    return Helm(tmp_path)
+
+
+def printed(name: str, *flags: str) -> dict[tuple[str, str, str], Any]:
+    """The objects of the manifests, with the one thing that a chart has to add."""
+    flags = (*(SERVE_FLAGS if name == "serve" else ()), *flags)
+    result = CliRunner().invoke(main, ["manifests", name, *flags])
+    assert result.exit_code == 0, result.output
+    found = list(yaml.safe_load_all(result.output))
+    for body in found:
+        if body["kind"] == "Namespace":
+            body["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
+    return by_identity(found)
+
+
+def on(name: str, **more: object) -> JSON:
+    """Values with one program on."""
+    return {name: {"enabled": True, **(SERVE if name == "serve" else {}), **more}}
+
+
+def compare(rendered: list[JSON], expected: dict[tuple[str, str, str], Any]) -> None:
+    found = by_identity(rendered)
+    assert set(found) == set(expected)
+    for key, body in expected.items():
+        assert found[key] == body, key
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_by_default_it_is_what_the_manifests_are(helm: Helm, name: str) -> None:
+    compare(helm.render(on(name)), printed(name))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_each_flag_about_pods_has_its_value(helm: Helm, name: str) -> None:
+    compare(helm.render({**ALL, **on(name, **ALL_OF_PROGRAM)}), printed(name, *ALL_FLAGS))
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "values"),
+    [
+        pytest.param(
+            "provider",
+            (
+                *("--export", "widgets.example.org", "--export", "a.b.c.example.org"),
+                *("--claim", "configmaps", "--claim", "secrets", "--invitations"),
+            ),
+            {
+                "exports": ["widgets.example.org", "a.b.c.example.org"],
+                "claims": ["configmaps", "secrets"],
+                "invitations": True,
+            },
+            id="provider",
+        ),
+        pytest.param("postgres", ("--exported",), {"exported": True}, id="postgres"),
+        pytest.param("binding", ("--webhooks",), {"webhooks": {"enabled": True}}, id="webhooks"),
+        *(
+            pytest.param(
+                "binding",
+                ("--webhooks", "--fail-open", hook, "--namespace", "elsewhere"),
+                {"webhooks": {"enabled": True, "failOpen": [hook]}, "namespace": "elsewhere"},
+                id=f"fail-open-{hook}",
+            )
+            for hook in ("requester", "bindings", "mappings")
+        ),
+        pytest.param(
+            "binding",
+            (
+                *("--webhooks", "--project", "jobs.batch", "--project", "pods"),
+                *("--project", "cronjobs.batch", "--project", "runs.tekton.dev"),
+            ),
+            {
+                "webhooks": {
+                    "enabled": True,
+                    "project": ["jobs.batch", "pods", "cronjobs.batch", "runs.tekton.dev"],
+                }
+            },
+            id="projector",
+        ),
+        pytest.param(
+            "binding",
+            ("--webhooks", "--project", "jobs.batch", "--fail-closed", "projector"),
+            {"webhooks": {"enabled": True, "project": ["jobs.batch"], "failClosed": True}},
+            id="fail-closed",
+        ),
+        pytest.param(
+            "serve",
+            (
+                *("--trusted-proxies", "10.0.0.0/8", "--trusted-proxies", "192.168.0.1"),
+                *("--oidc-allowed-group", "platform", "--oidc-allowed-group", "shop"),
+                *("--oidc-allowed-user", "ada", "--oidc-username-prefix", "u:"),
+                *("--oidc-groups-prefix", ""),
+            ),
+            {
+                "trustedProxies": ["10.0.0.0/8", "192.168.0.1"],
+                "oidc": {
+                    **SERVE["oidc"],
+                    "allowedGroups": ["platform", "shop"],
+                    "allowedUsers": ["ada"],
+                    "usernamePrefix": "u:",
+                    "groupsPrefix": "",
+                },
+            },
+            id="serve",
+        ),
+    ],
+)
+def test_each_flag_of_one_program_has_its_value(
+    helm: Helm, name: str, flags: tuple[str, ...], values: JSON
+) -> None:
+    compare(helm.render(on(name, **values)), printed(name, *flags))
+
+
+def test_all_together_have_each_object_once(helm: Helm) -> None:
+    values = {key: value for name in PROGRAMS for key, value in on(name).items()}
+    expected = {key: body for name in PROGRAMS for key, body in printed(name).items()}
+    compare(helm.render(values), expected)
+
+
+def test_a_namespace_is_made_once_and_the_releases_own_not_at_all(helm: Helm) -> None:
+    values = {**on("konnector", namespace="apart"), **on("binding", namespace="apart")}
+
+    def namespaces(*flags: str, **more: object) -> list[str]:
+        found = helm.render({**values, **more}, *flags)
+        return [one["metadata"]["name"] for one in found if one["kind"] == "Namespace"]
+
+    assert namespaces() == ["apart"]
+    assert namespaces(namespaces={"create": False}) == []
+    found = helm.render(values, namespace="apart")
+    assert not [one for one in found if one["kind"] == "Namespace"]
+
+
+def test_an_account_that_exists_gets_the_rights(helm: Helm) -> None:
+    values = on("konnector", serviceAccount={"create": False, "name": "theirs"})
+    found = helm.render(values)
+    assert not [one for one in found if one["kind"] == "ServiceAccount"]
+    names = {subject["name"] for one in found for subject in one.get("subjects", [])}
+    assert names == {"theirs"}
+    (deployment,) = (one for one in found if one["kind"] == "Deployment")
+    assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == "theirs"
+
+
+def test_what_a_pod_may_be_given_besides(helm: Helm) -> None:
+    values = {
+        "ca": {"configMap": "cas", "key": "all.pem"},
+        "crds": {"install": False},
+        "image": {"digest": f"sha256:{'0' * 64}"},
+        **on(
+            "konnector",
+            extraArgs=["--workers=64"],
+            extraEnv=[{"name": "A", "value": "b"}],
+            extraVolumes=[{"name": "v", "emptyDir": {}}],
+            extraVolumeMounts=[{"name": "v", "mountPath": "/v"}],
+            podAnnotations={"a": "b"},
+            nodeSelector={"disk": "ssd"},
+            startupProbe=None,
+        ),
+    }
+    (deployment,) = (one for one in helm.render(values) if one["kind"] == "Deployment")
+    template = deployment["spec"]["template"]
+    pod, (container,) = template["spec"], template["spec"]["containers"]
+    assert template["metadata"]["annotations"] == {"a": "b"}
+    assert container["args"][-2:] == ["--install-crds=false", "--workers=64"]
+    assert container["env"] == [
+        {"name": "SSL_CERT_FILE", "value": "/etc/fairlead/ca/all.pem"},
+        {"name": "A", "value": "b"},
+    ]
+    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    assert mounts == {"tmp": "/tmp", "ca": "/etc/fairlead/ca", "v": "/v"}
+    assert {one["name"] for one in pod["volumes"]} == set(mounts)
+    assert container["image"] == f"fairlead@sha256:{'0' * 64}"
+    assert pod["nodeSelector"] == {"disk": "ssd"}
+    assert "startupProbe" not in container
+
+
+def test_policies_budgets_and_monitors_are_there_when_they_are_asked_for(helm: Helm) -> None:
+    values = yaml.safe_load((CHART / "ci" / "production.yaml").read_text())
+    found = by_identity(helm.render(values))
+    plain = {key: body for name in PROGRAMS for key, body in printed(name).items()}
+    kinds: dict[str, int] = {}
+    for kind, _, _ in set(found) - set(plain):
+        kinds[kind] = kinds.get(kind, 0) + 1
+    for kind in ("NetworkPolicy", "PodDisruptionBudget", "PodMonitor"):
+        assert kinds.pop(kind) == len(PROGRAMS)
+    assert kinds.pop("PrometheusRule") == 1
+    assert "ServiceMonitor" not in kinds
+    for body in found.values():
+        assert body["metadata"]["labels"]["team"] == "platform", body["metadata"]["name"]
+
+
+def test_egress_goes_where_it_is_said_to(helm: Helm) -> None:
+    values = {
+        "networkPolicy": {"enabled": True, "apiServers": {"cidrs": ["10.0.0.0/8"]}},
+        **on("konnector"),
+        **on("postgres", networkPolicy={"databaseCidrs": ["10.1.0.0/16"]}),
+    }
+    rules = {
+        one["metadata"]["name"]: [
+            (
+                sorted({port["port"] for port in rule["ports"]}),
+                [peer["ipBlock"]["cidr"] for peer in rule.get("to", [])],
+            )
+            for rule in one["spec"]["egress"]
+        ]
+        for one in helm.render(values)
+        if one["kind"] == "NetworkPolicy"
+    }
+    common = [([53], []), ([443, 6443], ["10.0.0.0/8"])]
+    assert rules == {
+        "konnector": common,
+        "fairlead-postgres": [*common, ([5432], ["10.1.0.0/16"])],
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, "no program is on: say which, such as --set konnector.enabled=true"),
+        (on("konnector", replica=1), "replica"),
+        ({"konector": {}}, "konector"),
+        (on("provider", exports=["widgets"]), "exports"),
+        (on("provider", claims=["pods"]), "claims"),
+        (on("konnector", resources={"limits": {"memory": "2GB"}}), "memory"),
+        ({"serve": {"enabled": True}}, "is missing: the front door needs it"),
+        (on("serve", externalUrl="http://bind.example.org"), "externalUrl"),
+        (on("serve", namespace="fairlead-provider"), "is another program's"),
+        (on("serve", namespace="kube-system"), "is another program's"),
+        (
+            on("serve", oidc={**SERVE["oidc"], "groupsPrefix": "", "allowedGroups": ["system:m"]}),
+            "is a name of Kubernetes' own: leave it out",
+        ),
+        (
+            on("konnector", serviceAccount={"create": False}),
+            "say in konnector.serviceAccount.name",
+        ),
+        (on("binding", webhooks={"project": ["pods"]}), "needs binding.webhooks.enabled"),
+        (on("binding", webhooks={"enabled": True, "failClosed": True}), "webhooks.project"),
+        ({"ca": {"configMap": "a", "secret": "b"}, **on("konnector")}, "keep one of them"),
+        (
+            {
+                "monitoring": {
+                    "podMonitor": {"enabled": True},
+                    "serviceMonitor": {"enabled": True},
+                },
+                **on("konnector"),
+            },
+            "all metrics would be there twice",
+        ),
+    ],
+)
+def test_values_that_cannot_be_used_are_said(helm: Helm, values: JSON, said: str) -> None:
+    assert said in helm.refuses(values)
+
+
+@pytest.mark.parametrize("file", sorted(one.name for one in (CHART / "ci").iterdir()))
+def test_the_hooks_pods_are_as_restricted_as_all(helm: Helm, file: str) -> None:
+    values = yaml.safe_load((CHART / "ci" / file).read_text())
+    found = helm.render(values, hooks=True)
+    pods = [
+        (one["kind"], one["metadata"]["name"], one["spec"]["template"]["spec"])
+        for one in found
+        if one["kind"] in {"Deployment", "Job"}
+    ]
+    on_ = [name for name in PROGRAMS if values.get(name, {}).get("enabled")]
+    assert len(pods) == 2 * len(on_)
+    for _, name, pod in pods:
+        context = pod["securityContext"]
+        assert context["runAsNonRoot"] is True, name
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert container["resources"]["limits"]["memory"]
+
+
+def test_the_hooks_rights_have_no_wildcard(helm: Helm) -> None:
+    values = {key: value for name in PROGRAMS for key, value in on(name).items()}
+    roles = [one for one in helm.render(values, hooks=True) if "rules" in one]
+    for role in roles:
+        for rule in role["rules"]:
+            words = [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+            assert not {"*", "escalate", "bind", "impersonate"} & set(words), role["metadata"]
