@@ -55,7 +55,6 @@ def _chart() -> str:
             "type": "application",
             "version": chart_version(package),
             "appVersion": package.replace("+", "-"),
-            "kubeVersion": ">=1.20.0-0",
         },
         sort_keys=False,
         width=10_000,

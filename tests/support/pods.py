@@ -29,9 +29,11 @@ PART_OF = "app.kubernetes.io/part-of=fairlead"
 
 @asynccontextmanager
 async def pod(
-    admin: Client, deployment: Object, fairlead: Path, folder: Path
+    admin: Client, deployment: Object, fairlead: Path, folder: Path, *more: str
 ) -> AsyncIterator[Path]:
     """Run the Deployment's container while the block runs, which begins once it is ready.
+
+    ``more`` are flags beside its own, such as other addresses on which it listens.
 
     Args:
         admin: of the cluster; gives the ServiceAccount's token.
@@ -60,6 +62,7 @@ async def pod(
             f"--kubeconfig={kubeconfig}",
             f"--health-probe-bind-address=127.0.0.1:{health}",
             f"--metrics-bind-address=127.0.0.1:{metrics}",
+            *more,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -99,7 +102,7 @@ async def kubelet(admin: Client, fairlead: Path, folder: Path) -> AsyncIterator[
         place = folder / deployment.meta.name
         place.mkdir(parents=True)
         async with pod(admin, deployment, fairlead, place):
-            await _available(admin, deployment)
+            await available(admin, deployment)
             await stop.wait()
 
     async def watch() -> None:
@@ -122,7 +125,7 @@ async def kubelet(admin: Client, fairlead: Path, folder: Path) -> AsyncIterator[
             stop.set()
 
 
-async def _available(admin: Client, deployment: Object) -> None:
+async def available(admin: Client, deployment: Object) -> None:
     """What `kubectl rollout status` waits for."""
     status: JSON = {
         "observedGeneration": deployment.meta.generation,

@@ -174,15 +174,17 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     def aggregated_role(
         self, name: str, label: str, *, labels: Mapping[str, str] | None = None
     ) -> JSON:
-        """A ClusterRole made of all that carry ``label: "true"``."""
+        """A ClusterRole made of all that carry ``label: "true"``.
+
+        It says nothing of rules: Kubernetes' own controller fills them in, and applying or
+        upgrading must not take them away until it has done so again.
+        """
         selector = {"matchLabels": {label: "true"}}
         return {
             "apiVersion": _RBAC_VERSION,
             "kind": "ClusterRole",
             "metadata": self.meta(name, labels=labels),
             "aggregationRule": {"clusterRoleSelectors": [selector]},
-            # Kubernetes' own controller fills in what the selector finds.
-            "rules": [],
         }
 
     def role(self, name: str, rules: Sequence[JSON]) -> JSON:
