@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr 3 \* "$$(nproc 2>/dev/null || echo 2)")
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test matrix envtest browser simulate test-of lint types crds metrics bench bench-sync bench-postgres bench-binding bench-serve format requirements clean
+.PHONY: help demo test matrix envtest charts browser simulate test-of lint types crds metrics bench bench-sync bench-postgres bench-binding bench-serve format requirements clean
 
 help: ## list the targets
 	@grep -hE '^[.a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,11 +42,23 @@ demo: $(VENV)/demo.stamp ## play the story on embedded control planes and an emb
 test: $(VENV)/dev.stamp ## what a change needs: all but the matrix and a real control plane
 	$(PYTEST) -m test
 
-matrix: $(VENV)/dev.stamp ## other versions of PostgreSQL and administrators, kills, bombs, long searches, alerts
-	PROMTOOL="$$(hack/promtool)" $(PYTEST) -m matrix
+# Without Go there is no helm, and what needs it is skipped.
+HELM = FAIRLEAD_HELM="$$(hack/helm || true)"
+
+matrix: $(VENV)/dev.stamp ## other versions of PostgreSQL and administrators, kills, bombs, long searches, alerts, the chart
+	$(HELM) PROMTOOL="$$(hack/promtool)" $(PYTEST) -m matrix
 
 envtest: $(VENV)/dev.stamp ## the contract and e2e suites on a real control plane
-	assets="$$(hack/envtest)" && KUBEBUILDER_ASSETS="$$assets" $(PYTEST) -m envtest
+	assets="$$(hack/envtest)" && $(HELM) KUBEBUILDER_ASSETS="$$assets" $(PYTEST) -m envtest
+
+$(VENV)/charts.stamp: requirements/charts.txt $(VENV)/dev.stamp
+	@echo "installing what looks at the chart into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/charts.txt
+	@touch $@
+
+charts: $(VENV)/charts.stamp ## the chart: made anew, linted, rendered, held against schemas, scored
+	$(BIN)/python -m hack.chart
+	hack/charts
 
 browser: $(VENV)/browser.stamp ## the pages in Debian's Chromium; skipped, with the reason, where there is none
 	$(PYTEST) -m browser -rs tests/browser

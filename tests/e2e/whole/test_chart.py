@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -10,8 +12,12 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.support.documents import Person, blocks, section
 from tests.support.e2e import Database, link
 from tests.support.helm import CHART, MISSING, RELEASE, Helm, program
+from tests.support.image import ROOT
+from tests.support.kubectl import MISSING as NO_KUBECTL
+from tests.support.kubectl import kubectls
 from tests.support.node import Node, node
 from tests.support.pairs import fresh_planes
 from tests.support.postgres import access
@@ -52,6 +58,7 @@ PROGRAMS = {
     "postgres": ("fairlead-postgres", "fairlead-postgres"),
     "serve": ("fairlead-serve", "fairlead-serve"),
 }
+INSTALL = ROOT / "docs" / "install.md"
 NAMESPACE = ("--namespace", RELEASE, "--create-namespace")
 CONSUMER: JSON = {"konnector": {"enabled": True}, "binding": {"enabled": True}}
 PROVIDER: JSON = {
@@ -273,7 +280,13 @@ async def test_the_story_goes_on_through_upgrade_and_rollback_and_ends_in_order(
         assert refused.code != 0
         assert "failed" in refused.err
         assert cluster.node.jobs[-1].code != 0
-        assert needed in cluster.node.jobs[-1].said
+        ran = cluster.node.jobs[-1]
+        assert needed in ran.said
+        # Its log is what a person reads then, and the release is what it was.
+        (namespace,) = (place for place, name in PROGRAMS.values() if ran.name.startswith(name))
+        assert await cluster.there(JOBS, ran.name, namespace)
+        status = await cluster.helm.does("status", RELEASE, *NAMESPACE[:2], "--output=json")
+        assert json.loads(status)["info"]["status"] == "deployed"
     await consumer.running("konnector", "binding")
     await provider.running("provider", "postgres")
     assert await consumer.there(APISERVICEBINDINGS, story.link.name)
@@ -291,6 +304,7 @@ async def test_the_story_goes_on_through_upgrade_and_rollback_and_ends_in_order(
 
 
 @KINDS
+@pytest.mark.skipif(not kubectls(), reason=NO_KUBECTL)
 async def test_plain_manifests_become_a_release_without_being_made_anew(
     kind: str, request: pytest.FixtureRequest, stack: AsyncExitStack, tmp_path: Path
 ) -> None:
@@ -311,19 +325,15 @@ async def test_plain_manifests_become_a_release_without_being_made_anew(
     for body in bodies:
         resource = await cluster.admin.discovery.resource_for(body["apiVersion"], body["kind"])
         name, namespace = body["metadata"]["name"], body["metadata"].get("namespace", "")
-        patch = {
-            "metadata": {
-                "labels": {"app.kubernetes.io/managed-by": "Helm"},
-                "annotations": {
-                    "meta.helm.sh/release-name": RELEASE,
-                    "meta.helm.sh/release-namespace": RELEASE,
-                },
-            }
-        }
-        await cluster.admin.merge_patch(resource, name, namespace, patch)
         found = await cluster.admin.get(resource, name, namespace)
         before[resource, name, namespace] = found.meta.uid
-    await cluster.install(values)
+    kubectl = str(Path(kubectls()[0].path).parent)
+    path = [str(tmp_path / "adopting" / "node"), kubectl, str(Path(program("helm")).parent)]
+    environment = {**cluster.helm.environment, "PATH": os.pathsep.join([*path, os.defpath])}
+    person = Person(stack, ROOT, environment, lambda text: text)
+    for block in blocks(section(INSTALL.read_text(), "From plain manifests to the chart")):
+        for command in block.commands:
+            await person.do(command)
     await cluster.running("konnector")
     for (resource, name, namespace), uid in before.items():
         assert (await cluster.admin.get(resource, name, namespace)).meta.uid == uid

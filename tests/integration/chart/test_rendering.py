@@ -247,6 +247,27 @@ def test_policies_budgets_and_monitors_are_there_when_they_are_asked_for(helm: H
         assert body["metadata"]["labels"]["team"] == "platform", body["metadata"]["name"]
 
 
+def test_a_service_monitor_brings_a_service_that_it_finds(helm: Helm) -> None:
+    monitoring = {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}}
+    found = by_identity(helm.render({"monitoring": monitoring, **on("serve")}))
+    key = ("fairlead-serve", "fairlead-serve")
+    monitor = found["ServiceMonitor", *key]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    selected = monitor["spec"]["selector"]["matchLabels"].items()
+    services = [
+        name
+        for (kind, _, name), body in found.items()
+        if kind == "Service" and selected <= body["metadata"]["labels"].items()
+    ]
+    assert services == ["fairlead-serve-metrics"]
+    service = found["Service", "fairlead-serve", "fairlead-serve-metrics"]["spec"]
+    deployment = found["Deployment", *key]["spec"]["template"]
+    assert service["selector"].items() <= deployment["metadata"]["labels"].items()
+    (port,) = service["ports"]
+    ports = {one["name"] for one in deployment["spec"]["containers"][0]["ports"]}
+    assert port["targetPort"] in ports
+
+
 def test_egress_goes_where_it_is_said_to(helm: Helm) -> None:
     values = {
         "networkPolicy": {"enabled": True, "apiServers": {"cidrs": ["10.0.0.0/8"]}},
