@@ -15,6 +15,7 @@ from hack.chart.programs import programs
 ROOT = Path(__file__).parents[2]
 CHART = "charts/fairlead"
 INSTALL = "docs/install.md"
+ALERTS = "config/alerts"
 _BEGIN, _END = "<!-- values -->\n", "<!-- end of values -->\n"
 _MADE = "{{- /* Made by `python -m hack.chart` of what `fairlead manifests` prints. */}}\n"
 
@@ -29,6 +30,9 @@ def files() -> dict[str, str]:
     found[f"{CHART}/values.yaml"] = values.values_file(every)
     found[f"{CHART}/values.schema.json"] = json.dumps(values.schema(every), indent=2) + "\n"
     found[INSTALL] = _page(values.page(every))
+    for rules in sorted((ROOT / ALERTS).glob("*.yaml")):
+        # Files of a chart have to be below it.
+        found[f"{CHART}/files/alerts/{rules.name}"] = rules.read_text()
     return found
 
 

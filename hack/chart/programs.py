@@ -33,6 +33,7 @@ from fairlead.postgres import manifests as postgres
 from fairlead.postgres.options import DEFAULT_NAMESPACE as POSTGRES_NAMESPACE
 from fairlead.provider import manifests as provider
 from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER_NAMESPACE
+from fairlead.uninstall.footprints import Program as Key
 
 
 NAMESPACE, IMAGE, ACCOUNT = "ph-namespace", "ph-image", "ph-account"
@@ -44,7 +45,7 @@ CA_FOLDER = "/etc/fairlead/ca"
 class Program(msgspec.Struct, frozen=True, kw_only=True):
     """A program of the chart: its key among the values, what its objects are called, its trees."""
 
-    key: str
+    key: Key
     name: str
     namespace: str
     lease: str
@@ -232,12 +233,13 @@ def _provider() -> Program:
         tree: Tree
         if name.endswith(export):
             tree = Each(f"{path}.exports", "$export", one)
-        else:
+        elif name.endswith(f"-claim-{claim}"):
             # The role of the default claim stands for those of all.
-            replaced = msgspec.json.decode(
-                msgspec.json.encode(one).decode().replace(claim, "ph-claim")
-            )
-            tree = When(f"{path}.exports", Each(f"{path}.claims", "$claim", replaced))
+            role = msgspec.json.encode(one).decode().replace(claim, "ph-claim")
+            claimed = Each(f"{path}.claims", "$claim", msgspec.json.decode(role))
+            tree = When(f"{path}.exports", claimed)
+        else:
+            tree = When(f"{path}.exports", one)
         trees.insert(-1, tree)
     return _program(
         "provider",
@@ -362,7 +364,7 @@ def _serve() -> Program:
 
 
 def _program(
-    key: str,
+    key: Key,
     name: str,
     namespace: str,
     lease: str,

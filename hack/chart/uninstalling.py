@@ -12,71 +12,10 @@ from hack.chart.programs import IMAGE, NAMESPACE, Program, labelled
 from hack.chart.templating import Expression, Given, Tree
 
 from fairlead.api import manifests
-from fairlead.api.kubebind import GROUP as KUBE_BIND
-from fairlead.api.manifests import RBAC_GROUP, rule
-from fairlead.api.meta import JSON
-from fairlead.api.postgresaccess.connection import GROUP as ACCESS
-from fairlead.api.servicebinding.coreos import BINDABLEKINDS
-from fairlead.binding.admission import names
-from fairlead.binding.rights import BINDING_GROUPS
+from fairlead.uninstall.rights import hook_rights
 
 
-_LOOK = ("get", "list")
-_ADMISSION = "admissionregistration.k8s.io"
-_CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _POLICY = "before-hook-creation,hook-succeeded"
-
-
-def _everywhere(program: str) -> list[JSON]:
-    """Rights in the whole cluster: on the program's objects, and on what it is used for."""
-    found = [
-        rule("", ["namespaces"], _LOOK),
-        rule("apps", ["deployments"], ["list"]),
-        rule(RBAC_GROUP, ["clusterroles", "clusterrolebindings"], _LOOK),
-        rule(_ADMISSION, _CONFIGURATIONS, _LOOK),
-        rule("apiextensions.k8s.io", ["customresourcedefinitions"], _LOOK),
-    ]
-    match program:
-        case "konnector":
-            found += [
-                rule(KUBE_BIND, ["apiservicebindings", "apiservicebindingbundles"], _LOOK),
-                # Those of bindings, whose names nobody knows before.
-                rule(RBAC_GROUP, ["clusterroles"], ["delete"]),
-            ]
-        case "binding":
-            found += [
-                *(rule(group, ["servicebindings"], _LOOK) for group in BINDING_GROUPS),
-                rule(BINDABLEKINDS.group, [BINDABLEKINDS.plural], (*_LOOK, "delete")),
-                rule(_ADMISSION, _CONFIGURATIONS, ["delete"], names=[names.NAME]),
-            ]
-        case "provider":
-            used = (
-                *("apiservicenamespaces", "apiserviceexports", "apiserviceexportrequests"),
-                *("apiserviceexporttemplates", "clusterbindings"),
-            )
-            found.append(rule(KUBE_BIND, used, _LOOK))
-        case "postgres":
-            found.append(rule(ACCESS, ["postgresaccesses"], _LOOK))
-    return found
-
-
-def _here(program: str) -> list[JSON]:
-    """Rights in the program's namespace."""
-    found = [
-        rule("", ["serviceaccounts", "services"], ["get"]),
-        rule("apps", ["deployments"], ["get"]),
-        rule("coordination.k8s.io", ["leases"], ["get"]),
-        rule(RBAC_GROUP, ["roles", "rolebindings"], ["get"]),
-    ]
-    match program:
-        case "konnector" | "serve":
-            found.append(rule("", ["secrets"], (*_LOOK, "delete")))
-        case "binding":
-            secrets = [names.SECRET, names.KEY_SECRET]
-            found.append(rule("", ["secrets"], ["get", "delete"], names=secrets))
-    if program == "serve":
-        found.append(rule(KUBE_BIND, ["bindableresourcesrequests"], (*_LOOK, "delete")))
-    return found
 
 
 def template(programs: Sequence[Program]) -> str:
@@ -99,15 +38,10 @@ def _trees(program: Program) -> list[Tree]:
         command=("uninstall", program.key),
         pods=manifests.Pods(spread=("ph-spread",)),
     )
-    role = own.cluster_role(own.name, _everywhere(program.key))
-    here = own.role(own.name, _here(program.key))
+    rights = hook_rights(program.key)
+    role, here = own.cluster_role(own.name, rights.cluster), own.role(own.name, rights.namespace)
     _, account = own.account()
     found = [account, role, own.bound(role), here, own.bound(here)]
-    if program.key == "konnector":
-        # What is bound it may look at by the roles that bindings bring.
-        aggregated = own.bound({**role, "metadata": {"name": "fairlead-konnector"}})
-        aggregated["metadata"] = own.meta(f"{own.name}-bound")
-        found.append(aggregated)
     return [
         *(_hooked(labelled(one), "-10") for one in found),
         _hooked(labelled(_job(program, own)), "0"),

@@ -189,9 +189,11 @@ _COMMON = [
         "monitoring.prometheusRule.enabled",
         False,
         _FLAG,
-        "A PrometheusRule with the alerts of `charts/fairlead/files/rules.yaml`.",
+        "A PrometheusRule for each program, with its alerts.",
     ),
-    Value("monitoring.prometheusRule.namespace", "", _NAME, "Of it; default: the release's."),
+    Value(
+        "monitoring.prometheusRule.namespace", "", _NAME, "Of all; default: each program's own."
+    ),
     Value("monitoring.prometheusRule.labels", {}, _LABELS, "By which a Prometheus selects it."),
 ]
 

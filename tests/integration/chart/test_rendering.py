@@ -239,9 +239,11 @@ def test_policies_budgets_and_monitors_are_there_when_they_are_asked_for(helm: H
     kinds: dict[str, int] = {}
     for kind, _, _ in set(found) - set(plain):
         kinds[kind] = kinds.get(kind, 0) + 1
-    for kind in ("NetworkPolicy", "PodDisruptionBudget", "PodMonitor"):
+    for kind in ("PodDisruptionBudget", "PodMonitor"):
         assert kinds.pop(kind) == len(PROGRAMS)
-    assert kinds.pop("PrometheusRule") == 1
+    # The hook's Jobs have one of their own.
+    assert kinds.pop("NetworkPolicy") == 2 * len(PROGRAMS)
+    assert kinds.pop("PrometheusRule", 0) == len(list((CHART / "files").glob("alerts/*.yaml")))
     assert "ServiceMonitor" not in kinds
     for body in found.values():
         assert body["metadata"]["labels"]["team"] == "platform", body["metadata"]["name"]
@@ -288,7 +290,9 @@ def test_egress_goes_where_it_is_said_to(helm: Helm) -> None:
     common = [([53], []), ([443, 6443], ["10.0.0.0/8"])]
     assert rules == {
         "konnector": common,
+        "konnector-uninstall": common,
         "fairlead-postgres": [*common, ([5432], ["10.1.0.0/16"])],
+        "fairlead-postgres-uninstall": common,
     }
 
 
