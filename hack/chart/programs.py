@@ -324,25 +324,17 @@ def _serve() -> Program:
     group, user = "ph-group-name", "ph-user-name"
     plain = _call(serve.manifests, **arguments)
     proxied = _call(serve.manifests, **arguments, trusted_proxies=(proxy,))
-    both = _call(
-        serve.manifests,
-        **arguments,
-        trusted_proxies=(proxy,),
-        allowed_groups=(group,),
-        allowed_users=(user,),
-    )
+    trees = each(f"{path}.trustedProxies", "$proxy", plain, proxied)
     people = {
         "Group": (f"{path}.oidc.allowedGroups", "$group"),
         "User": (f"{path}.oidc.allowedUsers", "$user"),
     }
-    for tree in both:
-        subjects = tree.get("subjects", [])
-        if all(one["kind"] in people for one in subjects) and subjects:
-            tree["subjects"] = [Each(*people[one["kind"]], one) for one in subjects]
-    looped = each(f"{path}.trustedProxies", "$proxy", plain, proxied)
     anybody = f"or {path}.oidc.allowedGroups {path}.oidc.allowedUsers"
-    granted = [tree for tree in both if tree not in proxied]
-    trees = [*looped[:-2], *(When(anybody, tree) for tree in granted), *looped[-2:]]
+    allowed = _call(serve.manifests, **arguments, allowed_groups=(group,), allowed_users=(user,))
+    trees[-2:-2] = _granted(plain, allowed, anybody, people)
+    admins = f"{path}.oidc.consoleAdminGroups"
+    administrators = _call(serve.manifests, **arguments, console_admin_groups=(group,))
+    trees[-2:-2] = _granted(plain, administrators, admins, {"Group": (admins, "$group")})
     return _program(
         "serve",
         SERVE,
@@ -361,6 +353,22 @@ def _serve() -> Program:
             serve.CREDENTIALS: f"{path}.oidc.existingSecret",
         },
     )
+
+
+def _granted(
+    plain: Sequence[JSON],
+    granting: Sequence[JSON],
+    test: str,
+    people: Mapping[str, tuple[str, str]],
+) -> list[Tree]:
+    """Roles of people that are there where any are named, with a subject for each."""
+    found: list[Tree] = []
+    for tree in granting:
+        if tree not in plain:
+            if "subjects" in tree:
+                tree["subjects"] = [Each(*people[one["kind"]], one) for one in tree["subjects"]]
+            found.append(When(test, tree))
+    return found
 
 
 def _program(

@@ -264,6 +264,7 @@ _OWN: Mapping[str, Sequence[Value]] = {
         Value("oidc.groupsPrefix", "oidc:", _TEXT, "Before names of groups in RBAC."),
         Value("oidc.allowedGroups", [], _TEXTS, "Groups that may bind all that is offered."),
         Value("oidc.allowedUsers", [], _TEXTS, "People, by the issuer's sub, who may."),
+        Value("oidc.consoleAdminGroups", [], _TEXTS, "Groups to whom pages show all consumers."),
         Value("trustedProxies", [], _TEXTS, "Networks of the Ingress controller's Pods."),
         Value(
             "networkPolicy.egressPorts",

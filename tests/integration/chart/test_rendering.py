@@ -148,7 +148,7 @@ def test_each_flag_about_pods_has_its_value(helm: Helm, name: str) -> None:
                 *("--trusted-proxies", "10.0.0.0/8", "--trusted-proxies", "192.168.0.1"),
                 *("--oidc-allowed-group", "platform", "--oidc-allowed-group", "shop"),
                 *("--oidc-allowed-user", "ada", "--oidc-username-prefix", "u:"),
-                *("--oidc-groups-prefix", ""),
+                *("--oidc-groups-prefix", "", "--console-admin-group", "platform"),
             ),
             {
                 "trustedProxies": ["10.0.0.0/8", "192.168.0.1"],
@@ -158,6 +158,7 @@ def test_each_flag_about_pods_has_its_value(helm: Helm, name: str) -> None:
                     "allowedUsers": ["ada"],
                     "usernamePrefix": "u:",
                     "groupsPrefix": "",
+                    "consoleAdminGroups": ["platform"],
                 },
             },
             id="serve",
