@@ -277,6 +277,9 @@ _OWN: Mapping[str, Sequence[Value]] = {
 }
 
 
+_REPLICAS = "Pods; where a Lease leads, one works and the others stand by."
+
+
 def _of_program(program: Program) -> Iterator[Value]:
     key = program.key
     pods = DEFAULT_PODS
@@ -284,12 +287,11 @@ def _of_program(program: Program) -> Iterator[Value]:
         one for one in program.trees if isinstance(one, dict) and one["kind"] == "Deployment"
     )
     container = deployment["spec"]["template"]["spec"]["containers"][0]
-    stands = "one works, the others stand by" if program.lease else "all work at once"
     for value in (
         Value("enabled", False, _FLAG, _ABOUT[key]),
         Value("namespace", program.namespace, _NAMESPACE, "Where it runs, and keeps its Secrets."),
         *_OWN[key],
-        Value("replicas", pods.replicas, _COUNT, f"Pods: {stands}."),
+        Value("replicas", pods.replicas, _COUNT, _REPLICAS),
         Value("resources", pods.resources(), _RESOURCES, "Of each Pod; see the table of sizes."),
         Value("priorityClassName", "", _NAME, "Of its Pods."),
         Value("tolerations", [], _OBJECTS, "Of its Pods."),
@@ -319,7 +321,7 @@ def _of_program(program: Program) -> Iterator[Value]:
             "serviceAccount.name",
             "",
             _NAME,
-            f"Of one that exists, or is made; default: {program.name}.",
+            "Of one that exists, or is made; default: the program's own name.",
         ),
         Value("serviceAccount.annotations", {}, _LABELS, "Of the ServiceAccount."),
         Value("podAnnotations", {}, _LABELS, "Of its Pods."),
