@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from tests.support.image import ROOT
 from tests.support.pods import PART_OF, available, pod
 from tests.support.process import config_file
-from tests.support.realplane import free_ports
 
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import DEPLOYMENTS, JOBS, Resource
@@ -159,7 +158,7 @@ def _listening(deployment: Object) -> list[str]:
     (container,) = deployment.to_dict()["spec"]["template"]["spec"]["containers"]
     flags = {word.partition("=")[0] for word in container["args"]}
     served = flags & {"--listen-address", "--webhooks-bind-address"}
-    return [f"{flag}=127.0.0.1:{free_ports(1)[0]}" for flag in served]
+    return [f"{flag}=127.0.0.1:0" for flag in served]
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ environment. It listens on free ports of 127.0.0.1, and its image is an installa
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -15,7 +16,6 @@ from pathlib import Path
 
 import aiohttp
 from tests.support.process import config_file
-from tests.support.realplane import free_ports
 from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON, Object
@@ -54,14 +54,14 @@ async def pod(
     kubeconfig, log, temporary = folder / "kubeconfig", folder / "log", folder / "tmp"
     kubeconfig.write_text(config_file(account))
     temporary.mkdir()
-    health, metrics = free_ports(2)
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             str(fairlead),
             *spec["containers"][0]["args"],
             f"--kubeconfig={kubeconfig}",
-            f"--health-probe-bind-address=127.0.0.1:{health}",
-            f"--metrics-bind-address=127.0.0.1:{metrics}",
+            # Ports that are looked for beforehand are somebody else's by then.
+            "--health-probe-bind-address=127.0.0.1:0",
+            "--metrics-bind-address=127.0.0.1:0",
             *more,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
@@ -70,7 +70,7 @@ async def pod(
             env={"PATH": os.defpath, "HOME": "/", "TMPDIR": str(temporary)},
         )
     try:
-        await _ready(process, f"http://127.0.0.1:{health}/readyz")
+        await _ready(process, log)
         assert process.returncode is None, log.read_text()[-2000:]
         yield temporary
         process.send_signal(signal.SIGTERM)
@@ -81,17 +81,30 @@ async def pod(
             await process.wait()
 
 
-async def _ready(process: asyncio.subprocess.Process, url: str) -> None:
+async def _ready(process: asyncio.subprocess.Process, log: Path) -> None:
     """Wait until it is ready, or has ended."""
+    url = ""
     async with asyncio.timeout(SECONDS), aiohttp.ClientSession() as session:
         while process.returncode is None:
+            url = url or _health(log)
             try:
-                async with session.get(url) as answer:
-                    if answer.status == 200:
-                        return
+                if url:
+                    async with session.get(f"{url}/readyz") as answer:
+                        if answer.status == 200:
+                            return
             except aiohttp.ClientConnectionError:
+                # It has just ended, which is seen next.
                 pass
             await asyncio.sleep(0.05)
+
+
+def _health(log: Path) -> str:
+    """Where a program says that it answers probes; "" while it does not run yet."""
+    # Its last line may be half written.
+    for line in log.read_text().splitlines(keepends=True):
+        if line.endswith("\n") and '"msg": "running"' in line:
+            return str(json.loads(line)["health"])
+    return ""
 
 
 @asynccontextmanager
