@@ -1,7 +1,8 @@
 """What a node does with a program's Deployment: starts it, probes it, says that it is available.
 
-The process is the container's: its arguments, its ServiceAccount and nothing of this user's
-environment. It listens on free ports of 127.0.0.1, and its image is an installation of Fairlead.
+One process stands for all replicas. It is the container's: its arguments, its ServiceAccount and
+nothing of this user's environment. It listens on free ports of 127.0.0.1, and its image is an
+installation of Fairlead.
 """
 
 from __future__ import annotations
@@ -140,9 +141,11 @@ async def kubelet(admin: Client, fairlead: Path, folder: Path) -> AsyncIterator[
 
 async def available(admin: Client, deployment: Object) -> None:
     """What `kubectl rollout status` waits for."""
+    number = deployment.to_dict()["spec"]["replicas"]
+    counted = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
     status: JSON = {
         "observedGeneration": deployment.meta.generation,
-        **dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), 1),
+        **dict.fromkeys(counted, number),
     }
     await admin.merge_patch(
         DEPLOYMENTS,
