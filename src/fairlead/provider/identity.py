@@ -24,6 +24,14 @@ ANNOTATION_REQUESTED_IN = "fairlead.dev/requested-in"
 credentials."""
 
 
+def title_of(identity: str, pretty_name: str) -> str:
+    """Name a consumer by its identity, and by what people call it where that is something else.
+
+    All clusters that one person binds for may have the same name for people.
+    """
+    return identity if pretty_name in {"", identity} else f"{pretty_name} ({identity})"
+
+
 class InviteError(Exception):
     """An invitation that cannot be given; says why and what to do."""
 

@@ -49,6 +49,7 @@ from fairlead.portal.console.objects.standing import (
 from fairlead.portal.console.viewing import Asked, MissingError, Topics, View
 from fairlead.portal.identity.sessions import Session
 from fairlead.provider.controllers.clusterbinding.reconcile import health
+from fairlead.provider.identity import title_of
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.offer import record_of
 from fairlead.runtime import Cluster, Delta
@@ -127,12 +128,15 @@ class Consumers:
         return sorted(self._exports.list(consumer), key=lambda one: one.meta.name)
 
     def title(self, consumer: str) -> str:
-        """What people call a consumer's cluster; "" where there is no such consumer."""
+        """Name and identity of a consumer's cluster; "" where there is no such consumer."""
         namespace = self._namespaces.get("", consumer)
         if namespace is None or not identity_of(namespace):
             return ""
-        told = namespace.meta.annotations.get(ANNOTATION_CLUSTER_PRETTY_NAME, "")
-        return short(told or identity_of(namespace))
+        connection = self._connections.get(consumer, CLUSTER_BINDING_NAME)
+        told = connection.meta.annotations if connection is not None else {}
+        return short(
+            title_of(identity_of(namespace), told.get(ANNOTATION_CLUSTER_PRETTY_NAME, ""))
+        )
 
     def connection(self, consumer: str) -> Connection | None:
         """The heartbeat of a consumer; None where it has no ClusterBinding that can be read."""

@@ -15,6 +15,7 @@ from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from fairlead.api.durations import rough_duration
 from fairlead.api.reasons.model import State
 from fairlead.api.timestamps import moment, parse_time
 from fairlead.portal.console.terminal import Terminal
@@ -208,20 +209,11 @@ def ago(told: str | datetime | None, missing: str = "never") -> Markup:
         return Markup("<span>{}</span>").format(missing)
     try:
         then = told if isinstance(told, datetime) else parse_time(told)
-        passed = max(0.0, (moment() - then).total_seconds())
+        passed = rough_duration(moment() - then)
     except (ValueError, OverflowError):
         return Markup("<span>{}</span>").format(told)
     exact = then.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Markup('<time datetime="{0}" title="{0}" data-ago>{1}</time>').format(
-        exact, _passed(passed)
-    )
-
-
-def _passed(seconds: float) -> str:
-    for unit, length, limit in (("s", 1, 120), ("m", 60, 7200), ("h", 3600, 172800)):
-        if seconds < limit:
-            return f"{int(seconds // length)}{unit} ago"
-    return f"{int(seconds // 86400)}d ago"
+    return Markup('<time datetime="{0}" title="{0}" data-ago>{1} ago</time>').format(exact, passed)
 
 
 def segment(text: str) -> str:

@@ -6,11 +6,12 @@ Everything is read with an administrator's rights.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
 
+from fairlead.api.durations import rough_duration
 from fairlead.api.kubebind import (
     ANNOTATION_CLUSTER_PRETTY_NAME,
     APISERVICEEXPORTS,
@@ -32,6 +33,7 @@ from fairlead.client import Client
 from fairlead.client.lookups import list_all
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.copies import count_copies, exported, places
+from fairlead.provider.identity import title_of
 from fairlead.provider.konnectors import is_original, shortcoming
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.offer import Offer, beyond, record_of
@@ -64,9 +66,7 @@ class Row(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """The identity, and what people call it where that is something else."""
-        if self.pretty_name in {"", self.identity}:
-            return self.identity
-        return f"{self.pretty_name} ({self.identity})"
+        return title_of(self.identity, self.pretty_name)
 
 
 class State(NamedTuple):
@@ -113,11 +113,7 @@ def age(since: str, now: datetime) -> str:
         passed = now - parse_time(since)
     except (ValueError, OverflowError):
         return since
-    seconds = max(passed, timedelta()).total_seconds()
-    for unit, length, limit in (("s", 1, 120), ("m", 60, 7200), ("h", 3600, 172800)):
-        if seconds < limit:
-            return f"{int(seconds // length)}{unit}"
-    return f"{int(seconds // 86400)}d"
+    return rough_duration(passed)
 
 
 def _row(

@@ -109,7 +109,6 @@ class Filled:
                     "annotations": {
                         ANNOTATION_IDENTITY: f"identity-{name}",
                         ANNOTATION_AUTHOR: person.author,
-                        ANNOTATION_CLUSTER_PRETTY_NAME: title or name,
                     },
                 },
             },
@@ -128,7 +127,11 @@ class Filled:
             {
                 "apiVersion": API_VERSION,
                 "kind": "ClusterBinding",
-                "metadata": {"name": "cluster", "namespace": name},
+                "metadata": {
+                    "name": "cluster",
+                    "namespace": name,
+                    "annotations": {ANNOTATION_CLUSTER_PRETTY_NAME: title or name},
+                },
                 "spec": {
                     "kubeconfigSecretRef": {"name": "kubeconfig", "key": "kubeconfig"},
                     "providerPrettyName": "provider",

@@ -118,7 +118,7 @@ async def test_a_list_is_filtered_by_its_query(plane: Sandbox, admin: Client) ->
         await tells(there, ADA, "/bindings", "tools", "parts")
         for query, one, other in (
             ("state=failed", "parts", "tools"),
-            ("cluster=second", "parts", "tools"),
+            ("cluster=second+(identity-ada-2)", "parts", "tools"),
             ("q=cluster+of", "tools", "parts"),
             ("state=ok", "tools", "parts"),
         ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 from tests.integration.portal.console.test_consumers import (
@@ -99,9 +100,9 @@ async def test_what_the_page_tells(plane: Sandbox, admin: Client) -> None:
             f"{MARKUP} see the message; it goes on by itself when the provider answers",
             "goes beyond its invitations",
             "Tokens Not known: this server may read no Secrets there.",
-            "Last sign-in 0s ago",
         ):
             assert words in text, text
+        assert re.search(r"Last sign-in \d+s ago", text), text
 
 
 async def test_previews_have_the_numbers_of_the_command_and_of_the_server(
