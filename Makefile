@@ -102,7 +102,7 @@ bench-postgres: $(VENV)/dev.stamp ## the PostgresAccess operator against a bare 
 bench-binding: $(VENV)/dev.stamp ## the binding controllers against a bare loader; BENCH_LONG=1 has 500 bindings for 200
 	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench binding
 
-bench-serve: $(VENV)/dev.stamp ## the front door against a bare aiohttp handler, and a bind against its API calls made bare
+bench-serve: $(VENV)/dev.stamp ## the front door and its pages against a bare aiohttp handler, a bind against its API calls made bare
 	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench serve
 
 requirements: $(VENV)/dev.stamp ## pin anew, with hashes and without index addresses

@@ -5,7 +5,7 @@ long one, whose results are kept. A variable of :data:`CHOICES` chooses a size o
 form, and nothing is kept then: ``BENCH_OBJECTS=100`` and ``BENCH_PLANES=sandbox`` are for the
 konnector, ``BENCH_ACCESSES=100`` for the PostgresAccess operator, ``BENCH_BINDINGS=50`` (with as
 much less of everything else) and ``BENCH_PARTS=bind,restart`` for the binding controllers, and
-``BENCH_PARTS=requests`` or ``bind`` for the front door.
+``BENCH_PARTS=requests``, ``screens``, ``pages`` or ``bind`` for the front door.
 """
 
 from __future__ import annotations

@@ -8,49 +8,42 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
 import aiohttp
 from tests.support.realplane import free_ports, missing_assets
 
 from bench import planes, processes
-from bench.loading import loader, regrouped, side
+from bench.loading import loader, side
 from bench.processes import Program, running
 from bench.rows import Row, report, say
 from bench.serve.asking import Place, ask
 from bench.serve.bare import bare_server
-from bench.serve.calls import BARE_BINDINGS, BARE_REQUESTS, BareBind
+from bench.serve.calls import BARE_REQUESTS, BareBind
 from bench.serve.figures import CONNECTIONS, Asked, Bound, Cold, Figures, Load, rows
+from bench.serve.furnishing import ALL, HALF, TEMPLATES, furnish, serving, template
+from bench.serve.pages import ADMINISTRATOR, PAGES, Page, fill, time_page
 from bench.serve.screens import Screens, watch
 from bench.sizes import BINDS, CHANGES, PARTS, PLANES, SERVE_ROUNDS, SERVE_SECONDS, STREAMS
 from fairlead.api.kubebind import (
-    API_VERSION,
     APISERVICEEXPORTTEMPLATES,
-    BINDABLERESOURCESREQUESTS,
-    CLUSTERBINDINGS,
-    provider_crds,
 )
-from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CLUSTERROLEBINDINGS, CLUSTERROLES
-from fairlead.client import Client, ClusterConfig
-from fairlead.demo.identity import as_service_account, create_all
-from fairlead.portal import manifests as serving
+from fairlead.api.resource import CLUSTERROLES
+from fairlead.client import Client
+from fairlead.demo.identity import as_service_account
 from fairlead.portal.handshake.reviews import BELIEVED_SECONDS
-from fairlead.portal.identity.embedded.passwords import hash_line
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.secretstore import SecretStore
 from fairlead.portal.identity.sessions import Sessions
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
 from fairlead.provider import manifests as providing
 from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER_NAMESPACE
-from fairlead.runtime import Cluster, install_crds
+from fairlead.runtime import Cluster
 
 
-TEMPLATES = 100
 COLD = 1000
 """Requests of a person of whom nothing is known."""
 WARM = 3
@@ -58,8 +51,6 @@ WARM = 3
 _SECONDS = 3600.0
 _OF_A_PERSON = 20
 """Streams of one person."""
-_ALL, _HALF = "all", "half"
-"""Groups of people who may bind all templates, and half of them by name."""
 
 
 class Door(NamedTuple):
@@ -81,9 +72,9 @@ class Door(NamedTuple):
     async def rounds(self) -> dict[str, Asked]:
         """Ask each route at full speed, in turns with the bare handler."""
         places = {
-            "ping": Place(self.port, "/api/ping", await self.token("one", _ALL)),
-            "all": Place(self.port, "/api/templates", await self.token("two", _ALL)),
-            "half": Place(self.port, "/api/templates", await self.token("three", _HALF)),
+            "ping": Place(self.port, "/api/ping", await self.token("one", ALL)),
+            "all": Place(self.port, "/api/templates", await self.token("two", ALL)),
+            "half": Place(self.port, "/api/templates", await self.token("three", HALF)),
         }
         sizes = {name: await _size(place) for name, place in places.items()}
         found = {name: Asked([], [], size) for name, size in sizes.items()}
@@ -100,7 +91,7 @@ class Door(NamedTuple):
 
     async def cold(self) -> Cold:
         """Ask for templates as a person of whom nothing is known, and count what that costs."""
-        place = Place(self.port, "/api/templates", await self.token("four", _HALF))
+        place = Place(self.port, "/api/templates", await self.token("four", HALF))
         before = await self.serve.metrics()
         pace = await ask(place, CONNECTIONS, most=COLD)
         after = await self.serve.metrics()
@@ -110,9 +101,9 @@ class Door(NamedTuple):
 
     async def screens(self) -> Screens:
         """Open catalogues of many people, and change a template again and again."""
-        name = _template(0)["metadata"]["name"]
+        name = template(0)["metadata"]["name"]
         people = [
-            await self.token(f"reader-{number}", _ALL)
+            await self.token(f"reader-{number}", ALL)
             for number in range(-(-STREAMS // _OF_A_PERSON))
         ]
         places = [
@@ -147,14 +138,14 @@ class Door(NamedTuple):
     async def _bind(self, session: aiohttp.ClientSession, identity: str) -> float:
         """Time a bind of a person who has just looked at what is offered."""
         # Each has a person of its own: one may bind so often and no more.
-        token = await self.token(identity, _ALL)
+        token = await self.token(identity, ALL)
         headers = {"Authorization": f"Bearer {token}"}
         async with session.get("/api/templates", headers=headers) as answer:
             await answer.read()
         body: JSON = {
             "metadata": {"name": "shop"},
             "spec": {
-                "templateRef": {"name": _template(0)["metadata"]["name"]},
+                "templateRef": {"name": template(0)["metadata"]["name"]},
                 "clusterIdentity": {"identity": identity},
             },
         }
@@ -195,103 +186,57 @@ async def door(kind: str) -> AsyncIterator[Door]:
         own = stack.enter_context(planes.scratch())
         plane = await stack.enter_async_context(planes.plane(kind, own))
         admin = await stack.enter_async_context(Client(plane.admin))
-        await _furnish(admin)
+        await furnish(admin)
         account = await as_service_account(admin, PROVIDER_NAMESPACE, providing.NAME)
         provider = await stack.enter_async_context(running("provider", account, own))
         port = free_ports(1)[0]
         account = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
-        serve = await stack.enter_async_context(_serving(account, own, port))
+        serve = await stack.enter_async_context(serving(account, own, port))
         groups = ("", CLUSTERROLES.group, APISERVICEEXPORTTEMPLATES.group, BARE_REQUESTS.group)
         loading = await stack.enter_async_context(side(await loader(admin, *groups)))
         # Signing people in is not measured: their sessions are stored as the front door does it.
         store = SecretStore(Cluster("bench", admin), DEFAULT_NAMESPACE)
         sessions = Sessions(store, lifetime=_SECONDS)
         issuer = f"http://127.0.0.1:{port}/oidc"
-        bare = BareBind(loading, DEFAULT_NAMESPACE, _template(0)["metadata"]["name"])
+        bare = BareBind(loading, DEFAULT_NAMESPACE, template(0)["metadata"]["name"])
         yield Door(serve, provider, port, sessions, issuer, bare, admin)
 
 
-async def _furnish(admin: Client) -> None:
-    """Create the kinds, the programs' rights, templates, and what people may."""
-    await install_crds(admin, provider_crds())
-    twins = {
-        BINDABLERESOURCESREQUESTS.group_resource: BARE_REQUESTS,
-        CLUSTERBINDINGS.group_resource: BARE_BINDINGS,
-    }
-    await install_crds(
-        admin,
-        [
-            regrouped(crd, twins[crd["metadata"]["name"]])
-            for crd in provider_crds()
-            if crd["metadata"]["name"] in twins
-        ],
-    )
-    await create_all(admin, providing.manifests(image="bench", invitations=True))
-    bodies = serving.manifests(
-        image="bench",
-        external_url="https://bind.example.org",
-        issuer_url="https://login.example.org",
-        client_id="bench",
-    )
-    templates = [_template(number) for number in range(TEMPLATES)]
-    half = [one["metadata"]["name"] for one in templates[::2]]
-    await create_all(admin, [*bodies, *templates, *_allowed(_ALL), *_allowed(_HALF, half)])
-
-
-def _serving(
-    account: ClusterConfig, folder: Path, port: int
-) -> AbstractAsyncContextManager[Program]:
-    """Run the front door, without limits of what an address or a person may ask."""
-    people = folder / "people.yaml"
-    people.write_text(f"people: [{{name: bench, password: {hash_line('bench')!r}}}]")
-    flags = (
-        *(f"--listen-address=127.0.0.1:{port}", "--oidc-type=embedded"),
-        *(f"--oidc-people-file={people}", "--requests-per-address=0", "--requests-per-person=0"),
-    )
-    return running("provider", account, folder, *flags, verb="serve")
-
-
-def _template(number: int) -> JSON:
-    resources = [{"group": "example.org", "resource": f"widgets{number}", "versions": ["v1"]}]
-    claims = [{"group": "", "resource": "secrets", "selector": {"all": True}}]
-    return {
-        "apiVersion": API_VERSION,
-        "kind": APISERVICEEXPORTTEMPLATES.kind,
-        "metadata": {"name": f"widgets-{number:03}"},
-        "spec": {"scope": "Namespaced", "resources": resources, "permissionClaims": claims},
-    }
-
-
-def _allowed(group: str, names: Sequence[str] = ()) -> list[JSON]:
-    """A ClusterRole to bind these templates, or all, and its binding to a group."""
-    name, api = f"bench-{group}", CLUSTERROLES.group
-    allowed = rule(APISERVICEEXPORTTEMPLATES.group, [APISERVICEEXPORTTEMPLATES.plural], ("bind",))
-    if names:
-        allowed["resourceNames"] = list(names)
-    subject = {"kind": "Group", "apiGroup": api, "name": f"oidc:{group}"}
-    return [
-        {
-            "apiVersion": CLUSTERROLES.api_version,
-            "kind": CLUSTERROLES.kind,
-            "metadata": {"name": name},
-            "rules": [allowed],
-        },
-        {
-            "apiVersion": CLUSTERROLEBINDINGS.api_version,
-            "kind": CLUSTERROLEBINDINGS.kind,
-            "metadata": {"name": name},
-            "roleRef": {"apiGroup": api, "kind": CLUSTERROLES.kind, "name": name},
-            "subjects": [subject],
-        },
-    ]
+async def show(kind: str) -> dict[str, Page]:
+    """Fill a provider, and ask for its pages."""
+    async with AsyncExitStack() as stack:
+        own = stack.enter_context(planes.scratch())
+        plane = await stack.enter_async_context(planes.plane(kind, own))
+        admin = await stack.enter_async_context(Client(plane.admin))
+        port = free_ports(1)[0]
+        person = Person(f"http://127.0.0.1:{port}/oidc", ADMINISTRATOR)
+        await furnish(admin)
+        await fill(admin, Person(person.issuer, "author"))
+        account = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
+        await stack.enter_async_context(serving(account, own, port))
+        sessions = Sessions(
+            SecretStore(Cluster("bench", admin), DEFAULT_NAMESPACE), lifetime=_SECONDS
+        )
+        token = (await sessions.create(person, "cli"))[0]
+        bare = await stack.enter_async_context(bare_server())
+        return {
+            name: await time_page(
+                name, Place(port, path, token), Place(bare.port, f"/rows/{rows}")
+            )
+            for name, (path, rows) in PAGES.items()
+        }
 
 
 async def compare() -> list[Row]:
     """Measure all parts, or the chosen ones."""
-    figures = Figures({}, None, {})
+    figures = Figures({}, None, {}, {})
     for kind in PLANES:
         if kind == "real" and (missing := missing_assets()):
             say(f"real planes left out: {missing}")
+            continue
+        if not figures.pages and _chosen("pages"):
+            figures = figures._replace(pages=await show(kind))
+        if {"pages"} == PARTS:
             continue
         async with door(kind) as one:
             if not figures.routes and _chosen("requests"):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bench.rows import MIB, TITLES, Row, milliseconds
+from bench.serve.pages import Page
 from bench.serve.screens import Screens
 
 
@@ -15,6 +16,8 @@ AIM_PACE = 0.5
 AIM_BIND = 1.5
 AIM_SCREEN_SECONDS = 1.0
 AIM_SCREEN_MIB = 200.0
+AIM_PAGES_MS = {"consumers": 300.0, "bindings": 300.0, "topology": 500.0}
+_ROWS = {"consumers": "consumers", "bindings": "bindings", "topology": "objects"}
 QUESTIONS_OF_A_PERSON = 2
 """Reviews before those of templates by name: of the verb alone, and of all templates."""
 _TITLES = {
@@ -74,6 +77,7 @@ class Figures(NamedTuple):
     routes: dict[str, Asked]
     cold: Cold | None
     binds: dict[str, Bound]
+    pages: dict[str, Page]
     screens: Screens | None = None
 
 
@@ -87,6 +91,8 @@ def rows(figures: Figures) -> Iterator[Row]:
         yield from _bind(kind, bound)
     if figures.screens is not None:
         yield from _screens(figures.screens)
+    for name, page in figures.pages.items():
+        yield from _page(name, page)
 
 
 def _route(name: str, asked: Asked) -> Iterator[Row]:
@@ -153,6 +159,25 @@ def _screens(screens: Screens) -> Iterator[Row]:
         "MiB",
         aim=AIM_SCREEN_MIB,
         note=f"{screens.before / MIB:.0f} MiB without them",
+    )
+
+
+def _page(name: str, page: Page) -> Iterator[Row]:
+    key, title = f"serve_{name}", f"/{name} with {page.rows:,} {_ROWS[name]}"
+    ours, bare = statistics.median(page.ours), statistics.median(page.bare)
+    yield milliseconds(
+        key,
+        f"{title}: until the first byte",
+        ours,
+        aim=AIM_PAGES_MS[name],
+        note=f"median of {len(page.ours)}; the same rows as bare JSON {1000 * bare:.1f} ms; last "
+        f"byte {1000 * statistics.median(page.whole):.0f} ms, {page.size:,} bytes",
+    )
+    yield milliseconds(
+        f"{key}_first",
+        f"{title}: the first request after a start, until the first byte",
+        page.first,
+        aim=AIM_PAGES_MS[name],
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.integration.portal.console.filled import GADGETS, Filled, condition, crd, gadget
 from tests.integration.portal.console.test_live import followed
 from tests.integration.portal.console.test_pages import MARKUP, read, shown
 from tests.integration.portal.handshake.conftest import (
@@ -18,6 +17,7 @@ from tests.integration.portal.handshake.conftest import (
     house,
     plane,
 )
+from tests.support.filled import GADGETS, Filled, condition, crd, gadget
 from tests.support.portal import Answer
 from tests.support.waiting import eventually
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.integration.portal.console.filled import Filled, condition, gadget
 from tests.integration.portal.console.test_bindings import BAD, OK, TOOLS, ada, tells
 from tests.integration.portal.console.test_pages import MARKUP, shown
 from tests.integration.portal.handshake.conftest import ADA, BEN, _quiet, admin, house, plane
+from tests.support.filled import Filled, condition, gadget
 
 from fairlead.client import Client
 from fairlead.sandbox import Sandbox
