@@ -31,7 +31,7 @@ def program(name: str) -> str:
     return shutil.which(name, path=folder or None) or ""
 
 
-MISSING = 'helm is not installed: FAIRLEAD_HELM="$(hack/helm)"'
+MISSING = 'there is no helm: FAIRLEAD_HELM="$(hack/helm)"'
 
 
 class Result(NamedTuple):

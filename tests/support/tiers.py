@@ -36,10 +36,11 @@ EVERYWHERE = (
     "there is no zsh",
     "there is no fish",
     "there is no Chromium",
+    "there is no helm",
 )
 """Reasons to skip a test that hold on a machine that has all the suite asks for, too.
 
-Chromium is among them since not every machine can have Debian's: ``.ci/run`` tries.
+Chromium and helm are among them since not every machine can have them: ``.ci/run`` tries.
 """
 MISSING = (
     "is not installed",
