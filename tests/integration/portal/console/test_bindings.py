@@ -22,9 +22,11 @@ from tests.support.portal import Answer
 from tests.support.waiting import eventually
 
 from fairlead.api.kubebind import APISERVICEEXPORTS
+from fairlead.api.meta import ObjectMeta
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.client import Client
 from fairlead.portal.identity.people import Person
+from fairlead.provider.copies import Places
 from fairlead.sandbox import Sandbox
 
 
@@ -32,6 +34,7 @@ __all__ = ["_quiet", "admin", "plane"]
 
 OK, BAD = condition("Ready", "True"), condition("Ready", "False", "Broken", "it does not turn")
 WAITS = condition("Ready", "False", "NamespacePending", "soon")
+WHOSE = Places.whose
 LONG = "n" + "0123456789" * 25 + "xy"
 TOOLS = "/bindings/ada-1/tools"
 
@@ -427,3 +430,42 @@ async def test_cluster_scoped_objects_are_their_consumers_alone(
         for consumer in ("ada-1", "ben-1"):
             path = f"/objects/{consumer}/plants.example.org/-/ben-1-rose"
             assert (await there.ask(ADA, path)).status == 404
+
+
+async def test_cluster_scoped_objects_are_sorted_out_once_for_all_consumers(
+    plane: Sandbox, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled, number = Filled(admin), 12
+    await filled.kinds(crd("plants", "Plant", "Cluster"))
+    plants = Resource("example.org", "v1", "plants", "Plant", namespaced=False)
+    for name in (f"ada-{one}" for one in range(number)):
+        await filled.consumer(name, ADA)
+        await filled.export(name, "garden", kinds=("plants",))
+        await filled.put(
+            {
+                "apiVersion": "example.org/v1",
+                "kind": "Plant",
+                "metadata": {
+                    "name": f"{name}-rose",
+                    "annotations": {"kube-bind.io/cluster-namespace": name},
+                },
+                "status": {"conditions": [OK]},
+            },
+            resource=plants,
+        )
+    await filled.lets("oidc:ada", ("kube-bind.io", "apiserviceexports"), ("example.org", "plants"))
+    asked = 0
+
+    def whose(places: Places, resource: Resource, meta: ObjectMeta) -> str:
+        nonlocal asked
+        asked += 1
+        return WHOSE(places, resource, meta)
+
+    async with house(plane, admin, provider=False) as there:
+        await tells(there, ADA, "/bindings", *["1 in order"] * number)
+        monkeypatch.setattr(Places, "whose", whose)
+        for path in ("/bindings", "/topology"):
+            asked = 0
+            text = (await shown(there, ADA, path)).text
+            assert "ada-0" in text
+            assert asked <= 3 * number

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -59,6 +59,7 @@ class Kind:
         self.events = events
         self._standings: dict[str, dict[str, Standing]] = {}
         self._numbers: dict[str, Counter[State]] = {}
+        self._owned: tuple[Places, dict[str, list[Object]]] | None = None
 
     @property
     def name(self) -> str:
@@ -104,6 +105,7 @@ class Kind:
 
     def heard(self, delta: Delta) -> None:
         """Note how an object stands now."""
+        self._owned = None
         namespace, name = delta.object.key
         names = self._standings.setdefault(namespace, {})
         numbers = self._numbers.setdefault(namespace, Counter())
@@ -115,6 +117,15 @@ class Kind:
             numbers[stands.state] += 1
         if not names:
             del self._standings[namespace], self._numbers[namespace]
+
+    def owned(self, where: Places) -> Mapping[str, Sequence[Object]]:
+        """All objects by their consumers, sorted out once after a change: not once for each."""
+        if self._owned is None or self._owned[0] is not where:
+            found: dict[str, list[Object]] = {}
+            for one in self.objects.list():
+                found.setdefault(where.whose(self.resource, one.meta), []).append(one)
+            self._owned = where, found
+        return self._owned[1]
 
     def about(self, found: Object) -> list[Object]:
         """The Events about an object."""
@@ -201,10 +212,7 @@ class Kinds:
             for namespace in self.namespaces(consumer):
                 yield from kind.objects.list(namespace) if kind.standings(namespace) else ()
             return
-        where = self._where()
-        for found in kind.objects.list():
-            if where.whose(kind.resource, found.meta) == consumer:
-                yield found
+        yield from kind.owned(self._where()).get(consumer, ())
 
     async def run(self) -> None:
         """Follow what is exported, until cancelled."""
