@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import yaml
@@ -23,21 +25,24 @@ class UnwelcomeYAMLError(ValueError):
 YAMLError = yaml.YAMLError
 
 
-def load(text: str | bytes, *, aliases: bool, max_depth: int) -> Any:
+def load(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes: int = 0) -> Any:
     """The value of one document.
 
     Args:
         text: the document; bytes are UTF-8.
         aliases: whether YAML aliases are welcome; a small text full of them is a huge value.
         max_depth: how many collections may stand in one another.
+        max_nodes: how many values there may be, without what aliases stand for; 0 for any.
 
     Raises:
-        UnwelcomeYAMLError: it is too deep, or has aliases. libyaml's constructor overflows the C
-            stack on deep nesting, so this is found out before anything is built.
+        UnwelcomeYAMLError: it is too deep or too large, has aliases, or a value that is none of
+            its type. libyaml's constructor overflows the C stack on deep nesting, so this is
+            found out before anything is built.
         yaml.YAMLError: it is no YAML, or has tags of a language.
     """
-    _check_shape(text, aliases=aliases, max_depth=max_depth)
-    return yaml.load(text, _Loader)  # noqa: S506  a safe loader
+    _check_shape(text, aliases=aliases, max_depth=max_depth, max_nodes=max_nodes)
+    with _building():
+        return yaml.load(text, _Loader)  # noqa: S506  a safe loader
 
 
 def load_all(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes: int = 0) -> list[Any]:
@@ -46,13 +51,26 @@ def load_all(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes: int
     ``max_nodes`` is how many values there may be in all, with aliases written out; 0 for any.
 
     Raises:
-        UnwelcomeYAMLError: one of them is too deep or too large, or has aliases.
+        UnwelcomeYAMLError: one of them is too deep or too large, or has aliases or a value that
+            is none of its type.
         YAMLError: it is no YAML, or has tags of a language.
     """
     _check_shape(text, aliases=aliases, max_depth=max_depth)
     if max_nodes:
         _check_size(text, max_nodes)
-    return list(yaml.load_all(text, _Loader))
+    with _building():
+        return list(yaml.load_all(text, _Loader))
+
+
+@contextmanager
+def _building() -> Iterator[None]:
+    """Tell of values that are none of their type, of which PyYAML tells by any of these."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, ValueError) as error:
+        raise UnwelcomeYAMLError(
+            "has a value that cannot be read, such as a number of thousands of digits"
+        ) from error
 
 
 def refusal(error: Exception) -> str:
@@ -76,9 +94,12 @@ def problem(error: Exception) -> str:
     return type(error).__name__
 
 
-def _check_shape(text: str | bytes, *, aliases: bool, max_depth: int) -> None:
-    depth = 0
+def _check_shape(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes: int = 0) -> None:
+    depth = nodes = 0
     for event in yaml.parse(text, _Loader):
+        nodes += isinstance(event, yaml.NodeEvent)
+        if max_nodes and nodes > max_nodes:
+            raise UnwelcomeYAMLError(f"has more than {max_nodes:,} values")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > max_depth:

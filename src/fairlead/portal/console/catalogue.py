@@ -6,7 +6,6 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
-import yaml
 
 from fairlead.api.kubebind import (
     APISERVICEEXPORTTEMPLATES,
@@ -16,7 +15,9 @@ from fairlead.api.kubebind import (
     Collection,
 )
 from fairlead.api.meta import JSON, Object
+from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.portal.console.authoring.printing import as_yaml
 from fairlead.portal.console.claims import in_words
 from fairlead.portal.console.live import Hub
 from fairlead.portal.console.schemas import Field, example, fields
@@ -161,7 +162,10 @@ class TemplatePage(View):
         found = self._crds.get("", name)
         if found is None:
             return ShownResource(name=name)
-        body = found.to_dict()["spec"]
+        try:
+            body = found.to_dict()["spec"]
+        except NestedTooDeeply:
+            return ShownResource(name=name)
         served = [one for one in body.get("versions", []) if one.get("served")]
         if not served:
             return ShownResource(name=name, kind=body["names"]["kind"], scope=body["scope"])
@@ -179,7 +183,7 @@ class TemplatePage(View):
             version=version["name"],
             scope=body["scope"],
             fields=tuple(fields(_of_people(schema))),
-            example=yaml.safe_dump(made, sort_keys=False),
+            example=as_yaml(made),
         )
 
 

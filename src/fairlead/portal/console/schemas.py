@@ -8,13 +8,17 @@ from typing import Any
 import msgspec
 
 from fairlead.api.meta import JSON
+from fairlead.portal.console.authoring.facts import is_plain
 
 
 DEEPEST = 8
 """Levels of a schema that are shown."""
 MOST = 400
 """Rows of a schema that are shown."""
+VALUES = 1000
+"""Values of an example, those of defaults among them."""
 _DESCRIPTION = 400
+"""Characters of a description, of a default and of a value that are shown."""
 _EXAMPLES: JSON = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
 
@@ -59,33 +63,43 @@ def _walk(schema: Any, depth: int) -> Iterator[Field]:
             required=name in needed,
             description=_text(inner.get("description"))[:_DESCRIPTION],
             default="" if "default" not in inner else _json(inner["default"]),
-            values=tuple(map(_json, inner["enum"]))[:20]
+            values=tuple(map(_json, inner["enum"][:20]))
             if isinstance(inner.get("enum"), list)
             else (),
-            more=deep and isinstance(below, dict) and bool(below.get("properties")),
+            more=deep and bool(below.get("properties")),
         )
         if not deep:
             yield from _walk(below, depth + 1)
 
 
-def _below(schema: JSON) -> Any:
+def _below(schema: JSON) -> JSON:
     """The schema whose fields stand below one: of an item, of a map's value, or its own."""
-    for name in ("items", "additionalProperties"):
-        if isinstance(schema.get(name), dict):
-            return _below(schema[name])
-    return schema
+    while True:
+        inner = next(
+            (one for name in _REPEATED if isinstance(one := schema.get(name), dict)), None
+        )
+        if inner is None:
+            return schema
+        schema = inner
+
+
+_REPEATED = ("items", "additionalProperties")
 
 
 def _type(schema: JSON) -> str:
-    if schema.get("x-kubernetes-int-or-string"):
-        return "integer or string"
-    kind = _text(schema.get("type")) or "any"
-    if kind == "array" and isinstance(schema.get("items"), dict):
-        return f"list of {_type(schema['items'])}"
-    if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
-        return f"map of {_type(schema['additionalProperties'])}"
-    form = _text(schema.get("format"))
-    return f"{kind} ({form})" if form else kind
+    told = ""
+    for _ in range(DEEPEST):
+        kind = _text(schema.get("type")) or "any"
+        if schema.get("x-kubernetes-int-or-string"):
+            return f"{told}integer or string"
+        if kind == "array" and isinstance(schema.get("items"), dict):
+            told, schema = f"{told}list of ", schema["items"]
+        elif kind == "object" and isinstance(schema.get("additionalProperties"), dict):
+            told, schema = f"{told}map of ", schema["additionalProperties"]
+        else:
+            form = _text(schema.get("format"))
+            return f"{told}{kind} ({form})" if form else told + kind
+    return f"{told}…"
 
 
 def example(schema: Any, *, api_version: str, kind: str, namespaced: bool) -> JSON:
@@ -97,33 +111,62 @@ def example(schema: Any, *, api_version: str, kind: str, namespaced: bool) -> JS
     properties = schema.get("properties") if isinstance(schema, dict) else None
     spec = properties.get("spec") if isinstance(properties, dict) else None
     if isinstance(spec, dict):
-        body["spec"] = _example(spec, 0)
+        body["spec"] = _Example().of(spec, 0)
     return body
 
 
-def _example(schema: JSON, depth: int) -> Any:
-    if "default" in schema:
-        return schema["default"]
-    values = schema.get("enum")
-    if isinstance(values, list) and values:
-        return values[0]
-    kind = _text(schema.get("type"))
-    if kind == "array":
-        items = schema.get("items")
-        if depth < DEEPEST and isinstance(items, dict) and schema.get("minItems"):
-            return [_example(items, depth + 1)]
-        return []
-    if kind != "object":
-        return _EXAMPLES.get(kind, "")
-    properties, required = schema.get("properties"), schema.get("required")
-    if depth >= DEEPEST or not isinstance(properties, dict):
-        return {}
-    needed = set(map(str, required)) if isinstance(required, list) else set()
-    return {
-        str(name): _example(inner, depth + 1)
-        for name, inner in properties.items()
-        if isinstance(inner, dict) and (name in needed or "default" in inner)
-    }
+class _Example:
+    """An example in the making, with the room that is left for values."""
+
+    def __init__(self) -> None:
+        self._left = VALUES
+
+    def of(self, schema: JSON, depth: int) -> Any:
+        """A value of a schema; where there is no more room, an empty one."""
+        self._left -= 1
+        if "default" in schema and self._takes(schema["default"]):
+            return schema["default"]
+        values = schema.get("enum")
+        if isinstance(values, list) and values and self._takes(values[0]):
+            return values[0]
+        kind = _text(schema.get("type"))
+        if kind == "array":
+            items = schema.get("items")
+            if depth < DEEPEST and isinstance(items, dict) and schema.get("minItems"):
+                return [self.of(items, depth + 1)]
+            return []
+        if kind != "object":
+            return _EXAMPLES.get(kind, "")
+        return self._object(schema, depth)
+
+    def _object(self, schema: JSON, depth: int) -> JSON:
+        properties, required = schema.get("properties"), schema.get("required")
+        if depth >= DEEPEST or not isinstance(properties, dict):
+            return {}
+        needed = set(map(str, required)) if isinstance(required, list) else set()
+        found: JSON = {}
+        for name, inner in properties.items():
+            if self._left <= 0:
+                break
+            if isinstance(inner, dict) and (name in needed or "default" in inner):
+                found[str(name)] = self.of(inner, depth + 1)
+        return found
+
+    def _takes(self, value: Any) -> bool:
+        """Make room for a value that a schema has, if it is not too large."""
+        if not is_plain(value):
+            return False
+        number, waiting = 0, [value]
+        while waiting and number <= self._left:
+            one = waiting.pop()
+            number += 1
+            waiting += (
+                one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+            )
+        if waiting:
+            return False
+        self._left -= number
+        return True
 
 
 def _text(value: Any) -> str:
@@ -131,4 +174,5 @@ def _text(value: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    told = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return told if len(told) <= _DESCRIPTION else f"{told[:_DESCRIPTION]}…"

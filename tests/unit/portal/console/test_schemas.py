@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
-from fairlead.portal.console.schemas import DEEPEST, MOST, example, fields
+from fairlead.portal.console.schemas import DEEPEST, MOST, VALUES, example, fields
 
 
 SCHEMA: JSON = {
@@ -65,6 +65,56 @@ def test_a_deep_and_a_wide_schema_end() -> None:
     assert shown[-1].more
     wide = {"properties": {f"f{n}": {"type": "string"} for n in range(2 * MOST)}}
     assert len(fields(wide)) == MOST
+
+
+@pytest.mark.parametrize("word", ["items", "additionalProperties"])
+def test_lists_of_lists_end(word: str) -> None:
+    inner: JSON = {"type": "object", "properties": {"end": {"type": "string"}}}
+    for _ in range(5000):
+        inner = {"type": "array" if word == "items" else "object", word: inner}
+    found = fields({"properties": {"x": inner}})
+    assert [one.name for one in found] == ["x", "end"]
+    told = "list of " if word == "items" else "map of "
+    assert found[0].type == told * DEEPEST + "…"
+
+
+def values(found: Any) -> int:
+    inner = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+    return 1 + sum(map(values, inner))
+
+
+def grown(levels: int) -> JSON:
+    below = {f"f{n}": grown(levels - 1) if levels else {"type": "string"} for n in range(6)}
+    return {"type": "object", "properties": below, "required": list(below)}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(grown(4), id="tree"),
+        pytest.param(
+            {
+                "type": "object",
+                "properties": {f"f{n}": {"type": "string", "default": "x"} for n in range(9999)},
+            },
+            id="wide",
+        ),
+        pytest.param({"type": "array", "default": ["x"] * 9999}, id="default"),
+        pytest.param({"enum": [["x"] * 9999]}, id="choice"),
+        pytest.param({"type": "string", "default": "x" * 999_999}, id="long"),
+    ],
+)
+def test_an_example_is_bounded(spec: JSON) -> None:
+    made = example({"properties": {"spec": spec}}, api_version="v1", kind="Odd", namespaced=False)
+    assert values(made) <= VALUES + 10
+    assert len(str(made)) < 100_000
+
+
+def test_defaults_and_values_are_cut() -> None:
+    long = ["x" * 10_000]
+    (found,) = fields({"properties": {"x": {"default": long, "enum": long}}})
+    assert len(found.default) < 500
+    assert len(found.values[0]) < 500
 
 
 odd = st.recursive(

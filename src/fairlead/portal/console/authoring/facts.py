@@ -55,6 +55,15 @@ def is_plain(value: Any) -> bool:
     return False
 
 
+def is_text(value: str) -> bool:
+    """Whether a text can be written: one with halves of characters has no UTF-8."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def same(one: Any, other: Any) -> bool:
     """Whether two values are the same JSON; for Python true equals 1."""
     return one == other and encode(one) == encode(other)

@@ -23,6 +23,8 @@ _LINES = 1_000
 """Lines of a list that is written as text."""
 _DEEPEST = 30
 """Levels of a value that is written as YAML."""
+_VALUES = 5_000
+"""Values in it: reading more would hold up the pages of all others."""
 
 
 def value(entry: Entry) -> Any:
@@ -89,7 +91,10 @@ def _mixed(text: str) -> Any:
         found = json.loads(text)
     except ValueError:
         found = None
-    return found if isinstance(found, str) else _Wrong('has quotes that do not end, as in "80"')
+    if not isinstance(found, str):
+        return _Wrong('has quotes that do not end, as in "80"')
+    # JSON can name halves of characters, which no file and no answer can hold.
+    return found if facts.is_text(found) else _Wrong("has half a character")
 
 
 def _listed(one: Input, found: list[Any]) -> Any:
@@ -190,7 +195,7 @@ def _yaml(entry: Entry) -> Any:
     if not entry.text.strip():
         return UNSET
     try:
-        found = yamltext.load(entry.text, aliases=False, max_depth=_DEEPEST)
+        found = yamltext.load(entry.text, aliases=False, max_depth=_DEEPEST, max_nodes=_VALUES)
     except yamltext.UnwelcomeYAMLError as error:
         entry.errors = [str(error)]
     except (yamltext.YAMLError, ValueError, TypeError) as error:

@@ -221,7 +221,7 @@ def test_what_is_written_becomes_a_value(field: JSON, posted: Fields, expected: 
         ({}, [("f", "1: a")], "has what JSON has not"),
         ({}, [("f", "!!binary aGk=")], "has what JSON has not"),
         ({}, [("f", "!!python/name:os.system")], "is no YAML"),
-        ({}, [("f", "9" * 5000)], "is no YAML"),
+        ({}, [("f", "9" * 5000)], "has a value that cannot be read"),
         ({"type": "array"}, [("f", "a: 1")], "has to be a list"),
         (
             {**PART, "x-kubernetes-preserve-unknown-fields": True},

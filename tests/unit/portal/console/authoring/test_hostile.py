@@ -196,6 +196,31 @@ def test_aliases_of_a_schema_are_written_out() -> None:
     assert yaml.safe_load(whole.yaml)["two"] == shared
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["x: " + ":".join(["59"] * 400) + ".0", "x: " + "9" * 5000, "x: !!bool maybe", "x: !!int ''"],
+    ids=["float", "digits", "bool", "empty"],
+)
+def test_values_that_are_none_of_their_type(text: str) -> None:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    form = read(blank(schema), [*NAMED, ("!rest", text)])
+    assert [one.message for one in form.problems] == [
+        "has a value that cannot be read, such as a number of thousands of digits"
+    ]
+
+
+def test_values_in_yaml_are_counted_before_they_are_built() -> None:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    form = read(blank(schema), [*NAMED, ("!rest", f"x: [{'a, ' * 6000}]")])
+    assert [one.message for one in form.problems] == ["has more than 5,000 values"]
+
+
+def test_half_a_character() -> None:
+    schema = fields(port={"x-kubernetes-int-or-string": True})
+    form = read(blank(schema), [*NAMED, ("port", '"\\ud800"')])
+    assert [one.message for one in form.problems] == ["has half a character"]
+
+
 def test_markup_is_shown_as_text() -> None:
     every: JSON = {"description": MARKUP, "x-kubernetes-validations": [{"message": MARKUP}]}
     schema = fields(
