@@ -38,7 +38,7 @@ from fairlead.uninstall.footprints import (
     footprint,
     is_ours,
 )
-from fairlead.uninstall.presence import holder
+from fairlead.uninstall.presence import holder, ready
 
 
 _DUTIES: dict[Program, Callable[[Desk, Footprint], Duties]] = {
@@ -115,8 +115,9 @@ class _Uninstallation:
         self._duties = _DUTIES[program](desk, self._footprint)
 
     async def survey(self) -> Survey:
-        installed = await self._installed()
-        notes = [*await self._duties.notes(), *await self._elsewhere(), *_helm(installed)]
+        others = await self._others()
+        installed = await self._installed(others)
+        notes = [*await self._duties.notes(), *map(_another, others), *_helm(installed)]
         crds = [
             crd.meta.name
             for crd in (await self._client.list(CUSTOMRESOURCEDEFINITIONS)).items
@@ -125,7 +126,7 @@ class _Uninstallation:
         return Survey(
             program=self._footprint.program,
             namespace=self._footprint.namespace,
-            uses=await self._duties.uses(),
+            uses=[] if self._is_done_elsewhere(others) else await self._duties.uses(),
             installed=installed,
             crds=crds,
             notes=notes,
@@ -140,7 +141,8 @@ class _Uninstallation:
         if not choices.prepare:
             await self._remove(WORKLOADS)
             await self._stopped()
-        if choices.orphan:
+        others = await self._others()
+        if choices.orphan and not self._is_done_elsewhere(others):
             await self._duties.orphan()
         await self._duties.clear()
         if choices.prepare:
@@ -148,11 +150,11 @@ class _Uninstallation:
         await self._remove(RIGHTS)
         await self._remove(ACCOUNTS)
         await self._remove_namespace()
-        if choices.crds:
+        if choices.crds and not others:
             await self._remove_crds()
 
-    async def _installed(self) -> list[Found]:
-        """What is there, in the order in which it goes."""
+    async def _installed(self, others: Sequence[Object]) -> list[Found]:
+        """What is there, in the order in which it goes; not what ``others`` need as well."""
         found: dict[str, Found] = {}
         for resource, key, by_name in self._footprint.places():
             obj = await find(self._client, resource, key.name, key.namespace)
@@ -163,20 +165,29 @@ class _Uninstallation:
             labelled = await self._client.list(resource, labels=self._footprint.selector)
             for obj in labelled.items:
                 found.setdefault(obj.meta.uid, Found(resource, obj))
+        if others:
+            found = {
+                uid: one
+                for uid, one in found.items()
+                if one.resource.namespaced or one.resource is NAMESPACES
+            }
         ranks = {resource: rank for rank, stage in enumerate(ORDER) for resource in stage}
         return sorted(found.values(), key=lambda one: (ranks[one.resource], str(one)))
 
-    async def _elsewhere(self) -> list[str]:
-        """Deployments of the program in other namespaces: perhaps one of them is meant."""
+    async def _others(self) -> list[Object]:
+        """Deployments of the program in other namespaces, which have its ClusterRoles too."""
         labelled = await self._client.list(DEPLOYMENTS, labels=self._footprint.selector)
         return [
-            f"Deployment {one.key} is another: --namespace {one.meta.namespace} is for that"
-            for one in labelled.items
-            if one.meta.namespace != self._footprint.namespace
+            one for one in labelled.items if one.meta.namespace != self._footprint.namespace
         ]
 
+    def _is_done_elsewhere(self, others: Sequence[Object]) -> bool:
+        """Whether what needs the program has it by another Deployment, which is at work."""
+        # One without a Lease answers who asks it, and no other.
+        return bool(self._footprint.lease) and any(map(ready, others))
+
     async def _remove(self, kinds: Sequence[Resource]) -> None:
-        for one in await self._installed():
+        for one in await self._installed(await self._others()):
             if one.resource in kinds and await self._desk.delete(one.resource, [one.object]):
                 self._desk.progress(f"deleted {one}")
 
@@ -256,6 +267,14 @@ def _themselves(resource: Resource) -> Callable[[Sequence[Object]], Awaitable[Ho
         return [(resource, one) for one in left]
 
     return holders
+
+
+def _another(deployment: Object) -> str:
+    where = deployment.meta
+    return (
+        f"Deployment {where.key} is another: --namespace {where.namespace} is for that;"
+        " ClusterRoles, webhooks and CustomResourceDefinitions stay for it"
+    )
 
 
 def _helm(installed: Sequence[Found]) -> list[str]:

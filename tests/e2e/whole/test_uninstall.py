@@ -508,8 +508,62 @@ async def test_another_namespace_is_named(alone: tuple[Sandbox, Client]) -> None
     await installed(client, "postgres", "databases")
     notes = (await survey(client, "postgres")).notes
     assert notes == [
-        "Deployment databases/fairlead-postgres is another: --namespace databases is for that"
+        "Deployment databases/fairlead-postgres is another: --namespace databases is for that;"
+        " ClusterRoles, webhooks and CustomResourceDefinitions stay for it"
     ]
+
+
+@pytest.mark.parametrize("program", ["binding", "konnector", "postgres", "provider", "serve"])
+@pytest.mark.parametrize("both", [False, True], ids=["mistyped", "second"])
+async def test_what_is_installed_elsewhere_keeps_its_rights(
+    alone: tuple[Sandbox, Client], program: Program, both: bool
+) -> None:
+    _, client = alone
+    await installed(client, program, "elsewhere")
+    before = await there(client, program, "elsewhere")
+    if both:
+        await namespace(client, footprint(program).namespace)
+        for body in footprint(program).documents:
+            if where := body["metadata"].get("namespace"):
+                await client.create(KINDS[body["kind"]], body, where)
+    lines = await taken(client, program, crds=True, force=True)
+    assert await there(client, program, "elsewhere") == before
+    assert {one.meta.name for one in (await client.list(CUSTOMRESOURCEDEFINITIONS)).items} >= {
+        one["metadata"]["name"] for one in CRDS.get(program, list)()
+    }
+    with pytest.raises(NotFound):
+        await client.get(DEPLOYMENTS, footprint(program).name, footprint(program).namespace)
+    assert bool(lines) == both
+
+
+async def test_what_another_installation_does_needs_no_second(
+    alone: tuple[Sandbox, Client],
+) -> None:
+    _, client = alone
+    await installed(client, "postgres", "elsewhere")
+    access: JSON = {
+        "apiVersion": POSTGRESACCESSES.api_version,
+        "kind": POSTGRESACCESSES.kind,
+        "metadata": {"name": "orders", "namespace": "default", "finalizers": [FINALIZER]},
+        "spec": {
+            "username": "orders",
+            "generatedSecret": "login",
+            "connection": {"serverRef": {"name": "main"}},
+        },
+    }
+    await client.create(POSTGRESACCESSES, access)
+    assert (await survey(client, "postgres")).uses
+    await client.merge_patch(
+        DEPLOYMENTS,
+        "fairlead-postgres",
+        "elsewhere",
+        patch={"status": {"readyReplicas": 1}},
+        subresource="status",
+    )
+    assert not (await survey(client, "postgres")).uses
+    await taken(client, "postgres", orphan=True)
+    found = await client.get(POSTGRESACCESSES, "orders", "default")
+    assert found.meta.finalizers == [FINALIZER]
 
 
 @pytest.mark.parametrize("program", ["binding", "konnector", "postgres", "provider", "serve"])
