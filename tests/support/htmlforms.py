@@ -7,12 +7,14 @@ from html.parser import HTMLParser
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from fairlead.portal.console.authoring import Form
+from fairlead.portal.console.rendering import unturned
 
 
 Fields = list[tuple[str, str]]
 _ENVIRONMENT = Environment(
     loader=PackageLoader("fairlead.portal.console"),
     autoescape=select_autoescape(default=True, default_for_string=True),
+    finalize=unturned,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,

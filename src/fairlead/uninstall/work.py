@@ -177,9 +177,7 @@ class _Uninstallation:
     async def _others(self) -> list[Object]:
         """Deployments of the program in other namespaces, which have its ClusterRoles too."""
         labelled = await self._client.list(DEPLOYMENTS, labels=self._footprint.selector)
-        return [
-            one for one in labelled.items if one.meta.namespace != self._footprint.namespace
-        ]
+        return [one for one in labelled.items if one.meta.namespace != self._footprint.namespace]
 
     def _is_done_elsewhere(self, others: Sequence[Object]) -> bool:
         """Whether what needs the program has it by another Deployment, which is at work."""

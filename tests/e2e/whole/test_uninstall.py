@@ -507,10 +507,11 @@ async def test_another_namespace_is_named(alone: tuple[Sandbox, Client]) -> None
     _, client = alone
     await installed(client, "postgres", "databases")
     notes = (await survey(client, "postgres")).notes
-    assert notes == [
+    (note,) = notes
+    assert note == (
         "Deployment databases/fairlead-postgres is another: --namespace databases is for that;"
         " ClusterRoles, webhooks and CustomResourceDefinitions stay for it"
-    ]
+    )
 
 
 @pytest.mark.parametrize("program", ["binding", "konnector", "postgres", "provider", "serve"])

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import msgspec
 import structlog
@@ -27,6 +28,7 @@ from fairlead.portal.console.site import Site
 from fairlead.portal.console.terminal import Terminal, Terminals, encoded
 from fairlead.portal.console.viewing import Asked as AskedPage
 from fairlead.portal.handshake.bind import Asked, problem_of
+from fairlead.portal.http.context import PATH
 from fairlead.portal.http.errors import Refusal, bad_request
 from fairlead.portal.http.faults import refusal_of
 from fairlead.portal.http.headers import PRIVATE
@@ -183,7 +185,7 @@ class Binding:
             if refusal.status != web.HTTPUnauthorized.status_code:
                 raise
             # Its page offers to sign in.
-            return self._to(request.path_qs)
+            return self._here(request)
         template = request.match_info["name"]
         given = _given(fields)
         terminal = self._terminals.waiting(request)
@@ -221,7 +223,7 @@ class Binding:
         except Refusal as refusal:
             if refusal.status != web.HTTPUnauthorized.status_code:
                 raise
-            return self._to(request.path_qs)
+            return self._here(request)
         names = request.match_info
         wanted = field(fields, "file")
         known = self._clusters.get(session.person, names["namespace"])
@@ -300,6 +302,10 @@ class Binding:
         return await self._site.show(
             self._page, request, session, status=status, given=given, error=error
         )
+
+    def _here(self, request: web.Request) -> web.Response:
+        """Go to the page of a form, by the address that browsers know: a proxy may cut it."""
+        return self._to(self._pages.path(quote(request.get(PATH, request.path))))
 
     def _to(self, path: str) -> web.Response:
         return web.Response(status=303, headers={"Location": path})

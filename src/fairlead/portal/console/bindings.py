@@ -46,6 +46,7 @@ from fairlead.portal.console.objects.standing import (
     helps,
     short,
 )
+from fairlead.portal.console.topology.text import legible
 from fairlead.portal.console.viewing import Asked, MissingError, Topics, View
 from fairlead.portal.identity.sessions import Session
 from fairlead.provider.controllers.clusterbinding.reconcile import health
@@ -134,9 +135,8 @@ class Consumers:
             return ""
         connection = self._connections.get(consumer, CLUSTER_BINDING_NAME)
         told = connection.meta.annotations if connection is not None else {}
-        return short(
-            title_of(identity_of(namespace), told.get(ANNOTATION_CLUSTER_PRETTY_NAME, ""))
-        )
+        title = title_of(identity_of(namespace), told.get(ANNOTATION_CLUSTER_PRETTY_NAME, ""))
+        return short(legible(title))
 
     def connection(self, consumer: str) -> Connection | None:
         """The heartbeat of a consumer; None where it has no ClusterBinding that can be read."""

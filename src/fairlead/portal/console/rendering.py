@@ -19,6 +19,7 @@ from fairlead.api.durations import rough_duration
 from fairlead.api.reasons.model import State
 from fairlead.api.timestamps import moment, parse_time
 from fairlead.portal.console.terminal import Terminal
+from fairlead.portal.console.topology.text import legible
 from fairlead.portal.http.context import PATH, REQUEST_ID
 from fairlead.portal.http.headers import Headers
 from fairlead.portal.identity.people import Person
@@ -101,6 +102,7 @@ class Pages:
         self._environment = Environment(
             loader=PackageLoader("fairlead.portal.console"),
             autoescape=select_autoescape(default=True, default_for_string=True),
+            finalize=unturned,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -198,6 +200,14 @@ class Pages:
         return "".join(found.blocks["live"](context))
 
 
+def unturned(value: Any) -> Any:
+    """What a template tells: others wrote it, and it may turn no text that stands beside it.
+
+    The filter ``e`` keeps a text as it is, for what is sent back or copied.
+    """
+    return legible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 def digest(text: str) -> str:
     """Tell one part of a page from another, whatever time it is that they say."""
     return hashlib.sha256(_TIME.sub(r"\1</time>", text).encode()).hexdigest()[:16]
@@ -211,7 +221,7 @@ def ago(told: str | datetime | None, missing: str = "never") -> Markup:
         then = told if isinstance(told, datetime) else parse_time(told)
         passed = rough_duration(moment() - then)
     except (ValueError, OverflowError):
-        return Markup("<span>{}</span>").format(told)
+        return Markup("<span>{}</span>").format(unturned(told))
     exact = then.strftime("%Y-%m-%dT%H:%M:%SZ")
     return Markup('<time datetime="{0}" title="{0}" data-ago>{1} ago</time>').format(exact, passed)
 

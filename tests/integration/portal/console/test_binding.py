@@ -368,6 +368,18 @@ async def test_a_stranger_is_told_to_sign_in_and_the_terminal_waits(
         assert "A terminal waits" in read(await at.get("/?session_id=x")).text
 
 
+async def test_a_form_of_one_who_was_signed_out_leads_back_to_its_page(
+    plane: Sandbox, admin: Client
+) -> None:
+    """Also behind a proxy that takes the path of the address away."""
+    external = "https://bind.example.org/front"
+    async with house(plane, admin, provider=False, external=external) as there:
+        for path in (PAGE, f"{PAGE}/ns/tools"):
+            for asked_at in (path, f"/front{path}"):
+                answer = await Seat(there.door).post(asked_at, {}, "https://bind.example.org")
+                assert told(answer) == (f"/front{path}", {})
+
+
 async def test_a_person_can_send_the_terminal_away(plane: Sandbox, admin: Client) -> None:
     async with house(plane, admin, provider=False) as there:
         at = await seat(there)

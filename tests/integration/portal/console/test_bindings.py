@@ -280,6 +280,31 @@ async def test_markup_of_others_is_text(plane: Sandbox, admin: Client) -> None:
         assert f"Secret {MARKUP}" in (await shown(there, ADA, path)).text
 
 
+async def test_what_turns_other_text_is_seen_to_stand(plane: Sandbox, admin: Client) -> None:
+    odd = "a\u202eb\u2066c\x1b[2J\x9b"
+    filled = Filled(admin)
+    await filled.kinds()
+    await filled.consumer("ada-1", ADA, odd)
+    await filled.export("ada-1", "tools", condition("Ready", "False", "Odd", odd))
+    where = await filled.namespace("ada-1", "shop")
+    bad = condition(odd, "False", odd, odd) | {"lastTransitionTime": odd}
+    (made,) = await filled.put(gadget(where, "odd", bad, text=odd, secret=odd))
+    await filled.event(made, odd)
+    await filled.lets("oidc:ada", ("", "events"))
+    path = f"/objects/ada-1/gadgets.example.org/{where}/odd"
+    async with house(plane, admin, provider=False) as there:
+        await tells(there, ADA, path, "Refused")
+        for page in ("/bindings", TOOLS, path, "/topology", "/live/topology"):
+            token, _ = await there.sessions.create(ADA, "browser")
+            if page.startswith("/live"):
+                async with followed(there, token, page) as stream:
+                    text = (await stream.told())[1]
+            else:
+                text = (await there.ask(ADA, page)).text
+            assert not set(odd) & set(text) - set("abc[2J"), page
+        assert "a\ufffdb\ufffdc\ufffd[2J\ufffd" in (await shown(there, ADA, path)).text
+
+
 async def test_events_need_a_right_of_their_own(plane: Sandbox, admin: Client) -> None:
     filled = Filled(admin)
     await filled.kinds()

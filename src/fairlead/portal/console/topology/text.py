@@ -10,10 +10,10 @@ from unicodedata import combining, east_asian_width
 MOST_SHOWN: Final = 1000
 """Characters of a text that are told at all, where whole texts stand."""
 
-_HARMFUL: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]+"
-)
+_ODD: Final = "\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff"
 """Control characters, those that turn the direction of writing, and halves of characters."""
+_HARMFUL: Final = re.compile(f"[\x00-\x1f{_ODD}]+")
+_ILLEGIBLE: Final = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f{_ODD}]")
 _PLACES = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[-._/:, ])(?=[^-._/:, ])")
 """Where a line may end: after a mark, and within words that are written as one."""
 
@@ -36,6 +36,11 @@ _WIDTHS: Final = {
 def harmless(text: str) -> str:
     """A text without what would change other text."""
     return _HARMFUL.sub(" ", text)
+
+
+def legible(text: str) -> str:
+    """A text of several lines in which what would change other text is seen to stand."""
+    return _ILLEGIBLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def plain(text: str, most: int = MOST_SHOWN) -> str:

@@ -221,6 +221,21 @@ def test_half_a_character() -> None:
     assert [one.message for one in form.problems] == ["has half a character"]
 
 
+def test_what_is_typed_comes_back_as_it_is() -> None:
+    odd = "a\u202eb\u2066c"
+    schema = fields(
+        text=TEXT | {"maxLength": 9, "description": odd},
+        one={"enum": [odd, "a", "b", "c"]},
+        free={"x-kubernetes-preserve-unknown-fields": True},
+    )
+    form = read(blank(schema), [*NAMED, ("text", odd), ("one", f'"{odd}"'), ("free", f"x: {odd}")])
+    page = shown(form)
+    assert dict(page.fields)["text"] == odd
+    assert dict(page.fields)["one"] == f'"{odd}"'
+    assert form.object is not None
+    assert odd in form.yaml
+
+
 def test_markup_is_shown_as_text() -> None:
     every: JSON = {"description": MARKUP, "x-kubernetes-validations": [{"message": MARKUP}]}
     schema = fields(
