@@ -297,6 +297,19 @@ def test_egress_goes_where_it_is_said_to(helm: Helm) -> None:
     }
 
 
+def test_no_ports_are_no_rule_and_not_all_ports(helm: Helm) -> None:
+    values = {
+        "networkPolicy": {"enabled": True, "apiServers": {"ports": []}, "dns": {"ports": []}},
+        **on("postgres", networkPolicy={"databasePorts": []}),
+        **on("serve", networkPolicy={"egressPorts": []}),
+    }
+    policies = [one for one in helm.render(values) if one["kind"] == "NetworkPolicy"]
+    assert len(policies) == 4
+    for one in policies:
+        assert "Egress" in one["spec"]["policyTypes"]
+        assert not one["spec"].get("egress")
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [
