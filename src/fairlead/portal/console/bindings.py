@@ -47,7 +47,7 @@ from fairlead.portal.console.objects.standing import (
     short,
 )
 from fairlead.portal.console.topology.text import legible
-from fairlead.portal.console.viewing import Asked, MissingError, Topics, View
+from fairlead.portal.console.viewing import Asked, MissingError, Topics, View, of_namespace
 from fairlead.portal.identity.sessions import Session
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.identity import title_of
@@ -102,7 +102,9 @@ class Consumers:
 
     def __init__(self, cluster: Cluster, hub: Hub, kinds: Kinds) -> None:
         self.kinds = kinds
-        self._namespaces = hub.informer(cluster, NAMESPACES, metadata_only=True)
+        self._namespaces = hub.informer(
+            cluster, NAMESPACES, topics=of_namespace, metadata_only=True
+        )
         self._exports = hub.informer(cluster, APISERVICEEXPORTS)
         self._connections = hub.informer(cluster, CLUSTERBINDINGS)
         self._read: dict[Key, _Export] = {}

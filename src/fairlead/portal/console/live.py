@@ -26,6 +26,8 @@ LOOK_SECONDS = 4.0
 """Seconds after which a stream asks anew whether its viewer still may see the page."""
 REST_SECONDS = 0.2
 """Seconds between two renderings for a stream, however many changes there are."""
+SHARE = 4.0
+"""All streams of a person rest for so many times what was rendered for them."""
 STALE_SECONDS = 30
 """Seconds after which what nothing has changed is rendered again: time itself makes late."""
 OF_A_PERSON = 30
@@ -37,10 +39,14 @@ _KEPT = 256
 
 
 class Part(NamedTuple):
-    """What a stream sends: the part of the page, and what tells it from others."""
+    """What a stream sends: the part of the page, and what tells it from others.
+
+    ``seconds`` is what rendering it took, 0 for who had it from another.
+    """
 
     digest: str
     text: str
+    seconds: float = 0.0
 
 
 class Hub:
@@ -79,8 +85,13 @@ class Hub:
         found = cluster.informer(resource, **scope)
 
         def heard(delta: Delta) -> None:
-            one = delta.object
-            self.changed(*(topics(one) if topics is not None else (one.meta.namespace,)))
+            if topics is None:
+                self.changed(delta.object.meta.namespace)
+                return
+            # What it was before is gone from where it was.
+            before = topics(delta.old) if delta.old is not None else ()
+            now = topics(delta.new) if delta.new is not None else ()
+            self.changed(*dict.fromkeys((*before, *now)))
 
         found.subscribe(heard)
         return found
@@ -113,7 +124,7 @@ class Hub:
             raise Refusal(
                 503, ErrorCode.INTERNAL_ERROR, "too many pages are open", retry_after=LOOK_SECONDS
             )
-        found = Subscription(self)
+        found = Subscription(self, author)
         self._people[author] += 1
         try:
             yield found
@@ -122,6 +133,10 @@ class Hub:
             if not self._people[author]:
                 del self._people[author]
             found.take(())
+
+    def of(self, author: str) -> int:
+        """How many streams a person has open."""
+        return self._people[author]
 
     def _move(self, one: Subscription, before: Collection[str], topics: Collection[str]) -> None:
         for topic in set(before) - set(topics):
@@ -138,11 +153,12 @@ class Hub:
 class Subscription:
     """One stream's place at the hub."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, author: str = "") -> None:
         self._hub = hub
+        self._author = author
         self._topics: Collection[str] = ()
         self._awake = asyncio.Event()
-        self._rested = 0.0
+        self._until = 0.0
 
     def wake(self) -> None:
         """Tell it that something has changed."""
@@ -154,16 +170,35 @@ class Subscription:
             self._hub._move(self, self._topics, topics)  # noqa: SLF001  two halves of one thing
             self._topics = topics
 
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is rendered for it yet, whatever has changed."""
+        return self._until > asyncio.get_running_loop().time()
+
+    def rest(self, seconds: float) -> float:
+        """Rest after a rendering that took so long; returns for how many seconds.
+
+        A person may have many pages open that cost much, and change what they show: others wait
+        for the same event loop.
+        """
+        wanted = SHARE * seconds * self._hub.of(self._author)
+        found = max(REST_SECONDS, min(wanted, STALE_SECONDS))
+        self._until = asyncio.get_running_loop().time() + found
+        return found
+
     async def wait(self) -> None:
-        """Return when something has changed, or when it is time to look."""
+        """Return when something has changed and it does not rest, or when it is time to look."""
+        loop = asyncio.get_running_loop()
+        look = loop.time() + LOOK_SECONDS
         try:
-            async with asyncio.timeout(LOOK_SECONDS):
+            async with asyncio.timeout_at(look):
                 await self._awake.wait()
+                if not self._hub.closed:
+                    await asyncio.sleep(self._until - loop.time())
         except TimeoutError:
             return
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(max(0.0, self._rested + REST_SECONDS - loop.time()))
-        self._rested = loop.time()
+        # A timer may be early by less than clocks tell apart.
+        self._until = 0.0
         self._awake.clear()
 
 
@@ -182,7 +217,7 @@ class Live:
         known = self._parts.get(key)
         if known is not None and known[0] == version and not _failed(known[1]):
             self._parts.move_to_end(key)
-            return await asyncio.shield(known[1])
+            return (await asyncio.shield(known[1]))._replace(seconds=0.0)
         task = asyncio.create_task(self._render(view, scope, asked))
         self._parts[key] = version, task
         self._parts.move_to_end(key)
@@ -191,9 +226,10 @@ class Live:
         return await asyncio.shield(task)
 
     async def _render(self, view: View, scope: Hashable, asked: Asked) -> Part:
+        begun = time.thread_time()
         values = await view.values(scope, asked)
         text = self._pages.part(view.template, values)
-        return Part(digest(text), text)
+        return Part(digest(text), text, time.thread_time() - begun)
 
 
 def _failed(task: asyncio.Task[Part]) -> bool:

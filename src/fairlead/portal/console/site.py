@@ -162,9 +162,11 @@ class Site:
     ) -> None:
         while True:
             subscription.take(frozenset(view.topics(scope)))
-            part = await self._live.part(view, scope, asked)
-            await response.write(_ALIVE if part.digest == seen else message(part))
-            seen = part.digest
+            if not subscription.rests:
+                part = await self._live.part(view, scope, asked)
+                await response.write(_ALIVE if part.digest == seen else message(part))
+                seen = part.digest
+                subscription.rest(part.seconds)
             await subscription.wait()
             if self._hub.closed:
                 return

@@ -8,8 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 
 from aiohttp import web
 
+from fairlead.api.meta import Object
 from fairlead.portal.http.context import PATH
 from fairlead.portal.identity.sessions import Session
+from fairlead.provider.namespaces import identity_of, owner_of
 
 
 Topics = Collection[str]
@@ -77,6 +79,17 @@ class View(ABC):
     async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
         """What is this person's own: what they may do, and the forms for it."""
         return {}
+
+
+def of_namespace(namespace: Object) -> Topics:
+    """What a change of a namespace is a change of: consumers make many for their objects.
+
+    A consumer that comes or goes is news for all, and a namespace for its objects for it alone.
+    """
+    if identity_of(namespace):
+        return ("", namespace.meta.name)
+    owner = owner_of(namespace)
+    return (owner.namespace,) if owner is not None else ()
 
 
 def asked_of(request: web.Request, *without: str) -> Asked:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from typing import Any
 
 import aiohttp
+import pytest
 from tests.integration.portal.console.test_pages import shown
 from tests.integration.portal.handshake.conftest import ADA, House, _quiet, admin, house, plane
 from tests.support.portal import EXTERNAL
@@ -14,8 +16,12 @@ from tests.support.waiting import SECONDS, eventually
 
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES
 from fairlead.client import Client
-from fairlead.portal.console.live import Hub
+from fairlead.portal.console import live
+from fairlead.portal.console.live import Hub, Live
+from fairlead.portal.console.rendering import Pages
+from fairlead.portal.console.viewing import Asked, View
 from fairlead.portal.identity.cookies import Cookies
+from fairlead.portal.identity.sessions import Session
 from fairlead.portal.options import ExternalURL
 from fairlead.sandbox import Sandbox
 
@@ -107,3 +113,44 @@ async def test_streams_end_with_the_server() -> None:
         async with asyncio.timeout(SECONDS):
             await waiting
         assert hub.closed
+
+
+async def test_pages_that_cost_much_rest_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = Hub()
+    with ExitStack() as stack:
+        ada = [stack.enter_context(hub.subscribed("ada")) for _ in range(3)]
+        ben = stack.enter_context(hub.subscribed("ben"))
+        assert ada[0].rest(0.0) == live.REST_SECONDS
+        assert ada[0].rest(0.5) == 0.5 * live.SHARE * len(ada)
+        assert ada[0].rest(1000.0) == live.STALE_SECONDS
+        assert ben.rest(0.5) == 0.5 * live.SHARE
+        ada[0].take(("team",))
+        hub.changed("team")
+        monkeypatch.setattr(live, "LOOK_SECONDS", 0.01)
+        # It looks whether its viewer still may, and renders nothing.
+        await ada[0].wait()
+        assert ada[0].rests
+        monkeypatch.undo()
+        # The change is told when it has rested.
+        ada[0].rest(0.0)
+        async with asyncio.timeout(live.LOOK_SECONDS):
+            await ada[0].wait()
+        assert not ada[0].rests
+
+
+async def test_who_shares_a_rendering_does_not_rest_for_it() -> None:
+    pages = Pages(ExternalURL.parse(EXTERNAL))
+    shared = Live(pages, Hub())
+    parts = [await shared.part(_Costly(), "all", Asked("/")) for _ in range(2)]
+    assert parts[0].seconds > 0
+    assert parts[1] == parts[0]._replace(seconds=0.0)
+
+
+class _Costly(View):
+    route, template = "/", "index.html"
+
+    async def scope(self, session: Session, asked: Asked) -> str:
+        return "all"
+
+    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        return {"shelves": [], "wanted": "", "offers": 0}

@@ -29,6 +29,7 @@ from fairlead.portal.console.consumers.standing import (
     standing,
 )
 from fairlead.portal.console.live import Hub
+from fairlead.portal.console.viewing import of_namespace
 from fairlead.provider.commands.overview import Row, State, rows
 from fairlead.provider.commands.revoke.belonging import provider_namespaces
 from fairlead.provider.commands.revoke.work import Inventory
@@ -90,7 +91,9 @@ class Directory:
 
     def __init__(self, cluster: Cluster, hub: Hub) -> None:
         self._hub = hub
-        self._namespaces = hub.informer(cluster, NAMESPACES, metadata_only=True)
+        self._namespaces = hub.informer(
+            cluster, NAMESPACES, topics=of_namespace, metadata_only=True
+        )
         self._namespaces.add_index(_HOME, _home)
         self._namespaces.add_index(_CONSUMER, _consumer)
         self._bindings = hub.informer(cluster, CLUSTERBINDINGS)

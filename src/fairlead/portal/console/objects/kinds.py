@@ -28,7 +28,7 @@ from fairlead.portal.console.live import Hub
 from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.standing import Standing, short, standing
 from fairlead.portal.console.objects.timeline import ToldEvent
-from fairlead.portal.console.viewing import Topics
+from fairlead.portal.console.viewing import Topics, of_namespace
 from fairlead.provider.copies import Places, places
 from fairlead.provider.namespaces import owner_of
 from fairlead.runtime import Cluster, Delta, Informer
@@ -154,7 +154,9 @@ class Kinds:
             cluster, CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true"
         )
         self._exports = hub.informer(cluster, APISERVICEEXPORTS)
-        self._namespaces = hub.informer(cluster, NAMESPACES, metadata_only=True)
+        self._namespaces = hub.informer(
+            cluster, NAMESPACES, topics=of_namespace, metadata_only=True
+        )
         self._namespaces.add_index(_BY_CONSUMER, _consumer_of)
         self._crds.subscribe(self._offered)
         self._exports.subscribe(self._exported)
@@ -243,7 +245,11 @@ class Kinds:
             return (consumer,) if consumer else ()
 
         def about(event: Object) -> Topics:
-            return (self._where().homes.get(event.meta.namespace, ""),)
+            home = self._where().homes.get(event.meta.namespace)
+            if home is not None:
+                return (home,)
+            # Those about what is in no namespace are where no consumer is.
+            return () if resource.namespaced else ("",)
 
         objects = self._hub.informer(self._cluster, resource, topics=whose, transform=_condensed)
         events = self._hub.informer(

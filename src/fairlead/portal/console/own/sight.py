@@ -91,9 +91,10 @@ class _Look:
             *((SERVICEBINDINGS, one) for one in listed[SERVICEBINDINGS].result()),
             *((COREOS_SERVICEBINDINGS, one) for one in listed[COREOS_SERVICEBINDINGS].result()),
         ]
+        bad = _not_working(things.values())
         for resource, one in services:
             key = resource.group_resource, *one.key
-            things[key] = _behind(things[key], one, things.values())
+            things[key] = _behind(things[key], one, bad)
         workloads = await self._workloads(
             [(things[resource.group_resource, *one.key], one) for resource, one in services]
         )
@@ -217,13 +218,24 @@ class _Look:
         return await discovery.resource_for(api_version, reference.kind)
 
 
-def _behind(thing: Thing, binding: Object, things: Iterable[Thing]) -> Thing:
+_Place = tuple[str, str, str]
+
+
+def _not_working(things: Iterable[Thing]) -> frozenset[_Place]:
+    """Where things are that do not work, each by its kind and by its resource."""
+    return frozenset(
+        (name, one.namespace, one.name)
+        for one in things
+        if one.state in {"failed", "waiting"}
+        for name in (one.kind, one.resource)
+    )
+
+
+def _behind(thing: Thing, binding: Object, bad: frozenset[_Place]) -> Thing:
     """A ServiceBinding, which waits where a service of it does not work."""
     if thing.state != "failed":
         return thing
-    wanted = {(one.shown, one.namespace, one.name) for one in wish_of(binding).services}
-    for one in things:
-        known = {(one.kind, one.namespace, one.name), (one.resource, one.namespace, one.name)}
-        if known & wanted and one.state in {"failed", "waiting"}:
-            return msgspec.structs.replace(thing, state="waiting")
-    return thing
+    wanted = ((one.shown, one.namespace, one.name) for one in wish_of(binding).services)
+    if bad.isdisjoint(wanted):
+        return thing
+    return msgspec.structs.replace(thing, state="waiting")
