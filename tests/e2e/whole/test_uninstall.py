@@ -454,6 +454,18 @@ async def test_the_konnector_of_the_original_is_not_taken_for_ours(
     await client.get(DEPLOYMENTS, "konnector", "kube-bind")
 
 
+async def test_a_crd_of_anothers_binding_stays(alone: tuple[Sandbox, Client]) -> None:
+    _, client = alone
+    await install_crds(client, consumer_crds())
+    await installed(client, "konnector")
+    (crd, *_) = access_crds()
+    owner = {"kind": "APIServiceBinding", "name": "theirs", "uid": "1"}
+    crd["metadata"]["ownerReferences"] = [owner | {"apiVersion": "other.example.org/v1"}]
+    await client.create(CUSTOMRESOURCEDEFINITIONS, crd)
+    await taken(client, "konnector", orphan=True)
+    await client.get(CUSTOMRESOURCEDEFINITIONS, crd["metadata"]["name"])
+
+
 async def test_who_works_elsewhere_is_named_and_waited_for(alone: tuple[Sandbox, Client]) -> None:
     _, client = alone
     await installed(client, "postgres")

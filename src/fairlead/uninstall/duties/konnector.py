@@ -20,13 +20,14 @@ from fairlead.api.kubebind import (
     LABEL_AGGREGATE_TO_KONNECTOR,
     APIServiceBinding,
 )
-from fairlead.api.meta import JSON, Object
+from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.api.resource import (
     CLUSTERROLES,
     CUSTOMRESOURCEDEFINITIONS,
     NAMESPACES,
     SECRETS,
     Resource,
+    split_api_version,
 )
 from fairlead.client import ClientError, ConfigError
 from fairlead.client.lookups import list_all
@@ -139,7 +140,7 @@ class KonnectorDuties:
         return [
             crd
             for crd in (await self._client.list(CUSTOMRESOURCEDEFINITIONS)).items
-            if any(one.kind == APISERVICEBINDINGS.kind for one in crd.meta.owner_references)
+            if any(map(_is_binding, crd.meta.owner_references))
         ]
 
     async def _of(self, binding: Object, held: Kinds) -> Kinds:
@@ -214,6 +215,12 @@ class KonnectorDuties:
         )
 
     _where = "the provider"
+
+
+def _is_binding(owner: OwnerReference) -> bool:
+    """Whether an owner is an APIServiceBinding: others may call a kind of theirs so too."""
+    group, _ = split_api_version(owner.api_version)
+    return (group, owner.kind) == (APISERVICEBINDINGS.group, APISERVICEBINDINGS.kind)
 
 
 def _once(absent: bool) -> str:
