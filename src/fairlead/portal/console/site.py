@@ -163,10 +163,18 @@ class Site:
         while True:
             subscription.take(frozenset(view.topics(scope)))
             if not subscription.rests:
-                part = await self._live.part(view, scope, asked)
+                try:
+                    part = await self._live.part(view, scope, asked)
+                except MissingError:
+                    # It went since its viewer was asked about.
+                    await response.write(_OVER)
+                    return
                 await response.write(_ALIVE if part.digest == seen else message(part))
                 seen = part.digest
                 subscription.rest(part.seconds)
+            else:
+                # By that alone it is told whether the browser is still there.
+                await response.write(_ALIVE)
             await subscription.wait()
             if self._hub.closed:
                 return

@@ -23,8 +23,8 @@ from tests.support.waiting import eventually
 
 from fairlead.api.kubebind import APISERVICEEXPORTS
 from fairlead.api.meta import ObjectMeta
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
-from fairlead.client import Client
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
+from fairlead.client import AlreadyExists, Client, Forbidden, NotFound
 from fairlead.portal.identity.people import Person
 from fairlead.provider.copies import Places
 from fairlead.sandbox import Sandbox
@@ -494,3 +494,48 @@ async def test_cluster_scoped_objects_are_sorted_out_once_for_all_consumers(
             text = (await shown(there, ADA, path)).text
             assert "ada-0" in text
             assert asked <= 3 * number
+
+
+async def test_a_cluster_made_anew_for_another_person_is_out_of_reach(
+    plane: Sandbox, admin: Client
+) -> None:
+    filled = Filled(admin)
+    await filled.kinds()
+    where = await ada(filled)
+    await filled.put(gadget(where, "hers", OK))
+    path = f"/objects/ada-1/gadgets.example.org/{where}/hers"
+    secret = condition("Ready", "False", "Broken", "words of ben")
+
+    async def made() -> bool:
+        try:
+            await filled.consumer("ada-1", BEN, "cluster of ben")
+        except (AlreadyExists, Forbidden, NotFound):
+            return False
+        return True
+
+    async with house(plane, admin, provider=False) as there:
+        await tells(there, ADA, TOOLS, "hers")
+        token, _ = await there.sessions.create(ADA, "browser")
+        async with (
+            followed(there, token, f"/live{TOOLS}") as binding,
+            followed(there, token, f"/live{path}") as object_,
+        ):
+            for stream in (binding, object_):
+                assert "hers" in (await stream.told())[1]
+            for one in (where, "ada-1"):
+                await admin.delete(NAMESPACES, one)
+            await eventually(made)
+            await filled.export("ada-1", "tools", secret)
+            await filled.namespace("ada-1", "shop")
+            await filled.put(gadget(where, "hers", secret))
+            await tells(there, BEN, path, "words of ben")
+            for stream in (binding, object_):
+                event, text = "", ""
+                while event == "":
+                    assert "ben" not in text
+                    event, text = await stream.told()
+                assert event == "over"
+        for page in (TOOLS, path):
+            assert (await there.ask(ADA, page)).status == 404
+        for page in ("/bindings", "/topology"):
+            assert "ben" not in (await shown(there, ADA, page)).text

@@ -17,9 +17,10 @@ from tests.support.waiting import SECONDS, eventually
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES
 from fairlead.client import Client
 from fairlead.portal.console import live
+from fairlead.portal.console.catalogue import Catalogue
 from fairlead.portal.console.live import Hub, Live
 from fairlead.portal.console.rendering import Pages
-from fairlead.portal.console.viewing import Asked, View
+from fairlead.portal.console.viewing import Asked, MissingError, View
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.sessions import Session
 from fairlead.portal.options import ExternalURL
@@ -92,6 +93,22 @@ async def test_a_stream_ends_with_its_session(plane: Sandbox, admin: Client) -> 
         async with followed(there, token, "/live") as stream:
             assert "Nothing is offered to you yet" in (await stream.told())[1]
             await there.sessions.end(session)
+            await there.template("widgets")
+            assert await stream.told() == ("over", "over")
+            assert (await stream.told())[0] == "end"
+
+
+async def test_a_stream_ends_when_its_page_goes_while_it_is_rendered(
+    plane: Sandbox, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def values(self: Catalogue, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        raise MissingError("it went")
+
+    async with house(plane, admin, provider=False) as there:
+        token, _ = await there.sessions.create(ADA, "browser")
+        async with followed(there, token, "/live") as stream:
+            await stream.told()
+            monkeypatch.setattr(Catalogue, "values", values)
             await there.template("widgets")
             assert await stream.told() == ("over", "over")
             assert (await stream.told())[0] == "end"
