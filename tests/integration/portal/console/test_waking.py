@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.integration.portal.console.filled import Filled, crd, gadget
 from tests.integration.portal.handshake.conftest import ADA, _quiet, admin, plane
+from tests.support.filled import Filled, crd, gadget
 from tests.support.waiting import eventually
 
 from fairlead.api.kubebind import ANNOTATION_IDENTITY
