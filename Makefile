@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr 3 \* "$$(nproc 2>/dev/null || echo 2)")
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test matrix envtest charts browser simulate test-of lint types crds metrics bench bench-sync bench-postgres bench-binding bench-serve format requirements clean
+.PHONY: help demo test matrix envtest charts browser simulate test-of lint types crds metrics bench bench-sync bench-postgres bench-binding bench-serve docs docs-serve reference format requirements clean
 
 help: ## list the targets
 	@grep -hE '^[.a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,21 @@ charts: $(VENV)/charts.stamp ## the chart: made anew, linted, rendered, held aga
 	$(BIN)/python -m hack.chart
 	hack/charts
 
+$(VENV)/docs.stamp: requirements/docs.txt $(VENV)/dev.stamp
+	@echo "installing what builds the manual's site into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/docs.txt
+	@touch $@
+
+# The theme's makers tell of their next program at each build.
+MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
+
+docs: $(VENV)/docs.stamp ## the manual's site, into build/site; its links hold, and no page asks another host
+	$(MKDOCS) build --strict --quiet
+	$(BIN)/python -m hack.site build/site
+
+docs-serve: $(VENV)/docs.stamp ## the site on this machine, made anew as its pages change
+	$(MKDOCS) serve --dev-addr 127.0.0.1:8000
+
 browser: $(VENV)/browser.stamp ## the pages in Debian's Chromium; skipped, with the reason, where there is none
 	$(PYTEST) -m browser -rs tests/browser
 
@@ -89,6 +104,9 @@ crds: $(VENV)/dev.stamp ## regenerate config/crd from the types
 metrics: $(VENV)/dev.stamp ## regenerate the page of metrics and the dashboard from the programs
 	$(BIN)/python -m hack.metrics > docs/metrics.md
 	$(BIN)/python -m hack.dashboard > config/dashboards/fairlead.json
+
+reference: $(VENV)/dev.stamp ## regenerate the manual's reference from CRDs, commands and alerts
+	$(BIN)/python -m hack.reference docs/reference
 
 bench: $(VENV)/dev.stamp ## ratios against limits measured in the same run; BENCH_LONG=1 keeps results
 	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench

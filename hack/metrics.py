@@ -24,8 +24,9 @@ _HEAD = """\
 
 What each program serves at `/metrics`, at the address that `--metrics-bind-address` names. This
 page is made of the program's own collectors by `python -m hack.metrics > docs/metrics.md`. Alerts
-on them are in [config/alerts](../config/alerts), with a page for each in [runbooks](runbooks); a
-dashboard for Grafana is in [config/dashboards](../config/dashboards).
+on them are in [config/alerts](../config/alerts), with a page for each in
+[runbooks](runbooks/README.md); a dashboard for Grafana is in
+[config/dashboards](../config/dashboards).
 
 No series names a host of a database, a role, a credential or a person. Labels have few values,
 whatever strangers ask and tenants write:

@@ -1,0 +1,55 @@
+"""What MkDocs calls while it builds the site (``hooks`` of mkdocs.yml)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hack.site import diagrams, folders, repository
+
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the pages of folders into the navigation."""
+    config.nav = folders.filled(config.nav or [], Path(config.docs_dir))
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add Mermaid's script, and the files of the repository that pages link."""
+    from mkdocs.structure.files import File
+
+    paths: set[str] = set()
+    for file in files.documentation_pages():
+        paths |= repository.linked(file.content_string, file.src_uri, _is_file)[1]
+    for path in sorted(paths):
+        source = ROOT / path
+        files.append(
+            File.generated(config, f"{repository.SERVED}/{path}", abs_src_path=str(source))
+        )
+    files.append(File.generated(config, diagrams.SCRIPT, content=diagrams.script()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) -> str:
+    """Fill in lists of pages, and make links hold that lead out of docs."""
+    uri = page.file.src_uri
+    markdown = folders.listed(markdown, uri, Path(config.docs_dir))
+    return repository.linked(markdown, uri, _is_file)[0]
+
+
+def on_post_page(output: str, page: Page, **_: Any) -> str:
+    """Give a page with a diagram the script that draws it."""
+    return diagrams.drawn(output, "../" * page.url.count("/"))
+
+
+def _is_file(path: str) -> bool:
+    # A text in Markdown would be taken for a page of the site.
+    return not path.endswith(".md") and (ROOT / path).is_file()
