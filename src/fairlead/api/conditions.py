@@ -7,7 +7,7 @@ kube-bind's own conditions carry a severity and live in :mod:`fairlead.api.kubeb
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -28,12 +28,19 @@ class Event(NamedTuple):
 class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """``metav1.Condition``; ``last_transition_time`` is an RFC 3339 string."""
 
-    type: str
-    status: ConditionStatus
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str = ""
-    observed_generation: int = 0
+    type: Annotated[str, msgspec.Meta(description="What the condition is about, such as Ready.")]
+    status: Annotated[ConditionStatus, msgspec.Meta(description="Whether it holds.")]
+    reason: Annotated[
+        str,
+        msgspec.Meta(description="Why, as one word; the reference of reasons says what helps."),
+    ] = ""
+    message: Annotated[str, msgspec.Meta(description="Why, in words, with names.")] = ""
+    last_transition_time: Annotated[
+        str, msgspec.Meta(description="When the status last changed.")
+    ] = ""
+    observed_generation: Annotated[
+        int, msgspec.Meta(description="The generation of the spec that this is about.")
+    ] = 0
 
 
 def set_condition(conditions: Iterable[Condition], new: Condition, *, now: str) -> list[Condition]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-from hack.reference import alerts, pages, resources, tables
+from hack.reference import alerts, commands, pages, resources, tables
 
 
 FOLDER = Path(__file__).parents[3] / "docs" / "reference"
@@ -62,6 +63,27 @@ def test_what_is_said_of_a_field(schema: dict[str, Any], told: str) -> None:
     assert resources.about(field) == told
     required = resources.about(field._replace(required=True))
     assert "**Required.**" in required
+
+
+def test_every_field_says_what_it_is() -> None:
+    silent = [
+        f"{crd['metadata']['name']} {version['name']}: {field.path}"
+        for crd in resources.definitions()
+        for version in crd["spec"]["versions"]
+        for field in resources.fields(version["schema"]["openAPIV3Schema"])
+        if not field.schema.get("description")
+    ]
+    assert silent == []
+
+
+def test_every_flag_says_what_it_does() -> None:
+    silent = [
+        f"{name} {parameter.opts[-1]}"
+        for name, command in commands.commands()
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and not parameter.help and not parameter.hidden
+    ]
+    assert silent == []
 
 
 def test_an_alert_leads_to_its_runbook_and_values_are_told_by_their_names() -> None:

@@ -32,20 +32,23 @@ _WRAPPER = "openAPIV3Schema"
 class SchemaNames(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """How the kind is called."""
 
-    kind: str
-    plural: str
-    singular: str = ""
-    list_kind: str = ""
-    short_names: list[str] = []
-    categories: list[str] = []
+    kind: Annotated[str, Meta(description="The kind.")]
+    plural: Annotated[str, Meta(description="The plural, as in paths.")]
+    singular: Annotated[str, Meta(description="The singular.")] = ""
+    list_kind: Annotated[str, Meta(description="The kind of a list.")] = ""
+    short_names: Annotated[list[str], Meta(description="Short names for kubectl.")] = []
+    categories: Annotated[
+        list[str],
+        Meta(description="Groups of resources, such as all, that kubectl lists together."),
+    ] = []
 
 
 class SchemaScale(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """Where the scale subresource finds its numbers."""
 
-    spec_replicas_path: str
-    status_replicas_path: str
-    label_selector_path: str = ""
+    spec_replicas_path: Annotated[str, Meta(description="JSONPath of the wanted number.")]
+    status_replicas_path: Annotated[str, Meta(description="JSONPath of the number that there is.")]
+    label_selector_path: Annotated[str, Meta(description="JSONPath of the Pods' selector.")] = ""
 
 
 class SchemaSubresources(
@@ -53,7 +56,9 @@ class SchemaSubresources(
 ):
     """Which subresources a version has; status is there when it is not None."""
 
-    status: dict[str, Any] | None = None
+    status: Annotated[
+        dict[str, Any] | None, Meta(description="Present where there is a status subresource.")
+    ] = None
     scale: SchemaScale | None = None
 
 
@@ -62,23 +67,31 @@ class SchemaPrinterColumn(
 ):
     """A column of ``kubectl get``."""
 
-    name: str
-    type: str
-    json_path: str
-    description: str = ""
-    format: str = ""
-    priority: int = 0
+    name: Annotated[str, Meta(description="Head of the column.")]
+    type: Annotated[str, Meta(description="Type of the value.")]
+    json_path: Annotated[str, Meta(description="JSONPath of the value.")]
+    description: Annotated[str, Meta(description="What the column shows.")] = ""
+    format: Annotated[str, Meta(description="Format of the value.")] = ""
+    priority: Annotated[int, Meta(description="Above 0 the column shows with -o wide alone.")] = 0
 
 
 class SchemaVersion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """One version; ``schema`` is an OpenAPI schema, bare or under ``openAPIV3Schema``."""
 
-    name: Annotated[str, Meta(pattern=r"^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$")]
-    served: Annotated[bool, Meta(extra_json_schema={"x-default": True})]
-    storage: bool
-    deprecated: bool = False
-    deprecation_warning: str | None = None
-    schema: dict[str, Any]
+    name: Annotated[
+        str,
+        Meta(pattern=r"^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$", description="Name of the version."),
+    ]
+    served: Annotated[
+        bool,
+        Meta(extra_json_schema={"x-default": True}, description="Whether the version is served."),
+    ]
+    storage: Annotated[bool, Meta(description="Whether objects are stored in this version.")]
+    deprecated: Annotated[bool, Meta(description="Whether the version is deprecated.")] = False
+    deprecation_warning: Annotated[
+        str | None, Meta(description="What clients of a deprecated version are told.")
+    ] = None
+    schema: Annotated[dict[str, Any], Meta(description="The OpenAPI schema.")]
     subresources: SchemaSubresources = SchemaSubresources()
     additional_printer_columns: Annotated[
         list[SchemaPrinterColumn],
@@ -86,7 +99,8 @@ class SchemaVersion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
             extra_json_schema={
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["name"],
-            }
+            },
+            description="Columns of kubectl get.",
         ),
     ] = []
 
@@ -96,15 +110,23 @@ class WebhookClientConfig(
 ):
     """How a conversion webhook is reached: by its URL only."""
 
-    url: str = ""
-    ca_bundle: Annotated[str, Meta(extra_json_schema={"format": "byte"})] = ""
+    url: Annotated[str, Meta(description="Address of the webhook.")] = ""
+    ca_bundle: Annotated[
+        str,
+        Meta(
+            extra_json_schema={"format": "byte"},
+            description="Certificates that the webhook is verified by, in PEM.",
+        ),
+    ] = ""
 
 
 class SchemaWebhook(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """A conversion webhook."""
 
     client_config: WebhookClientConfig = WebhookClientConfig()
-    conversion_review_versions: list[str] = []
+    conversion_review_versions: Annotated[
+        list[str], Meta(description="Versions of ConversionReview that the webhook knows.")
+    ] = []
 
 
 class SchemaConversion(
@@ -112,7 +134,7 @@ class SchemaConversion(
 ):
     """How versions are converted into one another."""
 
-    strategy: Literal["None", "Webhook"]
+    strategy: Annotated[Literal["None", "Webhook"], Meta(description="None, or Webhook.")]
     webhook: SchemaWebhook | None = None
 
 
@@ -132,10 +154,14 @@ class BoundSchemaSpec(
 ):
     """A CRD's spec, and how the konnector shall watch its objects."""
 
-    informer_scope: Scope
-    group: str
+    informer_scope: Annotated[
+        Scope, Meta(description="Whether the konnector watches the cluster or single namespaces.")
+    ]
+    group: Annotated[str, Meta(description="API group of the resource.")]
     names: SchemaNames
-    scope: Scope
+    scope: Annotated[
+        Scope, Meta(description="Whether objects are in namespaces or in the cluster.")
+    ]
     versions: Annotated[
         list[SchemaVersion],
         Meta(
@@ -144,6 +170,7 @@ class BoundSchemaSpec(
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["name"],
             },
+            description="Versions of the resource.",
         ),
     ]
     conversion: Annotated[SchemaConversion | None, Meta(extra_json_schema=_WEBHOOK_RULE)] = None
@@ -172,9 +199,11 @@ class BoundSchemaStatus(
     """What the consumer's CRD says of itself."""
 
     accepted_names: SchemaNames | None = None
-    stored_versions: list[str] = []
-    conditions: list[Condition] = []
-    instantiations: list[dict[str, Any]] = []
+    stored_versions: Annotated[
+        list[str], Meta(description="Versions in which objects may be stored.")
+    ] = []
+    conditions: Annotated[list[Condition], Meta(description="How the consumer's CRD stands.")] = []
+    instantiations: Annotated[list[dict[str, Any]], Meta(description="Never written.")] = []
 
 
 class BoundSchema(Kind, kw_only=True):

@@ -25,13 +25,23 @@ from fairlead.api.kubebind.types import Kind
 class TemplateSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """What requests made from a template ask for."""
 
-    description: str = ""
+    description: Annotated[str, Meta(description="What is offered, for people.")] = ""
     scope: Annotated[str, Meta(description="Namespaced or Cluster; for information.")]
-    resources: Annotated[list[ExportResource], Meta(min_length=1)]
-    permission_claims: list[PermissionClaim] = []
-    namespaces: list[NamespaceName] = []
+    resources: Annotated[
+        list[ExportResource], Meta(min_length=1, description="Resources that are offered.")
+    ]
+    permission_claims: Annotated[
+        list[PermissionClaim], Meta(description="Related objects that come along.")
+    ] = []
+    namespaces: Annotated[
+        list[NamespaceName], Meta(description="Namespaces to prepare beforehand.")
+    ] = []
     schema_update_policy: Annotated[
-        SchemaUpdatePolicy, Meta(extra_json_schema={"x-default": "Never"})
+        SchemaUpdatePolicy,
+        Meta(
+            extra_json_schema={"x-default": "Never"},
+            description="Whether later changes of the provider's CRD reach the consumer.",
+        ),
     ] = "Never"
 
 
@@ -47,8 +57,12 @@ class CollectionSpec(
 ):
     """Templates that belong together."""
 
-    description: str = ""
-    templates: Annotated[list[NamedRef], Meta(min_length=1)]
+    description: Annotated[
+        str, Meta(description="What the templates have in common, for people.")
+    ] = ""
+    templates: Annotated[
+        list[NamedRef], Meta(min_length=1, description="The templates of the collection.")
+    ]
 
 
 class Collection(Kind, kw_only=True):
@@ -74,8 +88,11 @@ class ClusterIdentity(
 ):
     """Which consumer cluster asks."""
 
-    identity: str
-    pretty_name: str = ""
+    identity: Annotated[
+        str,
+        Meta(description="The cluster's identity: a namespace's uid, or a name."),
+    ]
+    pretty_name: Annotated[str, Meta(description="The consumer's name, for people.")] = ""
 
 
 class BindableResourcesRequestSpec(
@@ -85,9 +102,11 @@ class BindableResourcesRequestSpec(
 
     template_ref: NamedRef
     cluster_identity: ClusterIdentity
-    author: str
+    author: Annotated[str, Meta(description="Who asks.")]
     kubeconfig_secret_ref: LocalSecretKeyRef | None = None
-    ttl_after_finished: str = ""
+    ttl_after_finished: Annotated[
+        str, Meta(description="How long the request stays after it has ended, such as 1h.")
+    ] = ""
 
 
 PlainCondition = Annotated[dict[str, Any], Meta(extra_json_schema=structural_schema(Condition))]
@@ -99,11 +118,18 @@ class BindableResourcesRequestStatus(
 ):
     """How far the handshake has come; these conditions are ``metav1.Condition``."""
 
-    phase: Annotated[Phase, Meta(extra_json_schema={"x-default": "Pending"})] = "Pending"
-    namespace: str = ""
+    phase: Annotated[
+        Phase,
+        Meta(
+            extra_json_schema={"x-default": "Pending"}, description="How far the request has come."
+        ),
+    ] = "Pending"
+    namespace: Annotated[str, Meta(description="The consumer's namespace on the provider.")] = ""
     kubeconfig_secret_ref: LocalSecretKeyRef | None = None
-    completion_time: Annotated[str, Meta(extra_json_schema={"format": "date-time"})] = ""
-    conditions: list[PlainCondition] = []
+    completion_time: Annotated[
+        str, Meta(extra_json_schema={"format": "date-time"}, description="When the request ended.")
+    ] = ""
+    conditions: Annotated[list[PlainCondition], Meta(description="How the request stands.")] = []
 
 
 class BindableResourcesRequest(Kind, kw_only=True):

@@ -66,14 +66,26 @@ WRONG_WHILE_TRUE: Final = (
 class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """One condition; ``severity`` is set only where the status is False."""
 
-    type: str
-    status: Annotated[ConditionStatus, msgspec.Meta(extra_json_schema={"type": "string"})]
+    type: Annotated[str, msgspec.Meta(description="What the condition is about, such as Ready.")]
+    status: Annotated[
+        ConditionStatus,
+        msgspec.Meta(extra_json_schema={"type": "string"}, description="Whether it holds."),
+    ]
     last_transition_time: Annotated[
-        str, msgspec.Meta(extra_json_schema={"format": "date-time"})
+        str,
+        msgspec.Meta(
+            extra_json_schema={"format": "date-time"},
+            description="When the condition last changed.",
+        ),
     ] = ""
-    severity: Severity = ""
-    reason: str = ""
-    message: str = ""
+    severity: Annotated[
+        Severity, msgspec.Meta(description="How bad it is; only where the status is False.")
+    ] = ""
+    reason: Annotated[
+        str,
+        msgspec.Meta(description="Why, as one word; the reference of reasons says what helps."),
+    ] = ""
+    message: Annotated[str, msgspec.Meta(description="Why, in words, with names.")] = ""
 
     def same_state(self, other: Condition) -> bool:
         """Whether everything but the time is equal."""

@@ -68,9 +68,11 @@ class LabelSelectorRequirement(
 ):
     """One expression of a label selector."""
 
-    key: str
-    operator: str
-    values: Annotated[list[str], Meta(extra_json_schema=ATOMIC_LIST)] = []
+    key: Annotated[str, Meta(description="The label's name.")]
+    operator: Annotated[str, Meta(description="In, NotIn, Exists or DoesNotExist.")]
+    values: Annotated[
+        list[str], Meta(extra_json_schema=ATOMIC_LIST, description="Values for In and NotIn.")
+    ] = []
 
 
 class LabelSelectorTerms(
@@ -78,17 +80,20 @@ class LabelSelectorTerms(
 ):
     """A ``metav1.LabelSelector``."""
 
-    match_labels: dict[str, str] = {}
+    match_labels: Annotated[
+        dict[str, str], Meta(description="Labels that the object must have.")
+    ] = {}
     match_expressions: Annotated[
-        list[LabelSelectorRequirement], Meta(extra_json_schema=ATOMIC_LIST)
+        list[LabelSelectorRequirement],
+        Meta(extra_json_schema=ATOMIC_LIST, description="Terms that must all hold."),
     ] = []
 
 
 class NamedResource(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """One object by name; without a namespace it is the name in any."""
 
-    name: str
-    namespace: str = ""
+    name: Annotated[str, Meta(description="Name of the object.")]
+    namespace: Annotated[str, Meta(description="The consumer's namespace; empty means any.")] = ""
 
 
 class SelectorPaths(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
@@ -101,7 +106,9 @@ class SelectorPaths(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
 class SelectorReference(GroupResource, kw_only=True, frozen=True):
     """Objects that other objects name in their fields."""
 
-    versions: list[str] = []
+    versions: Annotated[
+        list[str], Meta(description="Versions in which the referring objects may be read.")
+    ] = []
     json_path: Annotated[
         SelectorPaths, Meta(description="Where the referring object names the claimed one.")
     ] = msgspec.field(name="jsonPath")
@@ -113,8 +120,10 @@ class Selector(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True,
     label_selector: Annotated[
         LabelSelectorTerms | None, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})
     ] = None
-    named_resources: list[NamedResource] = []
-    references: list[SelectorReference] = []
+    named_resources: Annotated[list[NamedResource], Meta(description="Objects by name.")] = []
+    references: Annotated[
+        list[SelectorReference], Meta(description="Objects that other objects refer to.")
+    ] = []
 
 
 class PermissionClaim(GroupResource, kw_only=True, frozen=True):
@@ -126,7 +135,7 @@ class PermissionClaim(GroupResource, kw_only=True, frozen=True):
 class NamespaceName(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """A namespace of the consumer, to be made before any object needs it."""
 
-    name: str
+    name: Annotated[str, Meta(description="Name of the namespace at the consumer.")]
 
 
 class ClusterSecretKeyRef(
@@ -134,9 +143,9 @@ class ClusterSecretKeyRef(
 ):
     """A key of a Secret anywhere in the cluster."""
 
-    name: Annotated[str, Meta(min_length=1)]
-    namespace: Annotated[str, Meta(min_length=1)]
-    key: str
+    name: Annotated[str, Meta(min_length=1, description="Name of the Secret.")]
+    namespace: Annotated[str, Meta(min_length=1, description="Namespace of the Secret.")]
+    key: Annotated[str, Meta(description="Key in the Secret.")]
 
 
 class LocalSecretKeyRef(
@@ -144,15 +153,15 @@ class LocalSecretKeyRef(
 ):
     """A key of a Secret in the namespace of the object."""
 
-    name: Annotated[str, Meta(min_length=1)]
-    key: str
+    name: Annotated[str, Meta(min_length=1, description="Name of the Secret.")]
+    key: Annotated[str, Meta(description="Key in the Secret.")]
 
 
 class SecretRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """A Secret anywhere in the cluster."""
 
-    name: str
-    namespace: str
+    name: Annotated[str, Meta(description="Name of the Secret.")]
+    namespace: Annotated[str, Meta(description="Namespace of the Secret.")]
 
 
 class ConditionsStatus(
@@ -160,13 +169,13 @@ class ConditionsStatus(
 ):
     """A status that is conditions alone."""
 
-    conditions: list[Condition] = []
+    conditions: Annotated[list[Condition], Meta(description="How the object stands.")] = []
 
 
 class NamedRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """Another object of the provider by name."""
 
-    name: str
+    name: Annotated[str, Meta(description="Name of the object.")]
 
 
 Parameters = Annotated[dict[str, Any], Meta(description="Anything; never interpreted.")]

@@ -79,13 +79,15 @@ class BindingSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
 class BindingStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """What a binding has brought."""
 
-    conditions: list[Condition] = []
-    provider_pretty_name: str = ""
+    conditions: Annotated[list[Condition], Meta(description="How the binding stands.")] = []
+    provider_pretty_name: Annotated[str, Meta(description="The provider's name, for people.")] = ""
     bound_schemas: Annotated[
         list[GroupResource],
         Meta(description="Resources that were bound.", extra_json_schema={"minItems": 1}),
     ] = []
-    permission_claims: list[PermissionClaim] = []
+    permission_claims: Annotated[
+        list[PermissionClaim], Meta(description="Claims that were accepted at the first bind.")
+    ] = []
 
 
 class APIServiceBinding(Kind, kw_only=True):
@@ -162,9 +164,14 @@ class ExportRequestStatus(
 ):
     """How far a request has come; Failed is for ever and ``terminal_message`` says why."""
 
-    conditions: list[Condition] = []
-    phase: Annotated[Phase, Meta(extra_json_schema={"x-default": "Pending"})] = "Pending"
-    terminal_message: str = ""
+    conditions: Annotated[list[Condition], Meta(description="How the request stands.")] = []
+    phase: Annotated[
+        Phase,
+        Meta(
+            extra_json_schema={"x-default": "Pending"}, description="How far the request has come."
+        ),
+    ] = "Pending"
+    terminal_message: Annotated[str, Meta(description="Why the request has failed for good.")] = ""
 
 
 class APIServiceExportRequest(Kind, kw_only=True):
@@ -185,8 +192,10 @@ class NamespaceStatus(
 ):
     """The provider namespace, named only once it is there and can be used."""
 
-    conditions: list[Condition] = []
-    namespace: str = ""
+    conditions: Annotated[
+        list[Condition], Meta(description="Whether the namespace can be used.")
+    ] = []
+    namespace: Annotated[str, Meta(description="The provider's namespace.")] = ""
 
 
 class APIServiceNamespace(Kind, kw_only=True):
@@ -208,8 +217,12 @@ class ClusterBindingSpec(
             extra_json_schema=immutable("kubeconfigSecretRef"),
         ),
     ]
-    provider_pretty_name: Annotated[str, Meta(min_length=1)]
-    service_provider_spec: dict[str, Any] = {}
+    provider_pretty_name: Annotated[
+        str, Meta(min_length=1, description="The provider's name, for people.")
+    ]
+    service_provider_spec: Annotated[
+        dict[str, Any], Meta(description="Anything; never interpreted.")
+    ] = {}
 
 
 class ClusterBindingStatus(
@@ -217,11 +230,23 @@ class ClusterBindingStatus(
 ):
     """What the konnector says of itself; the interval is a duration such as ``5m0s``."""
 
-    conditions: list[Condition] = []
-    last_heartbeat_time: Annotated[str, Meta(extra_json_schema={"format": "date-time"})] = ""
-    heartbeat_interval: str = ""
-    konnector_version: str = ""
-    consumer_secret_ref: SecretRef | None = None
+    conditions: Annotated[
+        list[Condition], Meta(description="How the tie to the consumer stands.")
+    ] = []
+    last_heartbeat_time: Annotated[
+        str,
+        Meta(
+            extra_json_schema={"format": "date-time"},
+            description="When the konnector last told of itself.",
+        ),
+    ] = ""
+    heartbeat_interval: Annotated[
+        str, Meta(description="How long the konnector may be silent.")
+    ] = ""
+    konnector_version: Annotated[str, Meta(description="Version of the konnector.")] = ""
+    consumer_secret_ref: Annotated[
+        SecretRef | None, Meta(description="Where the consumer keeps its kubeconfig.")
+    ] = None
 
 
 class ClusterBinding(Kind, kw_only=True):

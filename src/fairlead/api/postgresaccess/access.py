@@ -105,14 +105,19 @@ class SecretTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
 class PasswordSecretRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """One key of a Secret in the object's own namespace that holds a password made elsewhere."""
 
-    name: Name
-    key: Annotated[Name, Meta(extra_json_schema={"x-default": "password"})] = "password"
+    name: Annotated[Name, Meta(description="Name of the Secret.")]
+    key: Annotated[
+        Name,
+        Meta(
+            extra_json_schema={"x-default": "password"}, description="Key that holds the password."
+        ),
+    ] = "password"
 
 
 class MemberOf(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """A group that the role is a member of."""
 
-    role: Identifier
+    role: Annotated[Identifier, Meta(description="Name of the group role.")]
     inherit: Annotated[
         bool,
         Meta(
@@ -214,7 +219,8 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
     ] = None
     connection: Annotated[Connection, CONNECTION_RULES]
     grants: Annotated[
-        list[Annotated[Grant, Meta(extra_json_schema=GRANT_RULES)]], Meta(max_length=64)
+        list[Annotated[Grant, Meta(extra_json_schema=GRANT_RULES)]],
+        Meta(max_length=64, description="What the role may do, database by database."),
     ] = []
     grants_policy: Annotated[
         GrantsPolicy,

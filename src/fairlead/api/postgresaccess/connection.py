@@ -46,34 +46,38 @@ CONDITIONS = Meta(
 class SecretKeyRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """One key of a Secret."""
 
-    name: Name
-    key: Name
+    name: Annotated[Name, Meta(description="Name of the Secret.")]
+    key: Annotated[Name, Meta(description="Key in the Secret.")]
 
 
 class ValueOrSecret(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """A value written out, or the Secret key that holds it."""
 
-    value: str | None = None
-    secret_ref: SecretKeyRef | None = None
+    value: Annotated[str | None, Meta(description="The value itself.")] = None
+    secret_ref: Annotated[
+        SecretKeyRef | None, Meta(description="The Secret key that holds the value.")
+    ] = None
 
 
 class ServerRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The PostgresServer by its name."""
 
-    name: Name
+    name: Annotated[Name, Meta(description="Name of the PostgresServer.")]
 
 
 class SecretRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """A Secret by its name."""
 
-    name: Name
+    name: Annotated[Name, Meta(description="Name of the Secret.")]
 
 
 class CASecretRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """A Secret, and the key that holds CA certificates."""
 
-    name: Name
-    key: Name = "ca.crt"
+    name: Annotated[Name, Meta(description="Name of the Secret.")]
+    key: Annotated[Name, Meta(description="Key with the certificates in PEM; default ca.crt.")] = (
+        "ca.crt"
+    )
 
 
 _ONE_VALUE = Meta(
@@ -147,11 +151,21 @@ class Connection(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
             )
         ),
     ] = None
-    host: Annotated[str, Meta(max_length=1024)] | None = None
-    port: Port | None = None
-    database: str | None = None
-    username: Annotated[ValueOrSecret | None, _ONE_VALUE] = None
-    password: Annotated[ValueOrSecret | None, _ONE_VALUE] = None
+    host: Annotated[
+        Annotated[str, Meta(max_length=1024)] | None,
+        Meta(description="Host name or address of the server."),
+    ] = None
+    port: Annotated[Port | None, Meta(description="Port of the server; default 5432.")] = None
+    database: Annotated[
+        str | None,
+        Meta(description="The database that the operator connects to first; default postgres."),
+    ] = None
+    username: Annotated[
+        ValueOrSecret | None, _ONE_VALUE, Meta(description="The administrator's name.")
+    ] = None
+    password: Annotated[
+        ValueOrSecret | None, _ONE_VALUE, Meta(description="The administrator's password.")
+    ] = None
     ssl_mode: Annotated[
         SSLMode | None,
         Meta(

@@ -149,8 +149,8 @@ class ControllerSettings(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         ),
     ] = None
     postgres: PostgresSettings = msgspec.field(default_factory=PostgresSettings)
-    rabbitmq: dict[str, Any] = {}
-    redis: dict[str, Any] = {}
+    rabbitmq: Annotated[dict[str, Any], Meta(description="Accepted and left alone.")] = {}
+    redis: Annotated[dict[str, Any], Meta(description="Accepted and left alone.")] = {}
 
 
 class ControllerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -162,23 +162,27 @@ class ControllerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
 class Accesses(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """How many accesses are in sync, and how many are not."""
 
-    ready: int = 0
-    failing: int = 0
+    ready: Annotated[int, Meta(description="How many are in sync.")] = 0
+    failing: Annotated[int, Meta(description="How many are not.")] = 0
 
 
 class ServerSummary(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """How many accesses of a PostgresServer are in sync, and how many are not."""
 
-    name: str
-    ready: int = 0
-    failing: int = 0
+    name: Annotated[str, Meta(description="Name of the PostgresServer.")]
+    ready: Annotated[int, Meta(description="How many accesses are in sync.")] = 0
+    failing: Annotated[int, Meta(description="How many are not.")] = 0
 
 
 class ControllerStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """Whether the settings are in force, and how the servers are."""
 
-    conditions: Annotated[list[Condition], CONDITIONS] = []
-    observed_generation: int = 0
+    conditions: Annotated[
+        list[Condition], CONDITIONS, Meta(description="Whether the settings are in force.")
+    ] = []
+    observed_generation: Annotated[
+        int, Meta(description="The generation of the spec that this status is about.")
+    ] = 0
     accesses: Accesses | None = None
     own_connections: Annotated[
         Accesses | None, Meta(description="Those that name no PostgresServer.")

@@ -142,8 +142,10 @@ class Grant(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     EXECUTE to all its routines and the others to all its tables and views.
     """
 
-    database: Identifier
-    schema: Identifier = "public"
+    database: Annotated[Identifier, Meta(description="The database that the privileges are in.")]
+    schema: Annotated[
+        Identifier, Meta(description="The schema that the privileges are in; default public.")
+    ] = "public"
     on: Annotated[
         GrantLevel | None,
         Meta(

@@ -37,23 +37,32 @@ Groups = Literal["Shared", "None"]
 class LabelSelectorRequirement(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """``metav1.LabelSelectorRequirement``."""
 
-    key: str
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    values: list[str] = []
+    key: Annotated[str, Meta(description="The label's name.")]
+    operator: Annotated[
+        Literal["In", "NotIn", "Exists", "DoesNotExist"],
+        Meta(description="How the label is compared."),
+    ]
+    values: Annotated[list[str], Meta(description="Values for In and NotIn.")] = []
 
 
 class NamespaceSelector(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """``metav1.LabelSelector`` over namespaces' labels; the empty one selects all."""
 
-    match_labels: dict[str, str] = {}
-    match_expressions: list[LabelSelectorRequirement] = []
+    match_labels: Annotated[
+        dict[str, str], Meta(description="Labels that a namespace must have.")
+    ] = {}
+    match_expressions: Annotated[
+        list[LabelSelectorRequirement], Meta(description="Terms that must all hold.")
+    ] = []
 
 
 class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """Where the server is, its administrator's credentials, and who may use it for what."""
 
     host: Annotated[str, Meta(min_length=1, description="Where the operator reaches it.")]
-    port: Port = 5432
+    port: Annotated[
+        Port, Meta(description="Port that the operator connects to; default 5432.")
+    ] = 5432
     database: Annotated[
         Identifier, Meta(description="The maintenance database, where role work is serialised.")
     ] = "postgres"
@@ -61,7 +70,10 @@ class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         SecretRef,
         Meta(description="A Secret with username and password in the operator's namespace."),
     ]
-    ssl_mode: SSLMode = "verify-full"
+    ssl_mode: Annotated[
+        SSLMode,
+        Meta(description="How the connection is protected, as libpq has it; default verify-full."),
+    ] = "verify-full"
     ca_secret_ref: Annotated[CASecretRef | None, Meta(description=CA_DESCRIPTION)] = None
     client_certificate_secret_ref: Annotated[
         SecretRef | None, Meta(description=CLIENT_CERTIFICATE_DESCRIPTION)
@@ -69,7 +81,10 @@ class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
     external_host: Annotated[
         str, Meta(description="Where clients reach it, for the generated Secret; default host.")
     ] = ""
-    external_port: Port | None = None
+    external_port: Annotated[
+        Port | None,
+        Meta(description="Port that clients connect to, for the generated Secret; default port."),
+    ] = None
     allowed_namespaces: Annotated[
         NamespaceSelector,
         Meta(description="Namespaces whose PostgresAccess may use this server; {} is all."),
@@ -128,10 +143,16 @@ class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
 class PostgresServerStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """Whether the server answers to its administrator."""
 
-    conditions: Annotated[list[Condition], CONDITIONS] = []
-    observed_generation: int = 0
-    version: str = ""
-    system_identifier: str = ""
+    conditions: Annotated[
+        list[Condition], CONDITIONS, Meta(description="Whether the server can be used.")
+    ] = []
+    observed_generation: Annotated[
+        int, Meta(description="The generation of the spec that this status is about.")
+    ] = 0
+    version: Annotated[str, Meta(description="Version of PostgreSQL.")] = ""
+    system_identifier: Annotated[
+        str, Meta(description="PostgreSQL's own identifier of the database cluster.")
+    ] = ""
 
 
 class PostgresServer(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):

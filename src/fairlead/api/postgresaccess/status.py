@@ -17,22 +17,24 @@ ReconcileState = Literal["Success", "InProgress", "Error"]
 class Binding(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The Provisioned Service duck type of the Service Binding specification."""
 
-    name: str = ""
+    name: Annotated[
+        str, Meta(description="Name of the Secret that a ServiceBinding projects.")
+    ] = ""
 
 
 class SecretInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The generated Secret, once its login works."""
 
-    name: str = ""
-    uid: str = ""
+    name: Annotated[str, Meta(description="Name of the Secret.")] = ""
+    uid: Annotated[str, Meta(description="Its uid.")] = ""
 
 
 class PasswordInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The password that the server has, as a keyed hash; times are RFC 3339 in UTC."""
 
-    fingerprint: str = ""
-    changed_at: str = ""
-    next_rotation: str = ""
+    fingerprint: Annotated[str, Meta(description="A keyed hash of the password.")] = ""
+    changed_at: Annotated[str, Meta(description="When the password was last changed.")] = ""
+    next_rotation: Annotated[str, Meta(description="When the next password is due.")] = ""
 
 
 class LoginInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -41,17 +43,19 @@ class LoginInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True
     The others end, or have ended, at ``ends_at``, in RFC 3339.
     """
 
-    name: str
-    current: bool = False
-    ends_at: str = ""
+    name: Annotated[str, Meta(description="Name of the role.")]
+    current: Annotated[bool, Meta(description="Whether this login is in the Secret.")] = False
+    ends_at: Annotated[str, Meta(description="When the login ends, or has ended.")] = ""
 
 
 class ServerInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The server that answered."""
 
-    host: str = ""
-    version: str = ""
-    system_identifier: str = ""
+    host: Annotated[str, Meta(description="Host of the server.")] = ""
+    version: Annotated[str, Meta(description="Version of PostgreSQL.")] = ""
+    system_identifier: Annotated[
+        str, Meta(description="PostgreSQL's own identifier of the database cluster.")
+    ] = ""
 
 
 class Plan(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -62,36 +66,48 @@ class Plan(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     wrote the approval, and when. An approval is good for one time.
     """
 
-    digest: str = ""
-    statements: list[str] = []
-    total: int = 0
-    approved_digest: str = ""
-    approved_by: str = ""
+    digest: Annotated[str, Meta(description="Names the plan; an approval repeats it.")] = ""
+    statements: Annotated[list[str], Meta(description="The first statements.")] = []
+    total: Annotated[int, Meta(description="How many statements there are.")] = 0
+    approved_digest: Annotated[
+        str, Meta(description="The plan that was last approved and carried out.")
+    ] = ""
+    approved_by: Annotated[str, Meta(description="Who wrote that approval, and when.")] = ""
 
 
 class Blockers(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """What a role owns in one database."""
 
-    database: str
-    objects: list[str] = []
+    database: Annotated[str, Meta(description="The database.")]
+    objects: Annotated[list[str], Meta(description="What the role owns there.")] = []
 
 
 class Deletion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """What a deletion waits for; ``truncated`` says that there is more than is listed."""
 
-    blockers: list[Blockers] = []
-    truncated: bool = False
+    blockers: Annotated[
+        list[Blockers], Meta(description="What the role still owns, database by database.")
+    ] = []
+    truncated: Annotated[bool, Meta(description="Whether there is more than is listed.")] = False
 
 
 class PostgresAccessStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """What the last pass found."""
 
-    conditions: Annotated[list[Condition], _CONDITIONS] = []
-    last_reconcile_state: ReconcileState | None = None
-    last_log: str = ""
-    observed_generation: int = -1
+    conditions: Annotated[
+        list[Condition],
+        _CONDITIONS,
+        Meta(description="Whether login and grants are as asked for."),
+    ] = []
+    last_reconcile_state: Annotated[
+        ReconcileState | None, Meta(description="How the last pass ended.")
+    ] = None
+    last_log: Annotated[str, Meta(description="What the last pass says, in words.")] = ""
+    observed_generation: Annotated[
+        int, Meta(description="The generation of the spec that this status is about.")
+    ] = -1
     binding: Binding | None = None
-    username: str = ""
+    username: Annotated[str, Meta(description="The role that the access has made.")] = ""
     secret: SecretInfo | None = None
     password: PasswordInfo | None = None
     logins: Annotated[
@@ -101,9 +117,13 @@ class PostgresAccessStatus(msgspec.Struct, rename="camel", omit_defaults=True, k
         ),
     ] = []
     server: ServerInfo | None = None
-    applied_grants: list[str] = []
-    group: str = ""
-    warnings: list[str] = []
+    applied_grants: Annotated[
+        list[str], Meta(description="The privileges that the access has granted.")
+    ] = []
+    group: Annotated[str, Meta(description="The shared group role that holds the privileges.")] = (
+        ""
+    )
+    warnings: Annotated[list[str], Meta(description="What works and is worth a look.")] = []
     plan: Plan | None = None
-    expires_at: str = ""
+    expires_at: Annotated[str, Meta(description="When the access ends.")] = ""
     deletion: Deletion | None = None

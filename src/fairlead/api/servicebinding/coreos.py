@@ -39,37 +39,52 @@ COREOS_FINALIZER = "finalizer.servicebinding.openshift.io"
 class Mapping(msgspec.Struct, rename="camel", omit_defaults=True):
     """An extra entry of the binding, whose value is a Go text template."""
 
-    name: str
-    value: str
+    name: Annotated[str, msgspec.Meta(description="Name of the entry.")]
+    value: Annotated[str, msgspec.Meta(description="A Go text template over the services.")]
 
 
 class CoreosService(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """A backing service; ``resource`` wins over ``kind``; no namespace is the binding's own."""
 
-    group: str
-    version: str
-    kind: str = ""
-    resource: str = ""
-    name: str = ""
-    namespace: str | None = None
-    id: str | None = None
+    group: Annotated[str, msgspec.Meta(description="API group of the service.")]
+    version: Annotated[str, msgspec.Meta(description="API version of the service.")]
+    kind: Annotated[str, msgspec.Meta(description="Kind of the service; or give resource.")] = ""
+    resource: Annotated[
+        str, msgspec.Meta(description="Plural name of the service's resource; wins over kind.")
+    ] = ""
+    name: Annotated[str, msgspec.Meta(description="Name of the service.")] = ""
+    namespace: Annotated[
+        str | None,
+        msgspec.Meta(description="Namespace of the service; default the binding's own."),
+    ] = None
+    id: Annotated[
+        str | None, msgspec.Meta(description="The name by which mappings call the service.")
+    ] = None
 
 
 class BindingPath(msgspec.Struct, rename="camel", omit_defaults=True):
     """Dotted paths of a container list, and of a string that receives the Secret's name."""
 
-    containers_path: str = ""
-    secret_path: str = ""
+    containers_path: Annotated[
+        str, msgspec.Meta(description="Dotted path of the workload's list of containers.")
+    ] = ""
+    secret_path: Annotated[
+        str, msgspec.Meta(description="Dotted path of a string that receives the Secret's name.")
+    ] = ""
 
 
 class Application(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The workload, always in the binding's own namespace."""
 
-    group: str
-    version: str
-    kind: str = ""
-    resource: str = ""
-    name: str = ""
+    group: Annotated[str, msgspec.Meta(description="API group of the workload.")]
+    version: Annotated[str, msgspec.Meta(description="API version of the workload.")]
+    kind: Annotated[str, msgspec.Meta(description="Kind of the workload; or give resource.")] = ""
+    resource: Annotated[
+        str, msgspec.Meta(description="Plural name of the workload's resource; wins over kind.")
+    ] = ""
+    name: Annotated[
+        str, msgspec.Meta(description="Name of the workload; or give labelSelector.")
+    ] = ""
     label_selector: AtomicLabelSelector = None
     binding_path: BindingPath | None = None
 
@@ -78,27 +93,46 @@ class CoreosSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
     """What is bound to what, and how its entries are named and projected."""
 
     name: BindingName = ""
-    naming_strategy: str = ""
-    mappings: list[Mapping] = []
-    services: Annotated[list[CoreosService], msgspec.Meta(min_length=1)]
+    naming_strategy: Annotated[
+        str,
+        msgspec.Meta(
+            description="How entries are named: none, lowercase, uppercase, or a Go text template."
+        ),
+    ] = ""
+    mappings: Annotated[
+        list[Mapping], msgspec.Meta(description="More entries, as templates.")
+    ] = []
+    services: Annotated[
+        list[CoreosService], msgspec.Meta(min_length=1, description="Services to bind.")
+    ]
     application: Annotated[
         Application, msgspec.Meta(extra_json_schema=validations(exclusive("labelSelector")))
     ]
-    detect_binding_resources: bool = False
-    bind_as_files: Annotated[bool, msgspec.Meta(extra_json_schema={"x-default": True})] = True
+    detect_binding_resources: Annotated[
+        bool,
+        msgspec.Meta(description="Whether what a service owns is read too, such as its Secrets."),
+    ] = False
+    bind_as_files: Annotated[
+        bool,
+        msgspec.Meta(
+            extra_json_schema={"x-default": True},
+            description="Files, or else environment variables.",
+        ),
+    ] = True
 
 
 class CoreosStatus(msgspec.Struct, rename="camel", omit_defaults=True):
     """Conditions and the projected Secret; ``secret`` is in every status, if only as ""."""
 
-    secret: str
+    secret: Annotated[str, msgspec.Meta(description="Name of the Secret that is projected.")]
     conditions: Annotated[
         list[Condition],
         msgspec.Meta(
             extra_json_schema={
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["type"],
-            }
+            },
+            description="How collecting the data and projecting it stand.",
         ),
     ] = []
 
@@ -116,9 +150,9 @@ class CoreosServiceBinding(msgspec.Struct, rename="camel", omit_defaults=True, k
 class BindableKind(msgspec.Struct, order=True, frozen=True, kw_only=True):
     """A kind whose objects can be services of bindings, in one of its served versions."""
 
-    group: str
-    kind: str
-    version: str
+    group: Annotated[str, msgspec.Meta(description="API group.")]
+    kind: Annotated[str, msgspec.Meta(description="Kind.")]
+    version: Annotated[str, msgspec.Meta(description="API version.")]
 
 
 class BindableKinds(msgspec.Struct, rename="camel", kw_only=True):
@@ -127,7 +161,9 @@ class BindableKinds(msgspec.Struct, rename="camel", kw_only=True):
     api_version: str = BINDABLEKINDS.api_version
     kind: str = BINDABLEKINDS.kind
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-    status: list[BindableKind] = []
+    status: Annotated[
+        list[BindableKind], msgspec.Meta(description="Kinds that a binding may name as services.")
+    ] = []
 
 
 BINDING_COLUMNS = (

@@ -39,16 +39,25 @@ class MappingContainer(msgspec.Struct, rename="camel", omit_defaults=True, kw_on
 class MappingTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The mapping of one version of the workload's resource; ``*`` is any version not listed."""
 
-    version: str
+    version: Annotated[
+        str,
+        msgspec.Meta(
+            description="Version of the workload's resource; * is any that is not listed."
+        ),
+    ]
     annotations: FixedPath = ""
-    containers: list[MappingContainer] = []
+    containers: Annotated[
+        list[MappingContainer], msgspec.Meta(description="Where containers are.")
+    ] = []
     volumes: FixedPath = ""
 
 
 class MappingSpec(msgspec.Struct, rename="camel", omit_defaults=True):
     """One template per version."""
 
-    versions: list[MappingTemplate] = []
+    versions: Annotated[
+        list[MappingTemplate], msgspec.Meta(description="One mapping for each version.")
+    ] = []
 
 
 _RULES = validations(

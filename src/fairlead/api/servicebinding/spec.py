@@ -41,49 +41,60 @@ _WORKLOAD_RULES = validations(
 class Workload(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The workloads, by name or by selector; no containers means all of them."""
 
-    api_version: str
-    kind: str
-    name: str = ""
+    api_version: Annotated[str, msgspec.Meta(description="API version of the workload.")]
+    kind: Annotated[str, msgspec.Meta(description="Kind of the workload.")]
+    name: Annotated[str, msgspec.Meta(description="Name of the workload; or give selector.")] = ""
     selector: AtomicLabelSelector = None
-    containers: list[str] = []
+    containers: Annotated[
+        list[str], msgspec.Meta(description="Names of containers to bind; none means all.")
+    ] = []
 
 
 class Service(msgspec.Struct, rename="camel", omit_defaults=True):
     """A Provisioned Service, or a Secret itself."""
 
-    api_version: str
-    kind: str
-    name: str
+    api_version: Annotated[
+        str, msgspec.Meta(description="API version of the service; v1 for a Secret.")
+    ]
+    kind: Annotated[str, msgspec.Meta(description="Kind of the service, or Secret.")]
+    name: Annotated[str, msgspec.Meta(description="Name of the service.")]
 
 
 class EnvMapping(msgspec.Struct, rename="camel", omit_defaults=True):
     """An environment variable from an entry of the binding."""
 
-    name: str
-    key: str
+    name: Annotated[str, msgspec.Meta(description="Name of the environment variable.")]
+    key: Annotated[str, msgspec.Meta(description="Entry of the binding that gives the value.")]
 
 
 class ServiceBindingSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """What is bound to what; ``type`` and ``provider`` override the service's own entries."""
 
     name: BindingName = ""
-    type: str = ""
-    provider: str = ""
+    type: Annotated[str, msgspec.Meta(description="Replaces the entry type of the service.")] = ""
+    provider: Annotated[
+        str, msgspec.Meta(description="Replaces the entry provider of the service.")
+    ] = ""
     workload: Annotated[Workload, msgspec.Meta(extra_json_schema=_WORKLOAD_RULES)]
     service: Service
-    env: list[EnvMapping] = []
+    env: Annotated[
+        list[EnvMapping],
+        msgspec.Meta(description="Entries that become environment variables too."),
+    ] = []
 
 
 class SecretName(msgspec.Struct, rename="camel", omit_defaults=True):
     """The Secret that is projected."""
 
-    name: str
+    name: Annotated[str, msgspec.Meta(description="Name of the Secret.")]
 
 
 class ServiceBindingStatus(msgspec.Struct, rename="camel", omit_defaults=True):
     """How the binding stands, of which generation of its spec."""
 
-    observed_generation: int = 0
+    observed_generation: Annotated[
+        int, msgspec.Meta(description="The generation of the spec that this status is about.")
+    ] = 0
     conditions: Conditions = []
     binding: SecretName | None = None
 

@@ -133,15 +133,41 @@ def main() -> None:
 def _kubectl_options(function: F) -> F:
     """Flags of kubectl that say how the consumer's cluster is reached, and klog's."""
     options = [
-        click.option("--kubeconfig", metavar="FILE", shell_complete=completion.files),
-        click.option("--context", metavar="NAME", shell_complete=completion.contexts),
+        click.option(
+            "--kubeconfig",
+            metavar="FILE",
+            shell_complete=completion.files,
+            help="Kubeconfig file of this cluster; default as kubectl has it.",
+        ),
+        click.option(
+            "--context",
+            metavar="NAME",
+            shell_complete=completion.contexts,
+            help="Context of the kubeconfig.",
+        ),
         click.option("--token", default="", help="A token for this cluster."),
-        click.option("--tls-server-name", default="", metavar="NAME"),
+        click.option(
+            "--tls-server-name",
+            default="",
+            metavar="NAME",
+            help="The name in the certificate of this cluster, if it is not the host's.",
+        ),
         click.option(
             "--certificate-authority", default="", metavar="FILE", help="Of this cluster."
         ),
-        click.option("--as", "as_user", default="", metavar="USER"),
-        click.option("--as-group", multiple=True, metavar="GROUP"),
+        click.option(
+            "--as",
+            "as_user",
+            default="",
+            metavar="USER",
+            help="The user to act as in this cluster.",
+        ),
+        click.option(
+            "--as-group",
+            multiple=True,
+            metavar="GROUP",
+            help="A group to act as; may be repeated.",
+        ),
         click.option("--request-timeout", hidden=True, default=""),
         click.option("-v", "verbosity", hidden=True, default=""),
     ]
@@ -162,9 +188,20 @@ def _bind_options(function: F) -> F:
             help="Print the requests that would be made, and write nothing; -d is client.",
         ),
         click.option("--cluster-identity", default="", help="Default: the uid of a namespace."),
-        click.option("--cluster-identity-namespace", default="kube-system", show_default=True),
+        click.option(
+            "--cluster-identity-namespace",
+            default="kube-system",
+            show_default=True,
+            help="The namespace whose uid it is.",
+        ),
         click.option("--skip-browser", is_flag=True, help="Print the address of the page."),
-        click.option("--timeout", default="10m", show_default=True, metavar="DURATION"),
+        click.option(
+            "--timeout",
+            default="10m",
+            show_default=True,
+            metavar="DURATION",
+            help="How long to wait.",
+        ),
         output_option,
         click.option("--skip-konnector", is_flag=True, help="Always so: none is deployed."),
         click.option("--konnector-image", hidden=True, default=""),
@@ -250,7 +287,13 @@ def by_page(url: str, **given: Any) -> None:
 
 @main.command("login", context_settings=_OPTIONS)
 @click.argument("url", required=False, default="")
-@click.option("--timeout", default="5m", show_default=True, metavar="DURATION")
+@click.option(
+    "--timeout",
+    default="5m",
+    show_default=True,
+    metavar="DURATION",
+    help="How long to wait for the browser.",
+)
 @click.option("--skip-browser", is_flag=True, help="Print the address in place of opening it.")
 @click.option("--show-token", is_flag=True, help="Print its first 20 characters.")
 @_namespace_option
@@ -308,10 +351,25 @@ def collections(url: str, output: str | None, **given: Any) -> None:
 @click.option(
     "-f", "--file", type=click.File("rb"), help="An APIServiceExportRequest; - is standard input."
 )
-@click.option("--remote-kubeconfig", type=click.File("rb"), metavar="FILE")
-@click.option("--remote-kubeconfig-namespace", default="", metavar="NAMESPACE")
-@click.option("--remote-kubeconfig-name", default="", metavar="NAME")
-@click.option("--remote-namespace", default="", metavar="NAMESPACE")
+@click.option(
+    "--remote-kubeconfig",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="A kubeconfig that the provider has given.",
+)
+@click.option(
+    "--remote-kubeconfig-namespace",
+    default="",
+    metavar="NAMESPACE",
+    help="Namespace of a Secret in this cluster with such a kubeconfig.",
+)
+@click.option("--remote-kubeconfig-name", default="", metavar="NAME", help="Name of that Secret.")
+@click.option(
+    "--remote-namespace",
+    default="",
+    metavar="NAMESPACE",
+    help="The namespace on the provider; default: the kubeconfig's.",
+)
 @click.option("--downgrade-konnector", is_flag=True, hidden=True)
 @click.option("--no-banner", is_flag=True, hidden=True)
 @_bind_options
@@ -347,8 +405,18 @@ def apiservice(
 
 
 @main.command("deploy", context_settings=_OPTIONS)
-@click.option("--secret", default="", metavar="NAMESPACE/NAME")
-@click.option("--secret-key", default="", metavar="KEY")
+@click.option(
+    "--secret",
+    default="",
+    metavar="NAMESPACE/NAME",
+    help="A Secret of this cluster with the BindingResponse.",
+)
+@click.option(
+    "--secret-key",
+    default="",
+    metavar="KEY",
+    help="Of that Secret; default: binding-response, or else kubeconfig.",
+)
 @click.option("-f", "--file", type=click.File("rb"), help="A BindingResponse; - is stdin.")
 @click.option("--provider-kubeconfig-secret-name", default="", hidden=True)
 @_bind_options
@@ -367,7 +435,13 @@ def deploy(secret: str, secret_key: str, file: BinaryIO | None, **given: Any) ->
 
 
 @main.command("cluster-identity", context_settings=_OPTIONS)
-@click.option("-n", "--namespace", default="kube-system", show_default=True)
+@click.option(
+    "-n",
+    "--namespace",
+    default="kube-system",
+    show_default=True,
+    help="The namespace whose uid it is.",
+)
 @_kubectl_options
 def cluster_identity(namespace: str, **given: Any) -> None:
     """Print the identity of this cluster.

@@ -23,7 +23,13 @@ def redis_options(function: F) -> F:
                 help="Sessions are there and not in Secrets; its password is $REDIS_PASSWORD.",
             ),
             click.option("--redis-username", default="", help="Default: Redis' own."),
-            click.option("--redis-database", type=click.IntRange(0, 1_000_000), default=0),
+            click.option(
+                "--redis-database",
+                type=click.IntRange(0, 1_000_000),
+                default=0,
+                show_default=True,
+                help="Number of the database in Redis.",
+            ),
             click.option("--redis-tls", is_flag=True, help="Speak TLS to Redis."),
             click.option(
                 "--redis-ca-file",
