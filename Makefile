@@ -75,7 +75,7 @@ docs: $(VENV)/docs.stamp ## the manual's site, into build/site; its links hold, 
 docs-serve: $(VENV)/docs.stamp ## the site on this machine, made anew as its pages change
 	$(MKDOCS) serve --dev-addr 127.0.0.1:8000
 
-browser: $(VENV)/browser.stamp ## the pages in Debian's Chromium; skipped, with the reason, where there is none
+browser: $(VENV)/browser.stamp $(VENV)/docs.stamp ## the pages and the manual in Debian's Chromium; skipped, with the reason, where there is none
 	$(PYTEST) -m browser -rs tests/browser
 
 SEEDS ?= 200

@@ -37,7 +37,8 @@ def pages() -> dict[str, str]:
         for name, command in named.items()
     ]
     options = table(_OPTIONS, _options(main, "fairlead"))
-    index = f"{_INDEX}\n{table(('command', ''), rows)}\n## Flags of fairlead itself\n\n{options}"
+    listed = table(("command", "what it does"), rows)
+    index = f"{_INDEX}\n{listed}\n## Flags of fairlead itself\n\n{options}"
     return {"commands/index.md": index, **made}
 
 

@@ -93,7 +93,9 @@ def _index(crds: Iterable[Mapping[str, Any]]) -> str:
             for crd in found
             if crd["spec"]["group"] == group
         ]
-        parts.append(f"## {title}\n\n{code(group)}\n\n{table(('kind', 'scope', ''), rows)}")
+        parts.append(
+            f"## {title}\n\n{code(group)}\n\n{table(('kind', 'scope', 'what it is'), rows)}"
+        )
     return "\n".join(parts)
 
 
@@ -106,7 +108,8 @@ def _root(crd: Mapping[str, Any]) -> dict[str, Any]:
 def _page(crd: Mapping[str, Any]) -> str:
     spec = crd["spec"]
     names = spec["names"]
-    rows = [("API version", ", ".join(map(_version, spec["versions"])))]
+    versions = ", ".join(_version(spec["group"], one) for one in spec["versions"])
+    rows = [("API version", versions)]
     rows.append(("name for kubectl", ", ".join(map(code, _names(names)))))
     if names.get("categories"):
         rows.append(("in the categories", ", ".join(map(code, names["categories"]))))
@@ -115,7 +118,7 @@ def _page(crd: Mapping[str, Any]) -> str:
     parts = [
         f"# {_title(crd)}\n",
         words(sentence(root.get("description", ""))) + "\n",
-        table(("", ""), rows),
+        table(("what", "value"), rows),
     ]
     for name, child in root["properties"].items():
         if name not in _LEFT_OUT:
@@ -140,8 +143,8 @@ def _page(crd: Mapping[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def _version(version: Mapping[str, Any]) -> str:
-    name: str = version["name"]
+def _version(group: str, version: Mapping[str, Any]) -> str:
+    name = f"{group}/{version['name']}"
     return f"{code(name)} (deprecated)" if version.get("deprecated") else code(name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hack.site import diagrams, folders, repository
+from hack.site import accessible, diagrams, folders, repository
 
 
 if TYPE_CHECKING:
@@ -46,8 +46,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) 
 
 
 def on_post_page(output: str, page: Page, **_: Any) -> str:
-    """Give a page with a diagram the script that draws it."""
-    return diagrams.drawn(output, "../" * page.url.count("/"))
+    """Give a page with a diagram the script that draws it, and name its parts."""
+    return accessible.named(diagrams.drawn(output, "../" * page.url.count("/")))
+
+
+def on_post_template(output: str, **_: Any) -> str:
+    """Name the parts of the page for what is not found."""
+    return accessible.named(output)
 
 
 def _is_file(path: str) -> bool:

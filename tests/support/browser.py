@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ WIDTHS = (360, 800, 1400)
 """Pixels of a telephone, of a tablet or half of a screen, and of a screen."""
 _HEIGHT = 900
 _ABSENT = "there is no Chromium here: apt-get install --no-install-recommends chromium"
-_OPTIONS = {
+_OPTIONS: dict[str, Any] = {
     "resultTypes": ["violations"],
     # It loads style sheets once more, by script.
     "preload": False,
@@ -136,17 +136,25 @@ async def browsing(program: str) -> AsyncIterator[Browsing]:
     assert not opened.faults, opened.faults
 
 
-async def looked_at(page: Page) -> None:
-    """Hold a page against what each has to be: accessible, and no wider than the window."""
+async def looked_at(page: Page, *, but: Sequence[str] = ()) -> None:
+    """Hold a page against what each has to be: accessible, and no wider than the window.
+
+    ``but`` names rules of axe that count for nothing.
+    """
     from axe_playwright_python.async_playwright import Axe
 
     await page.evaluate(_WITHOUT_TIMERS)
     # Playwright waits for scripts without end.
     async with asyncio.timeout(SECONDS):
-        found = await Axe().run(page, options=_OPTIONS)
+        found = await Axe().run(page, options=_options(but))
     assert found.violations_count == 0, f"{page.url}\n{found.generate_report()}"
     wide = await page.evaluate(_TOO_WIDE)
     assert not wide, f"{page.url} is too wide: {wide}"
+
+
+def _options(but: Sequence[str]) -> dict[str, Any]:
+    rules = {name: {"enabled": False} for name in but}
+    return {**_OPTIONS, "rules": {**_OPTIONS["rules"], **rules}}
 
 
 async def focused(page: Page) -> str:

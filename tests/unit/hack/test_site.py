@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hack.site import checks, diagrams, folders, repository
+from hack.site import accessible, checks, diagrams, folders, repository
 
 
 @pytest.fixture
@@ -88,6 +88,19 @@ def test_a_page_with_a_diagram_brings_the_script_before_the_theme_asks_for_it() 
     assert diagrams.drawn(page, "../") == page.replace("<script", script + "<script")
     assert diagrams.drawn("<body></body>", "../") == "<body></body>"
     assert "globalThis[" in diagrams.script()
+
+
+def test_sections_of_the_navigation_are_named_by_their_titles() -> None:
+    page = (
+        '<nav class="md-nav" data-md-level="1" aria-labelledby="__nav_2_1_label">'
+        '<label class="md-nav__title" for="__nav_2_1">Reference</label></nav>'
+        '<div data-md-component="search" role="dialog"></div>'
+    )
+    assert accessible.named(page) == (
+        '<nav class="md-nav" data-md-level="1" aria-labelledby="__nav_2_1_title">'
+        '<label class="md-nav__title" for="__nav_2_1" id="__nav_2_1_title">Reference</label></nav>'
+        '<div data-md-component="search" role="dialog" aria-label="Search"></div>'
+    )
 
 
 @pytest.fixture

@@ -1,0 +1,91 @@
+"""The manual's site in a browser: nothing of another host, diagrams drawn, both themes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from tests.support.browser import Browsing, looked_at
+from tests.support.waiting import SECONDS
+
+
+ROOT = Path(__file__).parents[2]
+PAGES = (
+    "",
+    "404.html",
+    "explanation/architecture/",
+    "reference/alerts/",
+    "reference/resources/postgresservers.access.k8s.delta10.nl/",
+    "runbooks/FairleadTokenOld/",
+)
+THEMES_OWN = ("landmark-unique", "target-size")
+"""Each block of code gets a landmark without a name, for its button that copies; the navigation
+scrolls, and cuts a link at its edge."""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, as `make docs` builds it."""
+    if find_spec("mkdocs") is None:
+        pytest.skip("mkdocs is not installed: make docs")
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
+    told = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    subprocess.run(build, cwd=ROOT, env=told, check=True, timeout=SECONDS)
+    return folder
+
+
+@pytest.fixture
+async def address(built: Path) -> AsyncIterator[str]:
+    """Where the site is served."""
+
+    async def file(request: web.Request) -> web.FileResponse:
+        path = built / request.match_info["path"]
+        path = path / "index.html" if path.is_dir() else path
+        if not path.is_file():
+            raise web.HTTPNotFound
+        return web.FileResponse(path)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", file)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    yield f"http://{host}:{port}/"
+    await runner.cleanup()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(360, False), (1400, True)])
+async def test_pages_ask_no_other_host_and_fit_each_window(
+    browser: Browsing, address: str, width: int, dark: bool
+) -> None:
+    page = await browser.page(width=width, dark=dark)
+    for path in PAGES:
+        await page.goto(address + path, wait_until="networkidle")
+        await page.wait_for_selector("pre.mermaid", state="detached")
+        await looked_at(page, but=THEMES_OWN)
+
+
+async def test_a_diagram_is_drawn(browser: Browsing, address: str) -> None:
+    page = await browser.page()
+    await page.goto(f"{address}explanation/architecture/")
+    drawn = page.locator("div.mermaid")
+    await drawn.last.wait_for()
+    source = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
+    assert await drawn.count() == source.count("```mermaid")
+
+
+async def test_the_search_finds_a_field(browser: Browsing, address: str) -> None:
+    page = await browser.page()
+    await page.goto(address)
+    await page.get_by_role("textbox", name="Search").fill("allowedNamespaces")
+    found = page.locator(".md-search-result__link").first
+    await found.wait_for()
+    assert "postgresservers" in (await found.get_attribute("href") or "")
