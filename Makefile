@@ -69,7 +69,7 @@ $(VENV)/docs.stamp: requirements/docs.txt $(VENV)/dev.stamp
 MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 
 docs: $(VENV)/docs.stamp ## the manual's site, into build/site; its links hold, and no page asks another host
-	$(MKDOCS) build --strict --quiet
+	$(MKDOCS) build --strict
 	$(BIN)/python -m hack.site build/site
 
 docs-serve: $(VENV)/docs.stamp ## the site on this machine, made anew as its pages change
