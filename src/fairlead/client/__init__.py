@@ -15,6 +15,7 @@ number of them live in one process. Source: the Kubernetes API
 
 from __future__ import annotations
 
+from fairlead.client.caution import AddressRefused, Caution
 from fairlead.client.client import Client
 from fairlead.client.config import ClusterConfig, ExecPlugin, Impersonation
 from fairlead.client.discovery import Discovery, GroupVersions
@@ -50,9 +51,11 @@ from fairlead.client.wire import ObjectList, WatchEvent
 
 
 __all__ = [
+    "AddressRefused",
     "AlreadyExists",
     "ApiError",
     "BadRequest",
+    "Caution",
     "Client",
     "ClientError",
     "ClusterConfig",

@@ -10,6 +10,7 @@ import msgspec
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import LEASES, Resource
+from fairlead.client.caution import Caution
 from fairlead.client.config import ClusterConfig
 from fairlead.client.connection import failed
 from fairlead.client.discovery import Discovery
@@ -59,6 +60,7 @@ class Client:
         metrics: counts requests; shared between clients at will.
         timeouts: limits on silence.
         retries: bounds on repeating what the server has put off.
+        caution: for a server that a stranger has named.
     """
 
     def __init__(
@@ -70,11 +72,17 @@ class Client:
         metrics: RequestMetrics | None = None,
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,
+        caution: Caution | None = None,
     ) -> None:
         self.config = config
         self.field_manager = field_manager
         self._transport = Transport(
-            config, user_agent=user_agent, metrics=metrics, timeouts=timeouts, retries=retries
+            config,
+            user_agent=user_agent,
+            metrics=metrics,
+            timeouts=timeouts,
+            retries=retries,
+            caution=caution,
         )
         self.discovery = Discovery(self._get_body, config.server)
 

@@ -9,12 +9,14 @@ import os
 import socket
 import ssl
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import aiohttp
 
+from fairlead.client.caution import AddressRefused, TooMuch
 from fairlead.client.config import ClusterConfig
 from fairlead.client.errors import ConfigError, ConnectionFailed
 
@@ -55,6 +57,8 @@ def _reason(error: BaseException) -> str:
             return "it did not answer in time; is it overloaded or cut off?"
         case aiohttp.ServerDisconnectedError() | ConnectionResetError() | BrokenPipeError():
             return "it closed the connection; is it restarting?"
+        case TooMuch():
+            return "it answers with more than is taken from it"
         case aiohttp.ClientPayloadError():
             return "the connection broke in the middle of an answer; is it restarting?"
         case aiohttp.ClientResponseError():
@@ -112,14 +116,24 @@ class Socket(socket.socket):
 
 
 class Sockets:
-    """Makes sockets for a connector, and ends those that outlive it."""
+    """Makes sockets for a connector, and ends those that outlive it.
 
-    def __init__(self) -> None:
+    ``refused`` says why none may be made for a numeric address, "" when one may.
+    """
+
+    def __init__(self, refused: Callable[[str], str] = lambda _address: "") -> None:
+        self._refused = refused
         self._made: WeakKeyDictionary[Socket, None] = WeakKeyDictionary()
 
     def make(self, address: tuple[Any, ...]) -> Socket:
-        """A socket whose kernel notices within a minute that the other end is gone."""
-        family, kind, protocol, *_ = address
+        """A socket whose kernel notices within a minute that the other end is gone.
+
+        Raises:
+            AddressRefused: none may be made for this address.
+        """
+        family, kind, protocol, _, place = address
+        if why := self._refused(str(place[0])):
+            raise AddressRefused(errno.EACCES, why)
         made = Socket(family, kind, protocol)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):

@@ -71,7 +71,12 @@ class UnexpectedAnswer(ConnectionFailed):
 
 
 class ApiError(ClientError):
-    """The server refused; ``retry_after`` is in seconds where the server gave one."""
+    """The server refused; ``retry_after`` is in seconds where the server gave one.
+
+    ``server`` is its URL, "" where that is not known.
+    """
+
+    server = ""
 
     def __init__(self, status: Status, *, retry_after: float | None = None) -> None:
         super().__init__(status.message or status.reason or f"HTTP {status.code}")

@@ -21,6 +21,7 @@ from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from fairlead.client.caution import Allowance, Caution, Chunks, Counted
 from fairlead.client.connection import Sockets
 from fairlead.client.errors import ConnectionFailed
 
@@ -155,7 +156,7 @@ class Answer:
     It has a connection for itself until :meth:`end`.
     """
 
-    __slots__ = ("_awaited", "_connection", "content", "headers", "status")
+    __slots__ = ("_awaited", "_connection", "_counted", "_whole", "headers", "status")
 
     def __init__(
         self,
@@ -164,25 +165,32 @@ class Answer:
         headers: CIMultiDictProxy[str],
         content: aiohttp.StreamReader,
         awaited: AwaitedAnswer,
+        allowance: Allowance | None,
     ) -> None:
         self.status = status
         self.headers = headers
-        self.content = content
+        self._whole = content
+        self._counted = None if allowance is None else Counted(content, allowance)
         self._connection = connection
         self._awaited = awaited
+
+    @property
+    def content(self) -> Chunks:
+        """The body as it arrives."""
+        return self._counted or self._whole
 
     async def read(self) -> bytes:
         """The whole body.
 
         Raises:
-            aiohttp.ClientError: the connection broke.
+            aiohttp.ClientError: the connection broke, or it is more than is taken.
         """
-        return await self.content.read()
+        return await (self._counted or self._whole).read()
 
     def end(self) -> None:
         """Keep the connection for the next request; cut it if the body was not read to its end."""
         self._awaited.end()
-        if self.content.at_eof():
+        if self._whole.at_eof():
             self._connection.release()
             return
         # Closed in order, TLS would wait for the rest of the body and the peer's farewell.
@@ -248,10 +256,13 @@ class Connections:
     ``connect_seconds`` is how long connecting may take.
     """
 
-    def __init__(self, server: str, connect_seconds: float) -> None:
+    def __init__(
+        self, server: str, connect_seconds: float, caution: Caution | None = None
+    ) -> None:
         self._server = server
+        self._allowance = None if caution is None else Allowance(caution.most_bytes)
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds)
-        self._sockets = Sockets()
+        self._sockets = Sockets() if caution is None else Sockets(caution.refused)
         self._silence = SilenceTimer()
         self._connector: aiohttp.TCPConnector | None = None
         self._closed = False
@@ -280,7 +291,9 @@ class Connections:
             protocol = cast("ResponseHandler", connection.protocol)
             awaited = self._silence.start(protocol, sent.silence)
             try:
-                return await _converse(connection, protocol, origin, sent, awaited)
+                return await _converse(
+                    connection, protocol, origin, sent, awaited, self._allowance
+                )
             except BaseException as error:
                 # Also when this is cancelled: what still arrives would be taken for the answer to
                 # the next request on this connection.
@@ -310,9 +323,15 @@ async def _converse(
     origin: Origin,
     sent: Outgoing,
     awaited: AwaitedAnswer,
+    allowance: Allowance | None,
 ) -> Answer:
     loop = asyncio.get_running_loop()
-    protocol.set_response_params(skip_payload=sent.method == "HEAD", read_until_eof=True)
+    protocol.set_response_params(
+        skip_payload=sent.method == "HEAD",
+        read_until_eof=True,
+        # What is unpacked is counted too late: a few bytes may become very many.
+        auto_decompress=allowance is None,
+    )
     # Not before: connecting takes its time, and so does an attempt that has failed.
     sent.check()
     _write(protocol.transport, origin, sent)
@@ -326,7 +345,7 @@ async def _converse(
         # A server may say any number of times that it has begun (RFC 9110, 15.2).
         if message.code >= 200 or message.code == _SWITCHING:
             awaited.begun(loop.time(), content)
-            return Answer(connection, message.code, message.headers, content, awaited)
+            return Answer(connection, message.code, message.headers, content, awaited, allowance)
         awaited.begun(loop.time())
 
 

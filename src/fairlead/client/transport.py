@@ -11,12 +11,15 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from http.client import responses
 from urllib.parse import quote, urlencode, urlsplit
 
-import aiohttp
+import msgspec
 import structlog
 from multidict import CIMultiDict
 
+from fairlead.api.status import REASON_CODES
+from fairlead.client.caution import Caution, Chunks
 from fairlead.client.config import ClusterConfig, Impersonation
 from fairlead.client.connection import FAULTS, build_ssl_context, failed
 from fairlead.client.credentials import Credential, credential_source
@@ -118,8 +121,10 @@ class Transport:
         metrics: RequestMetrics | None = None,
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,
+        caution: Caution | None = None,
     ) -> None:
         self.config = config
+        self._cautious = caution is not None
         self.timeouts = timeouts or Timeouts()
         self.fence: Callable[[str], str] = lambda _path: ""
         """Why nothing may be written to a path now, "" when it may."""
@@ -134,7 +139,7 @@ class Transport:
         self._contexts: tuple[Credential, ssl.SSLContext] | None = None
         self._headers = _fixed_headers(config, user_agent)
         self._origins: tuple[Credential, Origin] | None = None
-        self._connections = Connections(config.server, self.timeouts.connect)
+        self._connections = Connections(config.server, self.timeouts.connect, caution)
 
     async def close(self) -> None:
         """Closes every connection; requests under way fail, later ones too."""
@@ -191,7 +196,7 @@ class Transport:
         *,
         params: Mapping[str, str],
         headers: Mapping[str, str],
-    ) -> AsyncIterator[aiohttp.StreamReader]:
+    ) -> AsyncIterator[Chunks]:
         """The answer to a GET as it arrives; never retried.
 
         Raises:
@@ -238,7 +243,7 @@ class Transport:
                 elapsed = time.monotonic() - started
                 self._metrics.observe(sent.method, self.host, code, elapsed)
         self.outages.answered(sent.method, answer.status)
-        if "Warning" in answer.headers:
+        if "Warning" in answer.headers and not self._cautious:
             self._warnings.handle(answer.headers.getall("Warning"))
         return answer
 
@@ -249,7 +254,12 @@ class Transport:
             raise self._failed(error) from error
         path = sent.target.partition("?")[0]
         status = status_from_answer(answer.status, body, f"{sent.method} {path}")
+        if self._cautious:
+            message = f"{sent.method} {path}: {answer.status} {responses.get(answer.status, '')}"
+            reason = status.reason if status.reason in REASON_CODES else ""
+            status = msgspec.structs.replace(status, message=message.strip(), reason=reason)
         refused = api_error(status, retry_after=_retry_after(answer.headers.get("Retry-After")))
+        refused.server = self.config.server
         if self.outages.lasting and (answer.status >= 500 or answer.status == 401):
             refused.outages = self.outages
         return refused

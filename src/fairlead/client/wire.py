@@ -10,13 +10,13 @@ import random
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Literal
 
-import aiohttp
 import msgspec
 
 from fairlead.api.meta import JSON, Object, ObjectMeta, decode_item, decode_object
 from fairlead.api.nesting import member, members
 from fairlead.api.resource import Resource
 from fairlead.api.status import Status
+from fairlead.client.caution import Chunks
 from fairlead.client.errors import ConnectionFailed, UnexpectedAnswer, api_error, refusal
 
 
@@ -262,7 +262,7 @@ def _decode_any(line: bytes, resource: Resource) -> WatchEvent:
     return WatchEvent(event.type, item)
 
 
-async def read_lines(content: aiohttp.StreamReader) -> AsyncGenerator[list[bytes], None]:
+async def read_lines(content: Chunks) -> AsyncGenerator[list[bytes], None]:
     """The complete lines of each chunk that arrives.
 
     Splitting whole chunks costs a fraction of reading line by line, and an event may be larger

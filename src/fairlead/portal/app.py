@@ -35,6 +35,7 @@ from fairlead.portal.console.rendering import Pages, Tab
 from fairlead.portal.console.site import Site
 from fairlead.portal.console.terminal import Terminals
 from fairlead.portal.console.viewing import View
+from fairlead.portal.handshake.applying import Applying
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.consents import Consents
@@ -184,6 +185,9 @@ async def run_all(
     bind = Bind(
         cluster, options, guard=guard, reviews=reviews, catalog=catalog, ownership=ownership
     )
+    applying = Applying(
+        cluster, options, guard=guard, catalog=catalog, ownership=ownership, bind=bind
+    )
     consents = Consents(bind, store)
     signin = SignIn(
         issuer=issuer,
@@ -196,7 +200,7 @@ async def run_all(
         grants=consents,
     )
     leftovers, witness = Leftovers(cluster, options.namespace), Witness(cluster)
-    parts = [*ended, *keys, signin, *embedded, away, catalog, bind, leftovers, witness]
+    parts = [*ended, *keys, signin, *embedded, away, catalog, bind, applying, leftovers, witness]
     parts += console(
         cluster,
         options,

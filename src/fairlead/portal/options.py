@@ -178,7 +178,8 @@ class ServeOptions(msgspec.Struct, kw_only=True, frozen=True):
     ``namespace`` is the server's own. ``token_expiry`` is in seconds. ``cookie_keys`` has the
     newest first; without any, keys are made and kept in a Secret. ``consumers_per_person`` is how
     many identities may belong to one person. With ``original_authors`` a namespace that
-    kube-bind's own backend made belongs to the bare ``sub`` that it noted.
+    kube-bind's own backend made belongs to the bare ``sub`` that it noted. With ``apply_binding``
+    kubeconfigs of consumers are taken, whose private addresses have to be in ``apply_networks``.
     """
 
     external_url: ExternalURL
@@ -196,6 +197,8 @@ class ServeOptions(msgspec.Struct, kw_only=True, frozen=True):
     redis: RedisOptions | None = None
     consumers_per_person: int = 10
     original_authors: bool = False
+    apply_binding: bool = False
+    apply_networks: tuple[Network, ...] = ()
     limits: Limits = Limits()
 
 
@@ -308,11 +311,21 @@ def parse_issuer_url(text: str) -> str:
     return text
 
 
-def parse_networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
-    """Networks of ``--trusted-proxies``, each an address or CIDR; commas separate them too.
+def parse_networks(
+    texts: tuple[str, ...],
+    *,
+    flag: str = "--trusted-proxies",
+    everything: str = "would let every client say who it is: name the networks of your proxies",
+) -> tuple[Network, ...]:
+    """Networks of a flag, each an address or CIDR; commas separate them too.
+
+    Args:
+        texts: as they were given.
+        flag: which, for messages.
+        everything: what is wrong about naming all addresses, for messages.
 
     Raises:
-        ValueError: one is none, or all addresses would be trusted.
+        ValueError: one is none, or has all addresses.
     """
     found: list[Network] = []
     for text in ",".join(texts).split(","):
@@ -322,16 +335,27 @@ def parse_networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
             network = ip_network(text.strip())
         except ValueError as error:
             raise ValueError(
-                f"--trusted-proxies {text.strip()!r} is no address and no network: {error}; say "
-                "one such as 10.0.0.0/8"
+                f"{flag} {text.strip()!r} is no address and no network: {error}; say one such as "
+                "10.0.0.0/8"
             ) from None
         if not network.prefixlen:
-            raise ValueError(
-                f"--trusted-proxies {network} would let every client say who it is: name the "
-                "networks of your proxies"
-            )
+            raise ValueError(f"{flag} {network} {everything}")
         found.append(network)
     return tuple(found)
+
+
+def parse_apply_networks(texts: tuple[str, ...], *, allowed: bool) -> tuple[Network, ...]:
+    """Networks of ``--apply-binding-allow-cidr``.
+
+    Raises:
+        ValueError: one is none, has all addresses, or apply-binding is off.
+    """
+    flag = "--apply-binding-allow-cidr"
+    everything = "would let people have any address asked: name the networks of their clusters"
+    found = parse_networks(texts, flag=flag, everything=everything)
+    if found and not allowed:
+        raise ValueError(f"{flag} needs --allow-apply-binding")
+    return found
 
 
 def parse_token_expiry(text: str) -> float:

@@ -290,7 +290,7 @@ def test_splitting_never_depends_on_the_chunks(lines: list[bytes], cuts: list[in
 
     async def collect() -> list[bytes]:
         found: list[bytes] = []
-        async for some in read_lines(Chunks(parts)):  # type: ignore[arg-type]
+        async for some in read_lines(Chunks(parts)):
             found += some
         return found
 

@@ -28,6 +28,7 @@ from fairlead.portal.options import (
     ServeOptions,
     check,
     check_prefix,
+    parse_apply_networks,
     parse_cookie_keys,
     parse_external_url,
     parse_issuer_url,
@@ -212,6 +213,20 @@ _consumers = _all(
         help="Namespaces that kube-bind's backend made belong to the sub that it noted, "
         "whatever issuer that was of.",
     ),
+    click.option(
+        "--allow-apply-binding",
+        is_flag=True,
+        help="Take kubeconfigs of consumers at POST /api/apply-binding, and write there what a "
+        "bind writes.",
+    ),
+    click.option(
+        "--apply-binding-allow-cidr",
+        "--apply-binding-allow-cidrs",
+        multiple=True,
+        metavar="NETWORK",
+        help="Private networks in which such clusters may be; loopback, link-local and metadata "
+        "addresses never are.",
+    ),
     # Marked as given by their source alone; what they say is not looked at.
     *(
         click.option(flag, flag.removeprefix("--").replace("-", "_"), hidden=True)
@@ -259,6 +274,8 @@ class _Given(msgspec.Struct, kw_only=True):
     namespace_prefix: str
     consumers_per_person: int
     original_authors: bool
+    allow_apply_binding: bool
+    apply_binding_allow_cidr: tuple[str, ...]
 
 
 @click.command("serve")
@@ -405,6 +422,10 @@ def options_of(given: _Given) -> ServeOptions:
             ),
             consumers_per_person=given.consumers_per_person,
             original_authors=given.original_authors,
+            apply_binding=given.allow_apply_binding,
+            apply_networks=parse_apply_networks(
+                given.apply_binding_allow_cidr, allowed=given.allow_apply_binding
+            ),
             limits=Limits(
                 per_address=_rate(given.requests_per_address),
                 per_person=_rate(given.requests_per_person),

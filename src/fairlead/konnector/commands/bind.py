@@ -23,10 +23,19 @@ from fairlead.api.kubebind.conditions import READY, false, set_conditions
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import now
-from fairlead.client import AlreadyExists, Client, ClientError, Conflict, NotFound
+from fairlead.client import (
+    AlreadyExists,
+    Client,
+    ClientError,
+    ClusterConfig,
+    Conflict,
+    NotFound,
+)
 from fairlead.konnector.commands.consumer_objects import (
     MANAGED_BY,
     MANAGER,
+    Reach,
+    directly,
     ensure_crds,
     ensure_namespace,
     ensure_roles,
@@ -135,6 +144,36 @@ async def bind_bundle(
     return bundle, await _run(client, response, bundle, timeout, progress, namespace, copies)
 
 
+async def write_bundle(
+    client: Client,
+    response: BindingResponse,
+    *,
+    timeout: float = TIMEOUT,  # noqa: ASYNC109  it says what was waited for
+    progress: Progress = lambda _line: None,
+    reach: Reach = directly,
+) -> str:
+    """Write what :func:`bind_bundle` does, and wait for no konnector; the bundle's name.
+
+    Args:
+        client: of the consumer's cluster, with an administrator's rights.
+        response: from the provider, with requests.
+        timeout: in seconds, for everything together.
+        progress: told of each step.
+        reach: makes the provider's client, also for what the consumer keeps of it.
+
+    Raises:
+        BindError: as :func:`bind` does; what failed is taken back in the same way.
+        ClientError: a server refused or cannot be reached.
+    """
+    config = check_response(response)
+    written = Written(secret_ref(config, DEFAULT_NAMESPACE), config.namespace)
+    async with reach(config) as provider:
+        work = _Bind(client, provider, config, written, Deadline(timeout), progress, reach)
+        async with undone_on_failure(client, provider, written, progress):
+            await within(timeout, work.write(response), lambda: work.doing)
+    return config.namespace
+
+
 async def _run(
     client: Client,
     response: BindingResponse,
@@ -146,8 +185,8 @@ async def _run(
 ) -> list[str]:
     config = check_response(response)
     written = Written(secret_ref(config, namespace), bundle)
-    async with Client(config, user_agent="fairlead-bind") as provider:
-        work = _Bind(client, provider, written, Deadline(timeout), progress)
+    async with directly(config) as provider:
+        work = _Bind(client, provider, config, written, Deadline(timeout), progress)
         async with undone_on_failure(client, provider, written, progress):
             return await within(timeout, work.run(response, copies), lambda: work.doing)
 
@@ -159,17 +198,20 @@ class _Bind:
         self,
         client: Client,
         provider: Client,
+        config: ClusterConfig,
         written: Written,
         deadline: Deadline,
         progress: Progress,
+        reach: Reach = directly,
     ) -> None:
         self.doing = (
-            f"looking at the provider, {provider.config.server}, and this cluster, "
-            f"{client.config.server}"
+            f"looking at the provider, {config.server}, and this cluster, {client.config.server}"
         )
         self._client = client
         self._provider = provider
-        self._namespace = provider.config.namespace
+        self._config = config
+        self._reach = reach
+        self._namespace = config.namespace
         self._ref = written.secret
         self._written = written
         self._deadline = deadline
@@ -182,23 +224,35 @@ class _Bind:
             await settle_copies(self._waiting(), name, copies)
         return names
 
-    async def _bound(self, response: BindingResponse) -> list[str]:
-        await check_apart(self._client, self._provider)
+    async def write(self, response: BindingResponse) -> None:
+        """Write everything, the bundle last."""
+        await self._written_for(response)
+        await self._create(APISERVICEBINDINGBUNDLES, self._written.bundle)
+
+    async def _written_for(self, response: BindingResponse) -> list[ExportRequestResponse]:
+        """What is exported, with all written that its bindings need."""
+        await check_apart(self._client, self._provider, self._config.server)
         self._ref = self._written.secret = await find_secret_ref(
-            self._client, self._provider.config, self._ref.namespace
+            self._client, self._config, self._ref.namespace
         )
         known = await bindings_by_name(self._client)
         for asked in response.requests:
-            await check_crds(self._client, asked, known, self._ref, self._provider.config)
+            await check_crds(self._client, asked, known, self._ref, self._config)
         requests = [await self._exported(asked) for asked in response.requests]
         self.doing, self._written.begun = "writing into this cluster", True
         await ensure_crds(self._client, self._progress)
         await ensure_namespace(self._client, self._ref.namespace, self._progress)
-        await ensure_secret(self._client, self._ref, response.kubeconfig, self._progress)
+        await ensure_secret(
+            self._client, self._ref, response.kubeconfig, self._progress, self._reach
+        )
         for request in requests:
             # Not before there is something to have rights on: a refusal leaves none behind.
             changed = await ensure_roles(self._client, request, self._progress)
             self._written.roles += changed
+        return requests
+
+    async def _bound(self, response: BindingResponse) -> list[str]:
+        requests = await self._written_for(response)
         if self._written.bundle:
             return await self._bundled(self._written.bundle, requests)
         # All are created before one is waited for: the konnector works on them together.
@@ -256,7 +310,7 @@ class _Bind:
             self._deadline,
             self._progress,
             self._ref.namespace,
-            self._provider.config,
+            self._config,
         )
 
     async def _create(self, resource: Resource, name: str) -> None:
@@ -278,7 +332,7 @@ class _Bind:
                     "bind again when it is gone"
                 ) from None
             if found.decode(APIServiceBinding).spec != spec:
-                where = await whence(self._client, found, self._provider.config)
+                where = await whence(self._client, found, self._config)
                 raise BindError(
                     f"{resource.kind} {name} binds from {where}: choose another with --name, or "
                     "unbind that first"

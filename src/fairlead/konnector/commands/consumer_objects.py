@@ -8,6 +8,7 @@ it serves.
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from hashlib import sha256
 
 import msgspec
@@ -61,7 +62,8 @@ MANAGER = "fairlead-bind"
 
 async def ensure_crds(client: Client, progress: Progress) -> None:
     """Install those of kube-bind's CRDs that are missing: those of a newer konnector stay."""
-    there = {found.meta.name for found in (await client.list(CUSTOMRESOURCEDEFINITIONS)).items}
+    listed = await client.list(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
+    there = {found.meta.name for found in listed.items}
     missing = [crd for crd in consumer_crds() if crd["metadata"]["name"] not in there]
     if missing:
         progress("installing kube-bind's CRDs")
@@ -98,8 +100,21 @@ async def find_secret_ref(
     return msgspec.structs.replace(mine, name=min(names, default=mine.name))
 
 
+Reach = Callable[[ClusterConfig], Client]
+"""Makes the client of a provider from the way that a kubeconfig tells."""
+
+
+def directly(config: ClusterConfig) -> Client:
+    """A client of the provider at the address that its kubeconfig tells."""
+    return Client(config, user_agent="fairlead-bind")
+
+
 async def ensure_secret(
-    client: Client, ref: ClusterSecretKeyRef, kubeconfig: bytes, progress: Progress
+    client: Client,
+    ref: ClusterSecretKeyRef,
+    kubeconfig: bytes,
+    progress: Progress,
+    reach: Reach = directly,
 ) -> None:
     """Keep the provider's kubeconfig; newer credentials that are there and work stay."""
     body: JSON = {
@@ -118,7 +133,7 @@ async def ensure_secret(
         await _ensure(client, SECRETS, body, progress)
         return
     stored = content(found, KUBECONFIG_NAME)
-    if stored != kubeconfig and not await _works(stored):
+    if stored != kubeconfig and not await _works(stored, reach):
         data = {**(found.to_dict().get("data") or {}), **body["data"]}
         await client.update(SECRETS, {**found.to_dict(), "data": data})
         progress(f"replaced the kubeconfig in Secret {found.key}")
@@ -173,11 +188,11 @@ def _secret_name(config: ClusterConfig) -> str:
     return f"kubeconfig-{place}"
 
 
-async def _works(kubeconfig: bytes) -> bool:
+async def _works(kubeconfig: bytes, reach: Reach) -> bool:
     """Whether the provider takes these credentials."""
     try:
         config = provider_config(kubeconfig)
-        async with Client(config, user_agent="fairlead-bind") as provider:
+        async with reach(config) as provider:
             await provider.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, config.namespace)
     except (ConfigError, Unauthorized, Forbidden, NotFound):
         return False

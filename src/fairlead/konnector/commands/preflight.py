@@ -75,18 +75,20 @@ def check_rights(request: ExportRequestResponse, *, blame: str) -> None:
         raise BindError(f"request {request.metadata.name}: {error.message}: {blame}")
 
 
-async def check_apart(consumer: Client, provider: Client) -> None:
+async def check_apart(consumer: Client, provider: Client, server: str = "") -> None:
     """Consumer and provider are two clusters: in one, objects and copies would be the same.
 
     Two kubeconfigs reach one cluster when an object that both can read has one uid. A consumer
     may read the ClusterBinding of its own cluster namespace; without that the uid of namespace
-    kube-system is compared, and where neither can be read nothing is said.
+    kube-system is compared, and where neither can be read nothing is said. ``server`` is how the
+    invitation calls the provider, where that is not how it is reached.
 
     Raises:
         BindError: they are one, or the provider does not accept the credentials.
         ClientError: a server cannot be reached.
     """
     namespace = provider.config.namespace
+    server = server or provider.config.server
     probes: tuple[tuple[Resource, str, str], ...] = (
         (CLUSTERBINDINGS, CLUSTER_BINDING_NAME, namespace),
         (NAMESPACES, "kube-system", ""),
@@ -96,14 +98,14 @@ async def check_apart(consumer: Client, provider: Client) -> None:
             theirs = await _uid(provider, resource, name, where)
         except Unauthorized:
             raise BindError(
-                f"the provider {provider.config.server} does not accept the credentials of the "
+                f"the provider {server} does not accept the credentials of the "
                 "invitation: ask for a new one"
             ) from None
         if not theirs:
             continue
         if theirs == await _uid(consumer, resource, name, where):
             raise BindError(
-                f"this cluster is the provider's own: {provider.config.server} and "
+                f"this cluster is the provider's own: {server} and "
                 f"{consumer.config.server} are one. Bind in the consumer's cluster, with its "
                 "--kubeconfig or --context"
             )

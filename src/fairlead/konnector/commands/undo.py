@@ -174,8 +174,8 @@ class _Undo:
         return bool(count)
 
     async def _has_crds(self, binding: Object) -> bool:
-        crds = (await self._client.list(CUSTOMRESOURCEDEFINITIONS)).items
-        return any(crd.meta.owned_by(binding.meta.uid) for crd in crds)
+        crds = await self._client.list(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
+        return any(crd.meta.owned_by(binding.meta.uid) for crd in crds.items)
 
     async def _remove(self, binding: Object) -> bool:
         """Delete a binding and wait until it is gone; a konnector may have to let go of it."""

@@ -135,7 +135,6 @@ class Bind:
         """The routes, below the root."""
         return [
             web.post("/api/bind", self.bind),
-            web.post("/api/apply-binding", self.apply_binding),
             web.get("/api/consumer-status", self.consumer_status),
         ]
 
@@ -207,14 +206,6 @@ class Bind:
         await self._check_right(person, asked.template)
         await self._template(asked.template)
         self._owned(person, asked.identity)
-
-    async def apply_binding(self, request: web.Request) -> web.Response:
-        """Refuse: no kubeconfig of a consumer is taken."""
-        await self._guard.session(request)
-        raise forbidden(
-            "this server takes no kubeconfigs",
-            details="bind in a terminal: fairlead bind --template NAME",
-        )
 
     async def consumer_status(self, request: web.Request) -> web.Response:
         """Tell whether the person's consumer has exports, by ``consumer_id`` or their own name."""

@@ -26,6 +26,25 @@ SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.2
 
 
+def as_consumer(server: ClusterConfig, token: str, namespace: str = "") -> ClusterConfig:
+    """The way to our own API server with a consumer's token.
+
+    Args:
+        server: how it is reached; its credentials are not used.
+        token: the consumer's.
+        namespace: the consumer's cluster namespace.
+    """
+    return ClusterConfig(
+        server=server.server,
+        namespace=namespace,
+        certificate_authority=server.certificate_authority,
+        tls_server_name=server.tls_server_name,
+        insecure_skip_tls_verify=server.insecure_skip_tls_verify,
+        proxy_url=server.proxy_url,
+        token=token,
+    )
+
+
 async def request_export(server: ClusterConfig, answer: JSON, request: JSON) -> str:
     """Have a request in the consumer's namespace, and tell its name.
 
@@ -41,14 +60,7 @@ async def request_export(server: ClusterConfig, answer: JSON, request: JSON) -> 
         ClientError: the API server refuses, or is away.
         TimeoutError: it gives no answer, or the consumer has no rights.
     """
-    config = ClusterConfig(
-        server=server.server,
-        certificate_authority=server.certificate_authority,
-        tls_server_name=server.tls_server_name,
-        insecure_skip_tls_verify=server.insecure_skip_tls_verify,
-        proxy_url=server.proxy_url,
-        token=parse_kubeconfig(base64.b64decode(answer["kubeconfig"])).token,
-    )
+    config = as_consumer(server, parse_kubeconfig(base64.b64decode(answer["kubeconfig"])).token)
     namespace: str = answer["providerNamespace"]
     async with Client(config) as consumer, asyncio.timeout(SECONDS):
         while True:

@@ -30,11 +30,13 @@ from fairlead.portal.console.consumers.actions import Actions
 from fairlead.portal.console.formtokens import FormTokens
 from fairlead.portal.console.live import Hub
 from fairlead.portal.console.terminal import Terminals
+from fairlead.portal.handshake.applying import Applying, Patience
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.consents import Consents
 from fairlead.portal.handshake.leftovers import Leftovers
 from fairlead.portal.handshake.ownership import Ownership
+from fairlead.portal.handshake.reachable import Reachable
 from fairlead.portal.handshake.reviews import BELIEVED_SECONDS, Reviews
 from fairlead.portal.handshake.witness import Witness
 from fairlead.portal.identity.guard import Guard
@@ -190,6 +192,8 @@ async def house(
     line: Line | None = None,
     believed: float = BELIEVED_SECONDS,
     actions: Callable[[Hub], Actions] | None = None,
+    reachable: Reachable | None = None,
+    patience: Patience | None = None,
     **more: Any,
 ) -> AsyncIterator[House]:
     """The server with its own rights; ``provider`` says whether binds are answered.
@@ -223,6 +227,16 @@ async def house(
             ownership=ownership,
             seconds=seconds,
         )
+        applying = Applying(
+            cluster,
+            options,
+            guard=guard,
+            catalog=catalog,
+            ownership=ownership,
+            bind=bind,
+            reachable=reachable,
+            patience=patience,
+        )
         leftovers = Leftovers(cluster, options.namespace, clock=clock)
         Witness(cluster)
         sealing, consents = Sealing(LocalKeys()), Consents(bind, store)
@@ -250,7 +264,7 @@ async def house(
             prefixes=prefixes,
             grants=consents,
         )
-        routes = [*catalog.routes(), *bind.routes(), *redeeming.routes()]
+        routes = [*catalog.routes(), *bind.routes(), *applying.routes(), *redeeming.routes()]
         routes += [route for part in pages if isinstance(part, Routed) for route in part.routes()]
         tasks = [group.create_task(one) for one in (cluster.run(), store.run(), leftovers.run())]
         tasks += [group.create_task(one.run()) for one in pages if isinstance(one, Running)]

@@ -1,0 +1,87 @@
+"""How a server is dealt with that a stranger has named: where it may be, how much it may say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import aiohttp
+
+
+MOST_BYTES = 32 << 20
+"""Bytes of all answers together."""
+
+
+@dataclass(frozen=True)
+class Caution:
+    """Limits of one client, whose errors then have no words of the server either.
+
+    ``refused`` says of a numeric address why no connection may be made to it, "" when one may. It
+    is asked of each socket's own address, so that no later answer of a name server counts.
+    """
+
+    refused: Callable[[str], str]
+    most_bytes: int = MOST_BYTES
+
+
+class AddressRefused(OSError):  # noqa: N818  named after what happened
+    """No connection may be made to this address."""
+
+
+class TooMuch(aiohttp.ClientPayloadError):
+    """A server has sent more than is taken from it."""
+
+
+class Chunks(Protocol):
+    """What arrives, piece by piece."""
+
+    async def readany(self) -> bytes:
+        """What is there now; b"" at the end."""
+        ...
+
+
+class Counted:
+    """Chunks that count, until there are too many."""
+
+    def __init__(self, content: Chunks, allowance: Allowance) -> None:
+        self._content = content
+        self._allowance = allowance
+
+    async def readany(self) -> bytes:
+        """What is there now; b"" at the end.
+
+        Raises:
+            TooMuch: with this it is more than allowed.
+        """
+        chunk = await self._content.readany()
+        self._allowance.take(len(chunk))
+        return chunk
+
+    async def read(self) -> bytes:
+        """All of it.
+
+        Raises:
+            TooMuch: it is more than allowed.
+        """
+        parts = []
+        while chunk := await self.readany():
+            parts.append(chunk)
+        return b"".join(parts)
+
+
+class Allowance:
+    """Bytes that all answers to one client may still have."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def take(self, count: int) -> None:
+        """Count what has arrived.
+
+        Raises:
+            TooMuch: it is more than was left.
+        """
+        self._left -= count
+        if self._left < 0:
+            raise TooMuch("more bytes than are taken from this server")

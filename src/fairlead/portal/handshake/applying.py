@@ -1,0 +1,445 @@
+"""POST /api/apply-binding: what a bind writes, written by us with a kubeconfig of the consumer.
+
+Off unless an operator allows it (S12). The kubeconfig is a stranger's: it has to bring its
+credentials itself, leads to no address that is not a cluster's, and is neither logged nor kept.
+Nothing is made before all of it has been looked at. (kube-bind's handshake, section 4.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from urllib.parse import SplitResult, urlsplit
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from fairlead.api.kubebind import (
+    APISERVICEEXPORTS,
+    APIServiceExport,
+    APIServiceExportTemplate,
+    BindingResponse,
+    ExportRequestResponse,
+    decode_binding_response,
+    request_from_template,
+)
+from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.api.label_names import subdomain_errors
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import NAMESPACES
+from fairlead.client import (
+    AddressRefused,
+    ApiError,
+    Caution,
+    Client,
+    ClientError,
+    ClusterConfig,
+    ConfigError,
+    ConnectionFailed,
+    Forbidden,
+    RetryPolicy,
+    Timeouts,
+    Unauthorized,
+    parse_kubeconfig,
+)
+from fairlead.client.lookups import find
+from fairlead.konnector.commands import presence
+from fairlead.konnector.commands.bind import write_bundle
+from fairlead.konnector.commands.names import bindings_by_name
+from fairlead.konnector.commands.request import BindError, difference
+from fairlead.konnector.options import DEFAULT_NAMESPACE
+from fairlead.portal.handshake.bind import Asked, Bind
+from fairlead.portal.handshake.catalog import Catalog, Guard
+from fairlead.portal.handshake.exporting import as_consumer
+from fairlead.portal.handshake.ownership import Ownership
+from fairlead.portal.handshake.reachable import NotReachableError, Reachable
+from fairlead.portal.http.audit import audit
+from fairlead.portal.http.bodies import read_json
+from fairlead.portal.http.context import BIND_RESULT
+from fairlead.portal.http.errors import Refusal, bad_request, forbidden
+from fairlead.portal.http.limits import count
+from fairlead.portal.http.metrics import result_of
+from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import Session
+from fairlead.portal.options import ServeOptions
+from fairlead.runtime import Cluster
+
+
+MOST_BYTES = 128 * 1024
+"""Bytes of a kubeconfig."""
+AT_ONCE = 4
+"""Clusters of consumers that one replica works on, of as many people; each costs memory."""
+_LOOK_AGAIN_SECONDS = 0.1
+_TIMEOUTS = Timeouts(connect=5.0, read=10.0, watch_idle=10.0)
+_RETRIES = RetryPolicy(attempts=2, budget=2.0)
+_PORT = 443
+_LONGEST_REASON = 500
+"""Characters of what is logged of a cluster."""
+_FAULTS = (
+    *(ClientError, TimeoutError, msgspec.MsgspecError),
+    *(AttributeError, LookupError, TypeError, ValueError),
+)
+"""What comes of a cluster that is away, refuses, or answers with what no API server says."""
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """Seconds: until an export is known here, for a look at the cluster, and for writing there.
+
+    Taking back what was written comes on top.
+    """
+
+    known: float = 10.0
+    look: float = 10.0
+    write: float = 20.0
+
+
+class _Body(msgspec.Struct, rename="camel"):
+    """What is read of the request."""
+
+    consumer_kubeconfig: str = ""
+    binding_name: str = ""
+    host_aliases: list[str] | None = None
+
+
+class Applying:
+    """Writes bindings into clusters of consumers."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ServeOptions,
+        *,
+        guard: Guard,
+        catalog: Catalog,
+        ownership: Ownership,
+        bind: Bind,
+        reachable: Reachable | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._client: Client = cluster.client
+        self._allowed = options.apply_binding
+        self._guard = guard
+        self._catalog = catalog
+        self._ownership = ownership
+        self._bind = bind
+        self._reachable = reachable or Reachable(options.apply_networks)
+        self._patience = patience or Patience()
+        self._exports = cluster.informer(APISERVICEEXPORTS, metadata_only=True)
+        self._working: set[str] = set()
+
+    def routes(self) -> list[web.RouteDef]:
+        """The route, below the root."""
+        return [web.post("/api/apply-binding", self.apply)]
+
+    async def apply(self, request: web.Request) -> web.Response:
+        """Write into the consumer's cluster what has been bound under a name."""
+        session = await self._guard.session(request)
+        if not self._allowed:
+            raise forbidden(
+                "this server takes no kubeconfigs",
+                details="bind in a terminal: fairlead bind --template NAME",
+            )
+        count(request, session.person.author, "bind")
+        body = await read_json(request, _Body)
+        if body.host_aliases:
+            raise bad_request("hostAliases: no konnector is started here; leave it out")
+        name = body.binding_name
+        if not name or (errors := subdomain_errors(name)):
+            raise bad_request(
+                f"bindingName: {errors[0] if name else 'it is missing'}; take the one that "
+                "POST /api/bind has answered"
+            )
+        config = inline_cluster(body.consumer_kubeconfig)
+        identity = request.query.get("consumer_id", "") or session.person.author
+        asked = await self._asked(session, name, identity)
+        with self._turn(session.person):
+            message = await self._applied(request, session, asked, config)
+        found: JSON = {"konnectorDeployed": False, "bundleCreated": True, "message": message}
+        return web.json_response(found)
+
+    @contextmanager
+    def _turn(self, person: Person) -> Iterator[None]:
+        """One cluster at a time for each person, and few for all.
+
+        Raises:
+            Refusal: the person has to wait.
+        """
+        author, working = person.author, self._working
+        if author in working or len(working) >= AT_ONCE:
+            raise Refusal(
+                429,
+                ErrorCode.BAD_REQUEST,
+                "the server is writing into another cluster; wait until it is done",
+                retry_after=5.0,
+            )
+        working.add(author)
+        try:
+            yield
+        finally:
+            working.discard(author)
+
+    async def _applied(
+        self, request: web.Request, session: Session, asked: Asked, config: ClusterConfig
+    ) -> str:
+        """Look at the cluster, bind, and write there; what is to be told."""
+        place = urlsplit(config.server)
+        result = "done"
+        try:
+            await self._check_place(place)
+            async with _consumer(config, self._reachable) as consumer:
+                await _looked_at(consumer, self._patience.look)
+                response = await self._bind.bound(request, session.person, session.key, asked)
+                bundle = await self._written(consumer, _decoded(response))
+                return await _told(consumer, bundle, self._patience.look)
+        except Refusal as refusal:
+            result = refusal.message
+            request[BIND_RESULT] = result_of(refusal.status)
+            raise
+        except BaseException:
+            result = "failed"
+            raise
+        finally:
+            audit(
+                "apply-binding",
+                who=session.person.author,
+                what=asked.template,
+                result=result,
+                request=request,
+                identity=asked.identity,
+                binding=asked.name,
+                server=place.netloc,
+            )
+
+    async def _check_place(self, place: SplitResult) -> None:
+        try:
+            await self._reachable.check(place.hostname or "", place.port or _PORT)
+        except NotReachableError as error:
+            raise _out_of_reach(str(error)) from None
+
+    async def _asked(self, session: Session, name: str, identity: str) -> Asked:
+        """The bind that has been made under this name, of a template that the person may bind.
+
+        Raises:
+            Refusal: there is none, or it is not theirs.
+        """
+        export = await self._exported(session.person, identity, name)
+        for template in sorted(
+            await self._catalog.offered(session),
+            # The name of a binding is mostly its template's.
+            key=lambda one: (one.meta.name != name, one.meta.name),
+        ):
+            if _brings(template, export):
+                pretty = session.person.name or identity
+                return Asked(template.meta.name, name, identity, pretty, page=True)
+        raise forbidden(
+            f"no template that you may bind offers what is bound as {name}",
+            reason=f"no right to a template of APIServiceExport {export.key}",
+        )
+
+    async def _exported(self, person: Person, identity: str, name: str) -> Object:
+        try:
+            async with asyncio.timeout(self._patience.known):
+                while True:
+                    owned = self._ownership.of(person, identity)
+                    if owned is None:
+                        raise forbidden(
+                            "you may not bind for this cluster",
+                            reason=f"identity {identity!r} is another's",
+                        )
+                    if owned.namespace and self._exports.get(owned.namespace, name):
+                        found = await find(self._client, APISERVICEEXPORTS, name, owned.namespace)
+                        if found is not None:
+                            return found
+                    # What was bound a moment ago is told by a watch.
+                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+        except TimeoutError:
+            raise Refusal(
+                404,
+                ErrorCode.RESOURCE_NOT_FOUND,
+                f"nothing is bound for you under the name {name}: bind it by POST /api/bind first",
+            ) from None
+
+    async def _written(self, consumer: Client, response: BindingResponse) -> str:
+        """Write everything, and take it back where that fails; the bundle's name."""
+
+        def reach(config: ClusterConfig) -> Client:
+            # Whatever a kubeconfig in the consumer's cluster says: its token is tried here.
+            way = as_consumer(self._client.config, config.token, config.namespace)
+            return Client(way, user_agent="fairlead-serve")
+
+        try:
+            return await write_bundle(
+                consumer, response, timeout=self._patience.write, reach=reach
+            )
+        except BindError as error:
+            raise Refusal(409, ErrorCode.BAD_REQUEST, str(error)) from None
+        except _FAULTS as error:
+            ours = self._client.config.server
+            if isinstance(error, (ApiError, ConnectionFailed)) and error.server == ours:
+                raise
+            raise _failure(error) from None
+
+
+def inline_cluster(encoded: str) -> ClusterConfig:
+    """The cluster of a kubeconfig that brings all that it needs.
+
+    Raises:
+        Refusal: it cannot be used, or asks for more than its own credentials.
+    """
+    if not encoded:
+        raise _unusable("it is missing")
+    if len(encoded) > MOST_BYTES * 4 // 3 + 4:
+        raise _unusable(f"it is larger than {MOST_BYTES} bytes")
+    try:
+        config = parse_kubeconfig(base64.b64decode(encoded, validate=True))
+    except (binascii.Error, ValueError):
+        raise _unusable("it has to be base64 of the standard alphabet") from None
+    except ConfigError as error:
+        raise _unusable(str(error)) from None
+    wrong = {
+        "server is no https address": not config.server.startswith("https://"),
+        "insecure-skip-tls-verify is not taken": config.insecure_skip_tls_verify,
+        "proxy-url is not taken": bool(config.proxy_url),
+        "impersonation (as) is not taken": config.impersonation is not None,
+        "username and password are not taken": bool(config.username or config.password),
+        "there is neither a token nor a client certificate": not (
+            config.token or config.client_certificate
+        ),
+    }
+    for problem, found in wrong.items():
+        if found:
+            raise _unusable(problem)
+    return replace(config, disable_compression=True)
+
+
+def _unusable(problem: str) -> Refusal:
+    return bad_request(
+        f"consumerKubeconfig cannot be used: {problem[:300]}",
+        details="it has to have an https server with its CA, and a token or client certificate "
+        "in itself",
+    )
+
+
+def _consumer(config: ClusterConfig, reachable: Reachable) -> Client:
+    return Client(
+        config,
+        user_agent="fairlead-bind",
+        timeouts=_TIMEOUTS,
+        retries=_RETRIES,
+        caution=Caution(refused=reachable.refused),
+    )
+
+
+async def _looked_at(consumer: Client, seconds: float) -> None:
+    """See that the cluster answers and takes the credentials, before any others are made.
+
+    Raises:
+        Refusal: it does not.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            await find(consumer, NAMESPACES, DEFAULT_NAMESPACE)
+            await bindings_by_name(consumer)
+    except _FAULTS as error:
+        raise _failure(error) from None
+
+
+def _brings(template: Object, export: Object) -> bool:
+    """Whether a template offers what is exported."""
+    try:
+        spec = export.decode(APIServiceExport).spec
+        wanted = request_from_template(
+            template.decode(APIServiceExportTemplate).spec, name=export.meta.name
+        )
+        request = msgspec.convert(wanted, ExportRequestResponse)
+    except msgspec.ValidationError:
+        return False
+    return not difference(request, export, spec.resources, spec.permission_claims)
+
+
+def _decoded(response: JSON) -> BindingResponse:
+    """The answer to a bind, with its request under the name that it got."""
+    found = decode_binding_response(msgspec.json.encode(response))
+    (request,) = found.requests
+    renamed = msgspec.structs.replace(request.metadata, name=found.binding_name)
+    request = msgspec.structs.replace(request, metadata=renamed)
+    return msgspec.structs.replace(found, requests=[request])
+
+
+async def _told(consumer: Client, bundle: str, seconds: float) -> str:
+    """What has been done, and what is left to do there."""
+    said = f"APIServiceBindingBundle {bundle} is there with all that it needs"
+    try:
+        async with asyncio.timeout(seconds):
+            traces = await presence.look(consumer, DEFAULT_NAMESPACE)
+    except TimeoutError:
+        return said
+    if traces.lease is not None or traces.deployment is not None:
+        return f"{said}; a konnector has been seen in the cluster"
+    return (
+        f"{said}; there is no sign of a konnector in the cluster: apply the manifests of "
+        "/api/konnector-manifests"
+    )
+
+
+def _failure(error: Exception) -> Refusal:
+    """The refusal for what a consumer's cluster did; none of its words are repeated."""
+    reason = type(error).__name__
+    if isinstance(error, ClientError):
+        reason += f": {error}"[:_LONGEST_REASON]
+    match error:
+        case TimeoutError():
+            return _away(504, "the consumer's cluster has not answered in time", reason)
+        case ConfigError():
+            return _unusable(str(error))
+        case Unauthorized():
+            return _refused("the consumer's cluster does not know these credentials", reason)
+        case Forbidden():
+            return _refused(
+                "the credentials have too few rights in the consumer's cluster: binding takes an "
+                "administrator's",
+                reason,
+            )
+        case ApiError() if error.code < 500:
+            return _refused("the consumer's cluster has refused what was written", reason)
+        case ApiError():
+            return _away(502, "the consumer's cluster has failed; try again", reason)
+        case ConnectionFailed():
+            match error.__cause__:
+                case TimeoutError():
+                    return _away(504, "the consumer's cluster has not answered in time", reason)
+                case aiohttp.ClientConnectorError(os_error=AddressRefused()):
+                    return _out_of_reach(reason)
+                case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
+                    return _refused(
+                        "the certificate of the consumer's cluster is not of the kubeconfig's CA, "
+                        "or of another name",
+                        reason,
+                    )
+                case OSError():
+                    return _away(502, "the consumer's cluster cannot be reached", reason)
+    return _away(502, "the consumer's cluster has given no answer that can be used", reason)
+
+
+def _out_of_reach(reason: str) -> Refusal:
+    return Refusal(
+        400,
+        ErrorCode.BAD_REQUEST,
+        "consumerKubeconfig cannot be used: its server is at no address that this server "
+        "connects to",
+        details="bind in a terminal: fairlead bind --template NAME",
+        reason=reason,
+    )
+
+
+def _refused(message: str, reason: str) -> Refusal:
+    return Refusal(422, ErrorCode.BAD_REQUEST, message, reason=reason)
+
+
+def _away(status: int, message: str, reason: str) -> Refusal:
+    return Refusal(status, ErrorCode.CLUSTER_CONNECTION_FAILED, message, reason=reason)
