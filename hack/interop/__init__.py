@@ -14,6 +14,8 @@ program meets its counterpart of ours on two control planes of its own: sandboxe
   and with ``apiservice -f`` a request. Then at our front door, ``provider serve``, where it signs
   in, looks and binds by template; our command line goes on with its config file, and back.
 * ``door``: KUBECTL_BIND at the front door of BACKEND, and our command line after it, as above.
+* ``page``: our command line binds by the page of BACKEND, and then without it. The page is one of
+  scripts, so that it needs Chromium and playwright (``make browser``).
 
 A person binds the same template twice, and has to get the namespace of the first time; they are
 let in by the role that the original's backend makes. Sign-ins go through a scripted browser.

@@ -17,6 +17,7 @@ import msgspec
 import structlog
 from hack.interop.checks import Outcome
 from hack.interop.programs import PARTS, ProgramError, missing
+from hack.interop.recorder import Recording
 from hack.interop.runs import RUNS
 from hack.interop.world import Setting, World
 from tests.support.realplane import missing_assets
@@ -90,7 +91,8 @@ async def _one(
     name: str, run: hack.interop.runs.Run, setting: Setting, chosen: argparse.Namespace
 ) -> Line:
     folder = Path(tempfile.mkdtemp(prefix="interop-", dir=chosen.keep or None))
-    record = Path(chosen.record, f"{name.replace(' ', '-')}.jsonl") if chosen.record else None
+    file = Path(chosen.record, f"{name.replace(' ', '-')}.jsonl")
+    record = Recording(file) if chosen.record else None
     outcomes: list[Outcome] = []
     try:
         async with AsyncExitStack() as stack:

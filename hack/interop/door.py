@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import aiohttp
@@ -14,6 +14,7 @@ from hack.interop import browser, checks, programs
 from hack.interop.checks import CheckError, Outcome
 from hack.interop.programs import OURS, ProgramError, call
 from hack.interop.recorder import recording
+from hack.interop.recording import recorded
 from hack.interop.world import World, write
 from tests.support.realplane import free_ports
 
@@ -37,6 +38,10 @@ _ROLE = "kube-bind-oidc-user"
 """The role that the original makes for people who may bind; ours lets them in by it, too."""
 
 
+Visit = Callable[[str], Awaitable[None]]
+"""Follows an address that a command line names."""
+
+
 class Terminal:
     """Someone's terminal in the consumer's cluster, with both command lines and one home."""
 
@@ -47,6 +52,20 @@ class Terminal:
     async def ours(self, *arguments: str) -> str:
         """What our command line says; "login" is followed in a browser."""
         return await self._call([*OURS, *arguments])
+
+    async def by_page(self, template: str) -> str:
+        """What our command line says while a person binds on the page of the original."""
+
+        async def visit(url: str) -> None:
+            called = await browser.choose(url, template)
+            if (record := self.world.record) is not None:
+                server, _, target = called.partition("/callback/")
+                asked = ("GET", f"/callback/{target}", {"User-Agent": "Mozilla"}, b"")
+                record.keep(recorded(server, asked, (200, {}, b"")))
+
+        # The address of its documentation, which begins the page flow as well as the root does.
+        arguments = ("bind", f"{self.url}/api/exports", "--skip-browser")
+        return await self._call([*OURS, *arguments], visit)
 
     async def theirs(self, *arguments: str) -> str:
         """What the original's says; its exit code tells little."""
@@ -68,12 +87,10 @@ class Terminal:
     def _file(self) -> Path:
         return self.world.folder / ".kube-bind" / "config"
 
-    async def _call(self, command: list[str]) -> str:
+    async def _call(self, command: list[str], visit: Visit = browser.sign_in) -> str:
         consumer = self.world.file("consumer.kubeconfig")
         limit = self.world.setting.timeout + 30
-        said = await call(
-            command, consumer, self.world.folder, timeout=limit, visit=browser.sign_in
-        )
+        said = await call(command, consumer, self.world.folder, timeout=limit, visit=visit)
         with self.world.file("terminal.log").open("a") as log:
             log.write(f"$ {' '.join(command)}\n{said}\n")
         return said
@@ -172,15 +189,7 @@ class Walk:
             *(self.bound, self.found_again, self.token_refused, self.signed_out),
             self.file_read_back,
         )
-        outcomes = []
-        for step in steps:
-            try:
-                await step()
-            except (CheckError, ClientError, ProgramError, aiohttp.ClientError) as error:
-                outcomes.append(Outcome(step.__name__, str(error)))
-            else:
-                outcomes.append(Outcome(step.__name__, ""))
-        return outcomes
+        return await _outcomes(steps)
 
     async def _log_in(self, line: Line) -> None:
         await line("login", self.terminal.url, "--skip-browser")
@@ -241,10 +250,49 @@ async def at_theirs(world: World) -> list[Outcome]:
     return await _walked(Walk(terminal, terminal.ours, terminal.ours))
 
 
+class PageWalk(Walk):
+    """A person who binds on a page first, and in the terminal alone after that."""
+
+    async def bound_by_page(self) -> None:
+        """The person binds on the page, with no token in the terminal."""
+        await self.terminal.by_page(TEMPLATE)
+        self.namespace = await self._bound_namespace()
+
+    async def found_by_page(self) -> None:
+        """The same once more, from the same cluster."""
+        await self.terminal.by_page(TEMPLATE)
+        if (found := await self._bound_namespace()) != self.namespace:
+            raise CheckError(f"bound in {self.namespace}, and in {found} when bound again")
+
+    async def run(self) -> list[Outcome]:
+        """All of these, and the terminal's last, which finds what the page has bound."""
+        steps = (self.bound_by_page, self.found_by_page, self.signed_in, self.found_again)
+        return await _outcomes(steps)
+
+
+async def at_their_page(world: World) -> list[Outcome]:
+    """Our command line by the page of the original's server."""
+    terminal = Terminal(world, await _their_server(world))
+    return await _walked(PageWalk(terminal, terminal.ours, terminal.ours))
+
+
 async def both_at_theirs(world: World) -> list[Outcome]:
     """The original's command line at its own server, and ours after it."""
     terminal = Terminal(world, await _their_server(world))
     return await _walked(Walk(terminal, terminal.theirs, terminal.ours))
+
+
+async def _outcomes(steps: Sequence[Callable[[], Awaitable[None]]]) -> list[Outcome]:
+    outcomes = []
+    for step in steps:
+        name = getattr(step, "__name__", "")
+        try:
+            await step()
+        except (CheckError, ClientError, ProgramError, aiohttp.ClientError) as error:
+            outcomes.append(Outcome(name, str(error)))
+        else:
+            outcomes.append(Outcome(name, ""))
+    return outcomes
 
 
 async def _walked(walk: Walk) -> list[Outcome]:

@@ -21,6 +21,7 @@ PARTS = {
     "backend": ("BACKEND",),
     "cli": ("KUBECTL_BIND",),
     "door": ("BACKEND", "KUBECTL_BIND"),
+    "page": ("BACKEND",),
 }
 """The variables that each part needs."""
 OURS = (sys.executable, "-m", "fairlead")

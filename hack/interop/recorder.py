@@ -18,19 +18,34 @@ from yarl import URL
 
 _HOPS = {"connection", "content-length", "transfer-encoding", "content-encoding"}
 _KEPT = ("/api/", "/exports")
-"""How paths begin that are kept; the issuer's own are not."""
+"""How paths begin that are kept, besides the page's own; the issuer's are not."""
+
+
+class Recording:
+    """A line of JSON for each exchange that is unlike those before, in a file of this name."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lines: dict[str, None] = {}
+
+    def keep(self, found: Exchange) -> None:
+        """Keep an exchange."""
+        self._lines.setdefault(json.dumps(msgspec.to_builtins(found)))
+
+    def write(self) -> None:
+        """Write all down."""
+        self._file.write_text("".join(f"{line}\n" for line in self._lines))
 
 
 @asynccontextmanager
-async def recording(port: int, behind: int, file: Path) -> AsyncIterator[None]:
+async def recording(port: int, behind: int, kept: Recording) -> AsyncIterator[None]:
     """Hand over what comes to a port of loopback, and write it down at the end.
 
     Args:
         port: where it listens.
         behind: the server's port.
-        file: of the recording, a line of JSON for each exchange that is unlike those before.
+        kept: what is said.
     """
-    lines: dict[str, None] = {}
     jar = aiohttp.DummyCookieJar()
     async with aiohttp.ClientSession(cookie_jar=jar, auto_decompress=False) as session:
 
@@ -50,12 +65,12 @@ async def recording(port: int, behind: int, file: Path) -> AsyncIterator[None]:
                     content = await answer.read()
             except aiohttp.ClientError:
                 return web.Response(status=502)
-            if request.path.startswith(_KEPT):
+            if request.path.startswith(_KEPT) or request.path == "/":
                 asked = (request.method, request.raw_path, request.headers, body)
                 found = recorded(
                     f"http://127.0.0.1:{port}", asked, (answer.status, answer.headers, content)
                 )
-                lines.setdefault(_line(found))
+                kept.keep(found)
             told = CIMultiDict(_through(answer.headers))
             return web.Response(status=answer.status, body=content, headers=told)
 
@@ -68,14 +83,9 @@ async def recording(port: int, behind: int, file: Path) -> AsyncIterator[None]:
             yield
         finally:
             await runner.cleanup()
-            text = "".join(f"{line}\n" for line in lines)
-            await asyncio.to_thread(file.write_text, text)
+            await asyncio.to_thread(kept.write)
 
 
 def _through(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     """The headers that are not about the connection; Host stays, for servers that look at it."""
     return [(name, value) for name, value in headers.items() if name.lower() not in _HOPS]
-
-
-def _line(found: Exchange) -> str:
-    return json.dumps(msgspec.to_builtins(found))

@@ -19,6 +19,7 @@ _ANSWERED = (
 """Headers that matter."""
 _FIELDS = {
     "accessToken": "<token>",
+    "binding_response": "<response>",
     "access_token": "<token>",
     "client_id": "<client>",
     "code": "<code>",
@@ -42,9 +43,10 @@ _FIELDS = {
 """Fields and parameters whose text is another each time, or no part of the contract."""
 _ERROR_CODE = re.compile(r"[A-Z_]+")
 _CALLBACK = re.compile(r"^http://127\.0\.0\.1:[0-9]+/callback(/.*)?$")
+_SECRET = re.compile("^/callback/.+$")
 _RANDOM = re.compile("[0-9a-f]{16}")
-_AGENT = "aiohttp"
-"""What the scripted browser calls itself."""
+_BROWSERS = ("aiohttp", "Mozilla")
+"""What browsers call themselves, the scripted one and a real one."""
 _LONGEST = 20
 """Characters of a plain text that is an answer by itself, such as ``pong``."""
 
@@ -92,7 +94,7 @@ def recorded(
     parts = urlsplit(target)
     request = Asked(
         method,
-        parts.path,
+        _SECRET.sub("/callback/<secret>", parts.path),
         _without(server, _query(parts.query)),
         _headers(headers, _ASKED, server),
         _body(body),
@@ -100,7 +102,7 @@ def recorded(
     status, told, content = answered
     location = told.get("Location")
     return Exchange(
-        "browser" if _AGENT in headers.get("User-Agent", "") else "cli",
+        "browser" if _is_browser(headers.get("User-Agent", "")) else "cli",
         request,
         Answered(
             status,
@@ -113,7 +115,7 @@ def recorded(
 
 def _headers(found: Mapping[str, str], wanted: tuple[str, ...], server: str) -> dict[str, str]:
     kept = {name: found[name] for name in wanted if name in found}
-    if _AGENT in kept.get("User-Agent", ""):
+    if _is_browser(kept.get("User-Agent", "")):
         kept["User-Agent"] = "<browser>"
     if "Authorization" in kept:
         kept["Authorization"] = kept["Authorization"].partition(" ")[0] + " <token>"
@@ -123,6 +125,10 @@ def _headers(found: Mapping[str, str], wanted: tuple[str, ...], server: str) -> 
     if "Location" in kept:
         kept["Location"] = str(_without(server, _address(kept["Location"].partition("?")[0])))
     return kept
+
+
+def _is_browser(agent: str) -> bool:
+    return any(name in agent for name in _BROWSERS)
 
 
 def _query(text: str) -> dict[str, str]:

@@ -143,6 +143,7 @@ RUNS: dict[str, dict[str, Run]] = {
     "backend": {"backend": backend, "backend door": door.at_theirs},
     "cli": {"cli deploy": deploy, "cli apiservice": apiservice, "cli door": door.at_ours},
     "door": {"door": door.both_at_theirs},
+    "page": {"page door": door.at_their_page},
 }
 
 

@@ -12,6 +12,7 @@ import yaml
 from hack.interop import checks, programs
 from hack.interop.checks import Pair
 from hack.interop.programs import OURS, running
+from hack.interop.recorder import Recording
 from tests.support.realplane import RealPlane
 
 from fairlead.api.kubebind import API_VERSION, APISERVICEBINDINGS, provider_crds
@@ -56,7 +57,7 @@ class World:
         setting: what is run.
         stack: ends what is started.
         folder: where files are.
-        record: the file that keeps what is said at the front door, None where nothing does.
+        record: keeps what is said at the front door, None where nothing does.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class World:
         setting: Setting,
         stack: AsyncExitStack,
         folder: Path,
-        record: Path | None = None,
+        record: Recording | None = None,
     ) -> None:
         self.setting = setting
         self.folder = folder

@@ -12,8 +12,9 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
+import aiohttp
 import pytest
 from aiohttp import web
 from tests.support.frontdoor import browse
@@ -23,8 +24,8 @@ from fairlead.api.meta import JSON
 from fairlead.client import parse_kubeconfig
 from fairlead.portal.client.addresses import Address
 from fairlead.portal.client.backend import BackendClient
-from fairlead.portal.client.errors import Refused, SignInNeeded
-from fairlead.portal.client.handshakes import SignedIn, sign_in
+from fairlead.portal.client.errors import Refused, SignInNeeded, StrangeAnswer
+from fairlead.portal.client.handshakes import SignedIn, choose_on_page, sign_in
 
 
 TOKEN = "recorded"
@@ -186,3 +187,71 @@ async def test_our_client_understands_recorded_refusals() -> None:
         async with BackendClient(Address(there.url), token="of-no-one") as backend:
             with pytest.raises(SignInNeeded, match=f"fairlead login {there.url}"):
                 await backend.templates()
+
+
+async def as_the_page_did(url: str, *, response: str = "") -> tuple[int, str]:
+    """Go through what a browser with the original's page asked, and end where it ended.
+
+    Args:
+        url: that our client has said.
+        response: what the page hands over, where that is not what the server has answered.
+    """
+    server, given = urlsplit(url), dict(parse_qsl(urlsplit(url).query))
+    exchanges = [one for one in recording("page-door") if one.by == "browser"]
+    first, last = exchanges[0], next(one for one in exchanges if "/callback/" in one.request.path)
+    assert (server.path, set(given)) == ("/", set(first.request.query))
+    known = {
+        "<server>": f"{server.scheme}://{server.netloc}",
+        "<identity>": given["consumer_id"],
+        "<session>": given["session_id"],
+        "http://127.0.0.1:<port>/callback/<secret>": given["redirect_url"],
+    }
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+        for one in exchanges[: exchanges.index(last)]:
+            asked = one.request
+            if one.answer.status == 401:
+                continue
+            async with session.request(
+                asked.method,
+                known["<server>"] + asked.path,
+                params=filled(asked.query, known),
+                json=filled(asked.body, known),
+                allow_redirects=False,
+            ) as answer:
+                assert answer.status == one.answer.status
+                text = await answer.read()
+            if asked.path == "/api/bind":
+                known["<response>"] = response or base64.b64encode(text).decode()
+        query = urlencode(filled(last.request.query, known))
+    return (await browse(f"{given['redirect_url']}?{query}"))[:2]
+
+
+async def chosen(backend: BackendClient, **more: str) -> tuple[Any, tuple[int, str]]:
+    browsers: list[asyncio.Task[tuple[int, str]]] = []
+
+    def show(url: str) -> None:
+        browsers.append(asyncio.create_task(as_the_page_did(url, **more)))
+
+    try:
+        found: Any = await choose_on_page(backend, "cluster-1", show, timeout=30)
+    except StrangeAnswer as error:
+        found = error
+    (ended,) = [await one for one in browsers]
+    return found, ended
+
+
+async def test_our_client_takes_what_the_recorded_page_hands_over() -> None:
+    async with played("page-door") as there, BackendClient(Address(there.url)) as backend:
+        response, (status, text) = await chosen(backend)
+    assert (status, "Go back to the terminal" in text) == (200, True)
+    assert response.provider_namespace == NAMESPACE
+    assert parse_kubeconfig(response.kubeconfig).namespace == NAMESPACE
+    (request,) = response.requests
+    assert [one.resource for one in request.spec.resources] == ["widgets"]
+
+
+async def test_what_the_page_hands_over_is_looked_at() -> None:
+    async with played("page-door") as there, BackendClient(Address(there.url)) as backend:
+        found, _ = await chosen(backend, response="bm90aGluZw==")
+    assert isinstance(found, StrangeAnswer)
+    assert "binding_response is unusable" in str(found)

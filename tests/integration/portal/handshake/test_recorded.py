@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import msgspec
 import pytest
 from tests.integration.portal.handshake.conftest import ADA, House, house
 from tests.support.issuers import TestIssuer
@@ -29,6 +30,7 @@ from fairlead.sandbox import Sandbox
 
 AT_ORIGINAL = [one for one in recording("door") if one.by == "cli" and one.original]
 AT_OURS = [one for one in recording("cli-door") if one.by == "cli" and one.original]
+BY_PAGE = [one for one in recording("page-door") if one.by == "browser"]
 LEFT_OUT = {
     "items[].metadata.managedFields",
     "items[].status",
@@ -123,6 +125,22 @@ async def test_lists_refusals_and_binds_are_the_originals(offering: House) -> No
     asked = of_path(AT_ORIGINAL, "/api/templates", "/api/collections", "/api/bind")
     for recorded in asked:
         check(recorded, await replay(offering, recorded), but=LEFT_OUT)
+
+
+async def test_what_the_originals_page_asks_is_answered_as_by_the_original(
+    offering: House,
+) -> None:
+    """Its page has a cookie; whose it is, the tests of the sign-in tell."""
+    asked = of_path(BY_PAGE, "/api/ping", "/api/templates", "/api/collections", "/api/bind")
+    for recorded in (one for one in asked if one.answer.status == 200):
+        headers = recorded.request.headers | {"Authorization": "Bearer <token>"}
+        request = msgspec.structs.replace(recorded.request, headers=headers)
+        answer = await replay(offering, msgspec.structs.replace(recorded, request=request))
+        if recorded.request.path == "/api/ping":
+            assert (answer.status, answer.text) == (200, recorded.answer.body)
+            continue
+        check(recorded, answer, but=LEFT_OUT)
+        assert answer.json
 
 
 async def test_ours_answers_as_it_did_when_the_original_understood_it(offering: House) -> None:
