@@ -6,7 +6,7 @@ import asyncio
 import base64
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import structlog
 import yaml
+from aiohttp import web
 from tests.integration.konnector.test_bind import names
 from tests.integration.portal.console.test_binding import offered, unlimited
 from tests.integration.portal.handshake.conftest import ADA, BEN, House, house
@@ -363,20 +364,46 @@ async def test_s12_no_word_of_the_cluster_is_repeated(
         await untouched(it)
 
 
+def dripping(until: asyncio.Event) -> Any:
+    """An answer of which a byte arrives now and then: there is never silence."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with suppress(ConnectionError):
+            for _ in range(100):
+                await response.write(b" ")
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(until.wait(), 0.05)
+        return response
+
+    return answer
+
+
 async def test_s12_a_cluster_without_an_answer_or_an_end_is_given_up(
     plane: Sandbox, admin: Client, tmp_path: Path
 ) -> None:
-    patience = Patience(look=0.3, write=0.3)
-    never, asked = asyncio.Event(), asyncio.Event()
+    patience = Patience(look=0.5, write=0.5)
+    never = asyncio.Event()
     async with elsewhere(tmp_path) as there, door(plane, admin, patience=patience) as it:
         await bound(it)
-        there.server.on(NAMESPACE, hang(never, asked=asked), chunks(*[b" " * (1 << 20)] * 64))
-        answer = await apply(it, there.kubeconfig)
-        assert answer.status == 504, answer.text
-        answer = await apply(it, there.kubeconfig)
-        assert answer.status in {502, 504}, answer.text
+        there.server.on(NAMESPACE, hang(never), dripping(never))
+        for _ in range(2):
+            answer = await apply(it, there.kubeconfig)
+            assert answer.status == 504, answer.text
         await untouched(it)
         never.set()
+
+
+async def test_s12_a_flood_is_given_up(plane: Sandbox, admin: Client, tmp_path: Path) -> None:
+    async with elsewhere(tmp_path) as there, door(plane, admin) as it:
+        await bound(it)
+        there.server.on(NAMESPACE, chunks(*[b" " * (1 << 20)] * 40, b"{}"))
+        with structlog.testing.capture_logs() as lines:
+            answer = await apply(it, there.kubeconfig)
+        assert answer.status == 502, answer.text
+        assert "more than is taken from it" in str(lines)
+        await untouched(it)
 
 
 async def test_a_person_has_one_cluster_at_a_time(
@@ -486,8 +513,11 @@ async def test_what_is_not_bound_is_not_found(
 ) -> None:
     asked = Requests(here)
     async with door(plane, admin, patience=Patience(known=0.3)) as it:
-        answer = await apply(it, here.kubeconfig())
-        assert answer.status == 404
+        for bind_first in (False, True):
+            if bind_first:
+                await bound(it)
+            answer = await apply(it, here.kubeconfig(), bindingName="another")
+            assert answer.status == 404
         assert "POST /api/bind first" in answer.json["message"]
     assert asked.count("get", "list", "create") == 0
 
