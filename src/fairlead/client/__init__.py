@@ -5,7 +5,8 @@ What comes in: a kubeconfig, or the ServiceAccount of the Pod (``loading``, ``ku
 request, ``transport`` sends it with a credential (``credentials``) over a ``connection``, and
 sends it again where the server asks for that. What goes out: decoded objects, lists, events of a
 watch, or one of the typed ``errors``, each with one clear line. ``outages`` notes when a
-server is away, and tells when it is back. ``discovery`` knows what the server serves, and
+server is away, and tells when it is back. ``caution`` keeps a client from addresses and amounts
+where a stranger has named the server. ``discovery`` knows what the server serves, and
 ``lookups`` tells an object that is not there from one that could not be looked for.
 
 A :class:`Client` is a value: it owns its session, its credentials and its discovery, and any

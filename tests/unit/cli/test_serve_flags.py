@@ -70,6 +70,8 @@ def test_what_little_has_to_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert options.cookie_keys == ()
     assert options.redis is None
     assert not options.original_authors
+    assert not options.apply_binding
+    assert options.apply_networks == ()
 
 
 def test_what_can_be_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -86,6 +88,7 @@ def test_what_can_be_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
         *("--token-expiry", "12h", "--cookie-signing-key", signing),
         *("--redis-addr", "redis:6379", "--redis-tls", "--namespace", "elsewhere"),
         *("--consumers-per-person", "3", "--original-authors"),
+        *("--allow-apply-binding", "--apply-binding-allow-cidr", "10.1.0.0/16,fd00:1::/32"),
         *("--requests-per-address", "0", "--requests-per-person", "2", "--pretty-name", "Us"),
         OIDC_CLIENT_SECRET="issued",
         REDIS_PASSWORD="password",
@@ -106,6 +109,8 @@ def test_what_can_be_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     )
     assert (options.namespace, options.consumers_per_person) == ("elsewhere", 3)
     assert options.original_authors
+    assert options.apply_binding
+    assert [str(one) for one in options.apply_networks] == ["10.1.0.0/16", "fd00:1::/32"]
     assert options.limits.per_address.per_second == 0
     assert (options.limits.per_person.per_second, options.limits.per_person.burst) == (2, 8)
 
@@ -160,6 +165,14 @@ def test_flags_of_the_original_that_do_nothing_here_are_warned_about(
         ((*ISSUER, "--token-expiry", "soon"), "--token-expiry 'soon' is no duration"),
         ((*ISSUER, "--cookie-signing-key", "c2VjcmV0"), "--cookie-signing-key has 6 bytes"),
         ((*ISSUER, "--trusted-proxies", "0.0.0.0/0"), "let every client say who it is"),
+        (
+            (*ISSUER, "--allow-apply-binding", "--apply-binding-allow-cidr", "::/0"),
+            "would let people have any address asked",
+        ),
+        (
+            (*ISSUER, "--apply-binding-allow-cidr", "10.0.0.0/8"),
+            "--apply-binding-allow-cidr needs --allow-apply-binding",
+        ),
         ((*ISSUER, "--redis-addr", "redis"), "--redis-addr 'redis' is no address"),
         ((*ISSUER, "--oidc-groups-prefix", "system:"), "--oidc-groups-prefix 'system:'"),
         ((*ISSUER, "--namespace", "A b"), "--namespace: 'A b' is no name"),
