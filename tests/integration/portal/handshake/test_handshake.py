@@ -389,6 +389,21 @@ async def test_s21_everything_is_checked_before_anything_is_made(
         assert not (await admin.list(BINDABLERESOURCESREQUESTS)).items
 
 
+async def test_names_of_253_characters_are_bound_and_longer_ones_refused(
+    plane: Sandbox, admin: Client
+) -> None:
+    long = "x" * 253
+    async with house(plane, admin) as it:
+        await it.template(long)
+        await it.allow("User:oidc:ada", templates=(long,))
+        answer = await it.bind(ADA, template=long, name="y" * 253)
+        assert answer.status == 200, answer.text
+        assert answer.json["requests"][0]["metadata"]["name"] == "y" * 253
+        for more in ({"template": long + "x"}, {"template": long, "name": "y" * 254}):
+            answer = await it.bind(ADA, **more)
+            assert answer.status == 400, answer.text
+
+
 async def test_s9_a_body_of_another_type_is_refused(plane: Sandbox, admin: Client) -> None:
     async with house(plane, admin) as it:
         answer = await it.ask(ADA, "/api/bind", "POST", data="{}")
