@@ -82,10 +82,7 @@ class Way:
 
     def take(self, key: Key) -> float | None:
         """When the change arrived that is about to be worked on; later ones count anew."""
-        since = self._since.pop(key, None)
-        if not self._since:
-            # A dict keeps the table of its best days until it is cleared.
-            self._since.clear()
+        since = _popped(self._since, key)
         if since is not None:
             # A server may take long, or for ever.
             self._looked[key] = since
@@ -93,7 +90,7 @@ class Way:
 
     def looked(self, key: Key) -> None:
         """The work on a change that was taken has ended, for now."""
-        self._looked.pop(key, None)
+        _popped(self._looked, key)
 
     def give_back(self, key: Key, since: float | None) -> None:
         """The change has not crossed: it arrived when it did."""
@@ -103,6 +100,14 @@ class Way:
     def observe(self, since: float) -> None:
         """The change that arrived then has crossed."""
         self.seconds.observe(self._clock() - since)
+
+
+def _popped(moments: dict[Key, float], key: Key) -> float | None:
+    found = moments.pop(key, None)
+    if not moments:
+        # A dict keeps the table of its best days until it is cleared.
+        moments.clear()
+    return found
 
 
 class Pass:
