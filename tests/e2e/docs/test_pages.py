@@ -1,0 +1,160 @@
+"""The pages of docs/tutorials and docs/how-to, block by block, as their readers run them.
+
+All share two sandboxes and a PostgreSQL, which the tutorial "Fairlead on your own clusters" makes
+into what the how-to pages begin with. So the order counts, and a page makes names of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import psycopg
+import pytest
+import pytest_asyncio
+from tests.support.documents import Person
+from tests.support.image import ROOT
+from tests.support.kubectl import MISSING, kubectls
+from tests.support.pages import CONSUMER, PROVIDER, Fence, fences, pages, printed
+from tests.support.pairs import fresh_planes
+from tests.support.pods import kubelet
+from tests.support.waiting import SECONDS
+
+from fairlead.client import Client, parse_kubeconfig
+from fairlead.demo import objects
+from fairlead.demo.postgres import database
+from fairlead.demo.postgres.server import EmbeddedPostgres
+
+
+CLUSTERS = {PROVIDER: "provider", CONSUMER: "consumer"}
+FIRST = ("own-clusters", "own-crd", "console")
+LAST = ("unbind", "uninstall")
+"""Pages that take away what others need."""
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.extended,
+    pytest.mark.skipif(not kubectls(), reason=MISSING),
+]
+
+
+class Reader:
+    """A reader at a terminal: two clusters with nodes, and a database server."""
+
+    def __init__(self, stack: AsyncExitStack, folder: Path) -> None:
+        self._stack = stack
+        self._folder = folder
+        self._server = EmbeddedPostgres()
+        tools = folder / "tools"
+        tools.mkdir()
+        self.fairlead = tools / "fairlead"
+        self.fairlead.write_text(
+            f"#!/bin/sh\nPYTHONPATH={ROOT / 'src'} exec {sys.executable} -m fairlead \"$@\"\n"
+        )
+        self.fairlead.chmod(0o755)
+        self._environment = {
+            **{name: text for name, text in os.environ.items() if name != "KUBECONFIG"},
+            "HOME": str(folder),
+            "PATH": os.pathsep.join([str(tools), os.environ["PATH"]]),
+        }
+        self.person = Person(stack, folder, self._environment, self._own)
+
+    async def start(self) -> None:
+        """Start clusters and database server, as the reader has them."""
+        await self._stack.enter_async_context(self._server)
+        await database.prepare(self._server, objects.DATABASE)
+        names = tuple(CLUSTERS.values())
+        planes = await self._stack.enter_async_context(fresh_planes("sandbox", *names))
+        for name, plane in zip(names, planes, strict=True):
+            (self._folder / f"{name}.kubeconfig").write_bytes(plane.kubeconfig())
+            client = Client(parse_kubeconfig(plane.kubeconfig()))
+            admin = await self._stack.enter_async_context(client)
+            node = self._folder / "nodes" / name
+            await self._stack.enter_async_context(kubelet(admin, self.fairlead, node))
+
+    async def read(self, page: Path) -> None:
+        """Do what a page says.
+
+        Raises:
+            AssertionError: a block does not end as its page says, or prints something else.
+        """
+        shown = ""
+        for fence in fences(page.read_text()):
+            where = f"{page.name}:{fence.line}"
+            if fence.not_run:
+                continue
+            if fence.language == "yaml":
+                (self._folder / fence.title).write_text(self._own(fence.text))
+            elif fence.language == "sql":
+                await self._sql(fence, where)
+            elif fence.language == "sh":
+                shown = await self._sh(fence, where)
+            elif fence.language == "text":
+                missing = printed(fence.text, shown)
+                assert not missing, f"{where}: {missing!r} is not in\n{shown}"
+
+    async def _sh(self, fence: Fence, where: str) -> str:
+        if cluster := CLUSTERS.get(fence.title):
+            self._environment["KUBECONFIG"] = str(self._folder / f"{cluster}.kubeconfig")
+        out = []
+        for command in fence.commands[:-1]:
+            out.append(await self._do(command, 0, where))
+        out.append(await self._do(fence.commands[-1], fence.exit_code, where))
+        return "".join(out)
+
+    async def _do(self, command: str, exit_code: int, where: str) -> str:
+        if exit_code:
+            command = f"(set -o pipefail; {command}) || test $? = {exit_code}"
+        try:
+            return await self.person.do(command)
+        except AssertionError as error:
+            raise AssertionError(f"{where}: {error}") from None
+
+    async def _sql(self, fence: Fence, where: str) -> None:
+        server = self._server
+        name = fence.title.removeprefix("Database ")
+        dsn = f"host={server.host} port={server.port} user={server.username} dbname={name}"
+        connection = await psycopg.AsyncConnection.connect(
+            dsn, password=server.password, autocommit=True
+        )
+        async with connection:
+            try:
+                await connection.execute(fence.text.encode())
+            except psycopg.Error as error:
+                raise AssertionError(f"{where}: {error}") from None
+
+    def _own(self, text: str) -> str:
+        """Put the reader's own in the place of examples; our server has no TLS."""
+        server = self._server
+        text = text.replace("host: postgres.databases.svc", f"host: {server.host}")
+        text = text.replace("port: 5432", f"port: {server.port}")
+        text = text.replace("sslMode: require", "sslMode: disable")
+        text = text.replace("password=...", f"password={server.password}")
+        text = re.sub(r"( wait .*)", rf"\1 --timeout={SECONDS:.0f}s", text)
+        return re.sub(r"-- python app.py\b", f"-- {sys.executable} -m fairlead.demo.app", text)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def reader(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Reader]:
+    async with AsyncExitStack() as stack:
+        reader = Reader(stack, tmp_path_factory.mktemp("reader"))
+        await reader.start()
+        yield reader
+
+
+def _ordered() -> list[Path]:
+    def place(page: Path) -> tuple[int, str]:
+        if page.stem in FIRST:
+            return FIRST.index(page.stem) - len(FIRST), page.stem
+        return (1 + LAST.index(page.stem) if page.stem in LAST else 0), page.stem
+
+    return sorted(pages(), key=place)
+
+
+@pytest.mark.parametrize("page", _ordered(), ids=lambda page: f"{page.parent.name}-{page.stem}")
+async def test_a_page_does_what_it_says(reader: Reader, page: Path) -> None:
+    await reader.read(page)
