@@ -17,7 +17,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 from tests.support.documents import Person
-from tests.support.image import ROOT
+from tests.support.forked import served
 from tests.support.kubectl import MISSING, kubectls
 from tests.support.pages import CONSUMER, PROVIDER, Fence, fences, pages, printed
 from tests.support.pairs import fresh_planes
@@ -52,10 +52,6 @@ class Reader:
         tools = folder / "tools"
         tools.mkdir()
         self.fairlead = tools / "fairlead"
-        self.fairlead.write_text(
-            f"#!/bin/sh\nPYTHONPATH={ROOT / 'src'} exec {sys.executable} -m fairlead \"$@\"\n"
-        )
-        self.fairlead.chmod(0o755)
         self._environment = {
             **{name: text for name, text in os.environ.items() if name != "KUBECONFIG"},
             "HOME": str(folder),
@@ -65,6 +61,7 @@ class Reader:
 
     async def start(self) -> None:
         """Start clusters and database server, as the reader has them."""
+        await self._stack.enter_async_context(served(self.fairlead))
         await self._stack.enter_async_context(self._server)
         await database.prepare(self._server, objects.DATABASE)
         names = tuple(CLUSTERS.values())
