@@ -79,7 +79,7 @@ class Person:
             name, _, value = words[1].partition("=")
             self.environment[name] = value
             return ""
-        if words[:1] == ["fairlead"] and words[2:3] in (["up"], ["run"]) and "--" not in words:
+        if words[:1] == ["fairlead"] and _goes_on(words):
             return await self._begin(command)
         process = await self._start(command, asyncio.subprocess.PIPE)
         out, err = await process.communicate()
@@ -94,7 +94,7 @@ class Person:
         self._stack.push_async_callback(_interrupt, process)
         async with asyncio.timeout(SECONDS):
             while not re.search(
-                r'^ready$|"msg": "running"', text := log.read_text(), re.MULTILINE
+                r'^ready$|"msg": "running"|^open this in a browser:$', text := log.read_text(), re.MULTILINE
             ):
                 assert process.returncode is None, f"{command}\n{text}"
                 await asyncio.sleep(0.05)
@@ -109,6 +109,13 @@ class Person:
             stdout=output,
             stderr=output,
         )
+
+
+def _goes_on(words: list[str]) -> bool:
+    """Whether a command works until it is stopped."""
+    if words[1] == "console":
+        return "--help" not in words
+    return words[2:3] in (["up"], ["run"]) and "--" not in words
 
 
 async def _interrupt(process: asyncio.subprocess.Process) -> None:

@@ -31,7 +31,7 @@ from fairlead.demo.postgres.server import EmbeddedPostgres
 
 
 CLUSTERS = {PROVIDER: "provider", CONSUMER: "consumer"}
-FIRST = ("own-clusters", "own-crd", "console")
+FIRST = ("own-clusters", "own-crd", "console", "administrator-rights")
 LAST = ("unbind", "uninstall")
 """Pages that take away what others need."""
 
@@ -57,7 +57,6 @@ class Reader:
             "HOME": str(folder),
             "PATH": os.pathsep.join([str(tools), os.environ["PATH"]]),
         }
-        self.person = Person(stack, folder, self._environment, self._own)
 
     async def start(self) -> None:
         """Start clusters and database server, as the reader has them."""
@@ -79,6 +78,13 @@ class Reader:
         Raises:
             AssertionError: a block does not end as its page says, or prints something else.
         """
+        self._environment.pop("KUBECONFIG", None)
+        # What a page starts ends with it.
+        async with AsyncExitStack() as stack:
+            person = Person(stack, self._folder, self._environment, self._own)
+            await self._read(person, page)
+
+    async def _read(self, person: Person, page: Path) -> None:
         shown = ""
         for fence in fences(page.read_text()):
             where = f"{page.name}:{fence.line}"
@@ -89,27 +95,19 @@ class Reader:
             elif fence.language == "sql":
                 await self._sql(fence, where)
             elif fence.language == "sh":
-                shown = await self._sh(fence, where)
+                shown = await self._sh(person, fence, where)
             elif fence.language == "text":
                 missing = printed(fence.text, shown)
                 assert not missing, f"{where}: {missing!r} is not in\n{shown}"
 
-    async def _sh(self, fence: Fence, where: str) -> str:
+    async def _sh(self, person: Person, fence: Fence, where: str) -> str:
         if cluster := CLUSTERS.get(fence.title):
             self._environment["KUBECONFIG"] = str(self._folder / f"{cluster}.kubeconfig")
         out = []
         for command in fence.commands[:-1]:
-            out.append(await self._do(command, 0, where))
-        out.append(await self._do(fence.commands[-1], fence.exit_code, where))
+            out.append(await _do(person, command, 0, where))
+        out.append(await _do(person, fence.commands[-1], fence.exit_code, where))
         return "".join(out)
-
-    async def _do(self, command: str, exit_code: int, where: str) -> str:
-        if exit_code:
-            command = f"(set -o pipefail; {command}) || test $? = {exit_code}"
-        try:
-            return await self.person.do(command)
-        except AssertionError as error:
-            raise AssertionError(f"{where}: {error}") from None
 
     async def _sql(self, fence: Fence, where: str) -> None:
         server = self._server
@@ -130,9 +128,19 @@ class Reader:
         text = text.replace("host: postgres.databases.svc", f"host: {server.host}")
         text = text.replace("port: 5432", f"port: {server.port}")
         text = text.replace("sslMode: require", "sslMode: disable")
+        text = text.replace("/tmp/planes", str(self._folder / "planes"))
         text = text.replace("password=...", f"password={server.password}")
         text = re.sub(r"( wait .*)", rf"\1 --timeout={SECONDS:.0f}s", text)
         return re.sub(r"-- python app.py\b", f"-- {sys.executable} -m fairlead.demo.app", text)
+
+
+async def _do(person: Person, command: str, exit_code: int, where: str) -> str:
+    if exit_code:
+        command = f"(set -o pipefail; {command}) || test $? = {exit_code}"
+    try:
+        return await person.do(command)
+    except AssertionError as error:
+        raise AssertionError(f"{where}: {error}") from None
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
