@@ -31,7 +31,7 @@ from fairlead.demo.postgres.server import EmbeddedPostgres
 
 
 CLUSTERS = {PROVIDER: "provider", CONSUMER: "consumer"}
-FIRST = ("own-clusters", "own-crd", "console", "administrator-rights")
+FIRST = ("own-clusters", "own-crd", "console", "administrator-rights", "offer-a-service")
 LAST = ("unbind", "uninstall")
 """Pages that take away what others need."""
 
