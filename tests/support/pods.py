@@ -110,14 +110,14 @@ def _health(log: Path) -> str:
 
 @asynccontextmanager
 async def kubelet(admin: Client, fairlead: Path, folder: Path) -> AsyncIterator[None]:
-    """Run every Deployment of Fairlead's that is created while the block runs, as long as it."""
+    """Run every Deployment of Fairlead's that is created while the block runs, until it goes."""
 
-    async def run(deployment: Object) -> None:
-        place = folder / deployment.meta.name
+    async def run(deployment: Object, gone: asyncio.Event) -> None:
+        place = folder / deployment.meta.uid
         place.mkdir(parents=True)
         async with pod(admin, deployment, fairlead, place):
             await available(admin, deployment)
-            await stop.wait()
+            await gone.wait()
 
     async def watch() -> None:
         version = (await admin.list(DEPLOYMENTS)).resource_version
@@ -126,9 +126,13 @@ async def kubelet(admin: Client, fairlead: Path, folder: Path) -> AsyncIterator[
             async for event in admin.watch(DEPLOYMENTS, resource_version=version, labels=PART_OF):
                 version = event.object.meta.resource_version
                 if event.type == "ADDED":
-                    group.create_task(run(event.object))
+                    ends[event.object.meta.uid] = asyncio.Event()
+                    group.create_task(run(event.object, ends[event.object.meta.uid]))
+                elif event.type == "DELETED" and event.object.meta.uid in ends:
+                    ends[event.object.meta.uid].set()
 
-    stop, started = asyncio.Event(), asyncio.Event()
+    ends: dict[str, asyncio.Event] = {}
+    started = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         watcher = group.create_task(watch())
         await started.wait()
@@ -136,7 +140,8 @@ async def kubelet(admin: Client, fairlead: Path, folder: Path) -> AsyncIterator[
             yield
         finally:
             watcher.cancel()
-            stop.set()
+            for gone in ends.values():
+                gone.set()
 
 
 async def available(admin: Client, deployment: Object) -> None:

@@ -215,7 +215,7 @@ def of_kind(message: kinds.Message) -> Shape:
 
 def of_schema(schema: JSON) -> Shape:
     """The shape of a custom resource's objects, from its structural schema."""
-    return Map(lambda: _envelope() | _properties(schema), _rest(schema))
+    return Map(lambda: _properties(schema) | _envelope(), _rest(schema))
 
 
 def _envelope() -> dict[str, Shape]:
@@ -239,7 +239,7 @@ def _of_value(schema: JSON) -> Shape:
 
 def _properties(schema: JSON) -> dict[str, Shape]:
     found = schema.get("properties") or {}
-    return {name: _of_value(inner) for name, inner in found.items() if name not in _envelope()}
+    return {name: _of_value(inner) for name, inner in found.items()}
 
 
 def _rest(schema: JSON) -> Shape | None:

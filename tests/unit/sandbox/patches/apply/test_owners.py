@@ -53,6 +53,14 @@ SCHEMA: JSON = {
                     "x-kubernetes-embedded-resource": True,
                     "x-kubernetes-preserve-unknown-fields": True,
                 },
+                "named": {
+                    "type": "object",
+                    "properties": {
+                        "apiVersion": TEXT,
+                        "kind": TEXT,
+                        "metadata": {"type": "object", "properties": {"a": TEXT}},
+                    },
+                },
                 "deep": {
                     "type": "object",
                     "properties": {"er": {"type": "object", "properties": {"a": TEXT}}},
@@ -110,6 +118,11 @@ def spec_fields(**spec: Any) -> JSON:
                 }
             },
             id="an object within the object",
+        ),
+        pytest.param(
+            {"named": {"apiVersion": "v1", "kind": "Secret", "metadata": {"a": "1"}}},
+            {"f:named": {"f:apiVersion": {}, "f:kind": {}, "f:metadata": {"f:a": {}}}},
+            id="members with the names of an object's",
         ),
         pytest.param({"map": {}, "deep": None}, {"f:deep": {}, "f:map": {}}, id="empty and null"),
         pytest.param({"ports": [], "tags": None}, {"f:tags": {}}, id="an empty list says nothing"),
