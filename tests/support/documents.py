@@ -94,7 +94,9 @@ class Person:
         self._stack.push_async_callback(_interrupt, process)
         async with asyncio.timeout(SECONDS):
             while not re.search(
-                r'^ready$|"msg": "running"|^open this in a browser:$', text := log.read_text(), re.MULTILINE
+                r'^ready$|"msg": "running"|^open this in a browser:$',
+                text := log.read_text(),
+                re.MULTILINE,
             ):
                 assert process.returncode is None, f"{command}\n{text}"
                 await asyncio.sleep(0.05)

@@ -90,7 +90,8 @@ def _watch(connection: socket.socket) -> None:
     child = os.fork()
     if child == 0:
         connection.close()
-        _call(*json.loads(rest), streams)
+        arguments, folder, environment = json.loads(rest)
+        _call(arguments, folder, environment, streams)
     connection.sendall(f"{child}\n".encode())
     _, status = os.waitpid(child, 0)
     connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())

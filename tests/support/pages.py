@@ -6,7 +6,8 @@ database. A comment right above it says that it cannot run here and why, or how 
     <!-- not run: needs an engine for containers -->
     <!-- exit code: 1 -->
 
-``text`` below commands is what they print; ``…`` in it stands for anything.
+``text`` below commands is what they print, with others' lines in between or not; ``…`` in it
+stands for anything.
 """
 
 from __future__ import annotations
@@ -59,6 +60,11 @@ def pages() -> list[Path]:
     return [page for folder in FOLDERS for page in sorted(folder.glob("*.md"))]
 
 
+def fences_of(page: Path) -> list[Fence]:
+    """The blocks of a page, in order."""
+    return list(fences(page.read_text()))
+
+
 def fences(text: str) -> Iterator[Fence]:
     """The blocks of a page, in order.
 
@@ -72,7 +78,7 @@ def fences(text: str) -> Iterator[Fence]:
             above = line
             continue
         head = _FENCE.match(line)
-        assert head, f"line {number}: {line} is not ```LANGUAGE title=\"...\""
+        assert head, f'line {number}: {line} is not ```LANGUAGE title="..."'
         body = []
         for _, inner in lines:
             if inner == "```":
@@ -100,7 +106,7 @@ def printed(expected: str, text: str) -> str:
     for one in expected.splitlines():
         wanted = " ".join(one.split())
         pattern = ".*".join(map(re.escape, wanted.split("…")))
-        if wanted and not any(re.fullmatch(pattern, line) for line in lines):
+        if wanted not in {"", "…"} and not any(re.fullmatch(pattern, line) for line in lines):
             return one
     return ""
 

@@ -19,7 +19,7 @@ import pytest_asyncio
 from tests.support.documents import Person
 from tests.support.forked import served
 from tests.support.kubectl import MISSING, kubectls
-from tests.support.pages import CONSUMER, PROVIDER, Fence, fences, pages, printed
+from tests.support.pages import CONSUMER, PROVIDER, Fence, fences_of, pages, printed
 from tests.support.pairs import fresh_planes
 from tests.support.pods import kubelet
 from tests.support.waiting import SECONDS
@@ -86,7 +86,7 @@ class Reader:
 
     async def _read(self, person: Person, page: Path) -> None:
         shown = ""
-        for fence in fences(page.read_text()):
+        for fence in fences_of(page):
             where = f"{page.name}:{fence.line}"
             if fence.not_run:
                 continue
@@ -103,11 +103,9 @@ class Reader:
     async def _sh(self, person: Person, fence: Fence, where: str) -> str:
         if cluster := CLUSTERS.get(fence.title):
             self._environment["KUBECONFIG"] = str(self._folder / f"{cluster}.kubeconfig")
-        out = []
-        for command in fence.commands[:-1]:
-            out.append(await _do(person, command, 0, where))
-        out.append(await _do(person, fence.commands[-1], fence.exit_code, where))
-        return "".join(out)
+        *first, last = fence.commands
+        shown = [await _do(person, command, 0, where) for command in first]
+        return "".join([*shown, await _do(person, last, fence.exit_code, where)])
 
     async def _sql(self, fence: Fence, where: str) -> None:
         server = self._server
