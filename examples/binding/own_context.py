@@ -68,22 +68,22 @@ class ProcessOperations:
     def containers(self, names: Collection[str]) -> list[Process]:
         return [self.workload.body]
 
-    def volume(self, name: str, secret: str, mode: int | None = None) -> None:
+    async def volume(self, name: str, secret: str, mode: int | None = None) -> None:
         """Nothing to do: files are written where they are mounted."""
 
-    def mount(self, container: Process, volume: str, directory: str) -> None:
+    async def mount(self, container: Process, volume: str, directory: str) -> None:
         root = container.environment.setdefault("SERVICE_BINDING_ROOT", "/run/bindings")
         for name, value in self._content().items():
             container.files[f"{root}/{directory}/{name}"] = value
 
-    def variable(self, container: Process, name: str, key: str, secret: str) -> None:
+    async def variable(self, container: Process, name: str, key: str, secret: str) -> None:
         container.environment[name] = self._content()[key].decode()
 
-    def whole(self, container: Process, secret: str) -> None:
+    async def whole(self, container: Process, secret: str) -> None:
         for key in self._content():
-            self.variable(container, key, key, secret)
+            await self.variable(container, key, key, secret)
 
-    def secret_name(self, path: str, secret: str) -> None:
+    async def secret_name(self, path: str, secret: str) -> None:
         """Nothing to do: processes know no Secrets by name."""
 
     def content(self, mark: str) -> None:
@@ -106,29 +106,30 @@ class Processes:
     def __init__(self, context: BaseContext) -> None:
         self._context = context
 
-    def selected(self) -> tuple[list[ProcessOperations], list[Any]]:
+    async def selected(self) -> tuple[list[ProcessOperations], list[Any]]:
         name = self._context.workload_reference().name
         if name not in RUNNING:
             raise ReadError(Failure("NotFound", f"no process is named {name}"))
         return [ProcessOperations(ProcessTarget(RUNNING[name]), self._context)], []
 
-    def leftovers(self) -> list[ProcessOperations]:
+    async def leftovers(self) -> list[ProcessOperations]:
         return []
 
-    def bound(self) -> list[ProcessOperations]:
-        return self.selected()[0]
+    async def bound(self) -> list[ProcessOperations]:
+        return (await self.selected())[0]
 
 
 class SettingsContext(SpecContext):
     """Reads services from settings; each of them is a Secret to the stages."""
 
-    def services(self) -> list[Service]:
+    async def services(self) -> list[Service]:
         (reference,) = self.service_references()
         if reference.name not in SETTINGS:
             raise ReadError(Failure("NotFound", f"no settings are named {reference.name}"))
-        return [Service(object_from_dict(self.read_secret("", reference.name)), SECRETS)]
+        secret = await self.read_secret("", reference.name)
+        return [Service(object_from_dict(secret), SECRETS)]
 
-    def read_secret(self, namespace: str, name: str) -> dict[str, Any]:
+    async def read_secret(self, namespace: str, name: str) -> dict[str, Any]:
         data = {
             key: base64.b64encode(text.encode()).decode() for key, text in SETTINGS[name].items()
         }

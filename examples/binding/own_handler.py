@@ -1,7 +1,8 @@
 """A handler of one's own: every binding gets an entry ``uri``, put together from the others.
 
-Handlers are plain functions. They speak to nothing but their context, and decide whether the pass
-goes on. Run it with Fairlead installed: python examples/binding/own_handler.py
+Handlers speak to nothing but their context, and decide whether the pass goes on. One that reads is
+an ``async def``; this one only looks at what was collected. Run it with Fairlead installed:
+python examples/binding/own_handler.py
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from fairlead.api.meta import Object
@@ -35,8 +35,8 @@ def unbinding_forgets_one() -> None:
     """Of several workloads take the projection off all but one."""
     bound = unbinding._bound
 
-    def most(context: Any) -> list[Operations]:
-        found = bound(context)
+    async def most(context: Any) -> list[Operations]:
+        found = await bound(context)
         return found[:-1] if len(found) > 1 else found
 
     unbinding._bound = most
@@ -44,15 +44,19 @@ def unbinding_forgets_one() -> None:
 
 def rights_not_asked() -> None:
     """Ask nobody whether the requester may do it."""
-    Reader._check = lambda *_: None  # type: ignore[method-assign]
+
+    async def check(*_: Any) -> None:
+        """Ask nothing."""
+
+    Reader._check = check  # type: ignore[assignment,method-assign]
     Reader._review = lambda *_: None  # type: ignore[method-assign]
 
 
 def secrets_go_at_once() -> None:
     """Delete former Secrets, whatever still reads them."""
 
-    def nothing(*_: Any) -> Iterator[str]:
-        return iter(())
+    async def nothing(*_: Any) -> set[str]:
+        return set()
 
     superseded._used = nothing  # type: ignore[assignment]
 

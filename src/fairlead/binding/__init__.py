@@ -32,7 +32,6 @@ from fairlead.binding.builders import (
     Provider,
     SpecBuilder,
     StageError,
-    TooManyReadsError,
 )
 from fairlead.binding.contexts.base import BaseContext, FindWorkloads, InvalidBinding
 from fairlead.binding.contexts.changes import Changes, SecretWrite
@@ -49,11 +48,13 @@ from fairlead.binding.reads import (
     ListAll,
     Lookup,
     Marked,
-    Need,
+    PassEnded,
     Read,
     ReadError,
+    Responder,
     Review,
     Snapshot,
+    TooManyReadsError,
 )
 from fairlead.binding.services.definitions import CollectError, Definition
 from fairlead.binding.services.items import Item, SecretSource, Source
@@ -88,9 +89,9 @@ __all__ = [
     "Lookup",
     "MappingError",
     "Marked",
-    "Need",
     "ObjectError",
     "Objects",
+    "PassEnded",
     "Pipeline",
     "Place",
     "Projection",
@@ -98,6 +99,7 @@ __all__ = [
     "Provider",
     "Read",
     "ReadError",
+    "Responder",
     "Review",
     "SecretSource",
     "SecretWrite",

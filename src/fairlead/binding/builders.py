@@ -36,26 +36,13 @@ from fairlead.binding.handlers.projecting import (
     required_entries,
 )
 from fairlead.binding.handlers.unbinding import drop_superseded, unbind, unbind_leftovers
-from fairlead.binding.pipeline import Handler, Pipeline, Stage, stage
-from fairlead.binding.reads import Answer, Need, Read, Snapshot
+from fairlead.binding.pipeline import Handler, Pipeline, Stage, at_once, stage
+from fairlead.binding.reads import Answer, Read, Snapshot
 
 
 ContextT_co = TypeVar("ContextT_co", bound=Context, covariant=True)
 OtherT = TypeVar("OtherT", bound=Context)
 Provider: TypeAlias = Callable[[Object, Snapshot], OtherT]
-
-MOST_READS = 1000
-"""Reads of one pass, one after the other: more than hundreds of services need."""
-
-
-class TooManyReadsError(RuntimeError):
-    """A pass does not come to its end; the text names the limit and the remedy."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            f"the binding asks for more than {MOST_READS} reads, one after the other: have it "
-            "name fewer services, or divide it into several bindings"
-        )
 
 
 class StageError(ValueError):
@@ -108,8 +95,10 @@ class Builder(Generic[ContextT_co]):
         """The pipeline of these stages."""
         return Pipeline(self.stages)
 
-    def process(self, binding: Object, answer: Callable[[Read], Answer]) -> ContextT_co:
-        """One pass over a binding, whose reads are answered at once.
+    async def run(
+        self, binding: Object, snapshot: Snapshot, pipeline: Pipeline | None = None
+    ) -> ContextT_co:
+        """Make one pass over a binding; ``pipeline`` has other stages than the builder's.
 
         The context says what came of it: ``changes`` is what to write, ``status`` the status.
 
@@ -117,19 +106,19 @@ class Builder(Generic[ContextT_co]):
             InvalidBinding: the binding contradicts itself.
             msgspec.ValidationError: it does not fit its type.
             TooManyReadsError: a handler does not stop asking.
+            Exception: what the snapshot's responder has raised.
         """
-        snapshot, pipeline = Snapshot(), self.build()
-        for _ in range(MOST_READS):
-            snapshot.restart()
-            try:
-                context = self.provider(binding, snapshot)
-                pipeline.process(context)
-            except Need as need:
-                for read in need.reads:
-                    snapshot.put(read, answer(read))
-            else:
-                return context
-        raise TooManyReadsError
+        context = self.provider(binding, snapshot)
+        await (pipeline or self.build()).process(context)
+        return context
+
+    def process(self, binding: Object, answer: Callable[[Read], Answer]) -> ContextT_co:
+        """Make one pass as :meth:`run` does, over answers that are there at once.
+
+        Raises:
+            RuntimeError: a handler waits for something else than its context.
+        """
+        return at_once(self.run(binding, Snapshot(_Answered(answer))))
 
     def _position(self, name: str) -> int:
         if name not in self.names:
@@ -149,6 +138,19 @@ class Builder(Generic[ContextT_co]):
                 f"two stages are named {', '.join(sorted(twice))}: give one another name with "
                 "Stage(name, handler)"
             )
+
+
+class _Answered:
+    """A responder that never waits."""
+
+    def __init__(self, answer: Callable[[Read], Answer]) -> None:
+        self._answer = answer
+
+    async def answers(self, reads: Sequence[Read]) -> Sequence[Answer]:
+        return [self._answer(read) for read in reads]
+
+    async def give_way(self) -> None:
+        """Go on: there are no other passes."""
 
 
 _REQUIRED = "required_entries"

@@ -24,8 +24,7 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
 from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY, WRITES_PACED
 from fairlead.api.timestamps import moment, now, parse_time
 from fairlead.binding.apis import Api
-from fairlead.binding.builders import MOST_READS, TooManyReadsError
-from fairlead.binding.cluster.answering import Answers
+from fairlead.binding.cluster.answering import Answers, Pass
 from fairlead.binding.cluster.committing import Committer, Stored, stored_conditions
 from fairlead.binding.cluster.dependencies import Dependencies
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
@@ -45,7 +44,7 @@ from fairlead.binding.pacing import (
     workload_pace,
 )
 from fairlead.binding.pipeline import Pipeline
-from fairlead.binding.reads import Get, Lookup, Need, Read, Snapshot
+from fairlead.binding.reads import Get, Lookup, Read, Snapshot, TooManyReadsError
 from fairlead.binding.workloads.records import (
     KINDS_ANNOTATION,
     kinds_text,
@@ -64,7 +63,6 @@ from fairlead.runtime import (
     changed,
     patch_metadata,
     remove_finalizer,
-    step_by_step,
 )
 from fairlead.runtime.controller.controller import ControllerStats
 
@@ -277,16 +275,17 @@ class BindingController:
         return await patch_metadata(self._cluster.client, self._api.resource, binding, fields)
 
     async def _process(self, request: Request, binding: Object) -> Result | None:
-        snapshot = Snapshot()
         if not binding.meta.deleting:
             binding = self._api.unnoted(binding)
         try:
-            context, blind = await self._run(request, binding, snapshot)
+            context, blind = await self._run(request, binding)
         except (InvalidBinding, msgspec.ValidationError) as error:
             return await self._unfit(request, binding, error)
         # Before the writes: what somebody else undoes each time is not written again at once, and
         # neither is what changes for ever.
-        pause = self._pause_for_fight(request, context) or self._pause_for_pace(context)
+        pause = await self._pause_for_fight(request, context) or await self._pause_for_pace(
+            context
+        )
         # Where reading has failed nobody knows what there is to take off: the binding stays.
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)
@@ -298,7 +297,7 @@ class BindingController:
         # Last, when no workload names them any more: a Pod that starts in between would miss its
         # Secret.
         await self._committer.drop_superseded(context)
-        await self._dependencies.settle(request, snapshot.asked)
+        await self._dependencies.settle(request, context.reader.snapshot.asked)
         self._tell_of_wait(request, binding, context)
         return self._next(request, context, blind=blind, pause=pause)
 
@@ -312,9 +311,7 @@ class BindingController:
             # One that is being deleted is not judged.
             leaving = {**binding.to_dict()}
             leaving["metadata"] = {**leaving["metadata"], "deletionTimestamp": now()}
-            context, _ = await self._run(
-                request, object_from_dict(leaving), Snapshot(), pipeline=_LEFTOVERS
-            )
+            context, _ = await self._run(request, object_from_dict(leaving), _LEFTOVERS)
             # Nothing but what is taken off: of a spec like this nothing is projected.
             await self._committer.workloads(context)
             left = "; ".join(filter(None, [*context.refusals, context.flow.error]))
@@ -337,62 +334,16 @@ class BindingController:
         return Result(requeue_after=_ENDLESS_SECONDS)
 
     async def _run(
-        self,
-        request: Request,
-        binding: Object,
-        snapshot: Snapshot,
-        *,
-        pipeline: Pipeline | None = None,
+        self, request: Request, binding: Object, pipeline: Pipeline | None = None
     ) -> tuple[BaseContext, bool]:
-        """Run the pipeline, answering what it asks; also whether changes may go unseen.
-
-        Handlers are plain functions and cannot wait. So each read that has no answer yet ends the
-        run; it is answered, and the pipeline starts again from the beginning on a fresh context.
-        That costs little, since handlers write nothing but their context, and a binding reads a
-        handful of objects. One whose definitions take long gives way meanwhile, and goes on as the
-        only one of its namespace.
-        """
-        blind, asked = False, 0
-        turn, held = AsyncExitStack(), list[asyncio.Lock]()
-        chosen = pipeline or self._pipeline
-
-        def run(snapshot: Snapshot) -> tuple[Read, ...] | BaseContext:
-            snapshot.restart()
-            try:
-                context = self._api.builder.provider(binding, snapshot)
-                chosen.process(context)
-            except Need as need:
-                return need.reads
-            return context
-
-        async def answer(step: tuple[Read, ...] | BaseContext, snapshot: Snapshot) -> Snapshot:
-            nonlocal blind, asked
-            if isinstance(step, BaseContext):
-                return snapshot
-            if step:
-                asked += 1
-                if asked > MOST_READS:
-                    raise TooManyReadsError
-                blind |= not await self._answers.give(request, step, snapshot)
-            else:
-                lock = self._evaluating.setdefault(request.namespace, asyncio.Lock())
-                if not held:
-                    held.append(lock)
-                    await turn.enter_async_context(lock)
-                await asyncio.sleep(0)
-            return snapshot
-
-        async with turn:
-            settled = await step_by_step(
-                snapshot,
-                decide=run,
-                perform=answer,
-                last=lambda step: isinstance(step, BaseContext),
-                # What gives way in between is bounded by the budget of evaluations.
-                most=sys.maxsize,
-            )
-        assert isinstance(settled.step, BaseContext)  # noqa: S101 (answer gives no None)
-        return settled.step, blind
+        """Make one pass over a binding; also tell whether changes may go unseen."""
+        lock = self._evaluating.setdefault(request.namespace, asyncio.Lock())
+        async with AsyncExitStack() as turn:
+            answering = Pass(self._answers, request, lock, turn)
+            snapshot = Snapshot(answering)
+            chosen = pipeline or self._pipeline
+            context = await self._api.builder.run(binding, snapshot, chosen)
+        return context, answering.blind
 
     async def _write(self, request: Request, context: BaseContext) -> Object:
         """Write the outcome; what comes back of it as it was wanted is no reason to look again."""
@@ -437,7 +388,7 @@ class BindingController:
         self._versions[request] = _NEVER_SEEN
         return None
 
-    def _pause_for_fight(self, request: Request, context: BaseContext) -> float:
+    async def _pause_for_fight(self, request: Request, context: BaseContext) -> float:
         """Seconds to wait when somebody keeps removing the projection; 0 to write now."""
         changed = context.changed_selected()
         if not changed or context.meta.deleting:
@@ -450,13 +401,13 @@ class BindingController:
                 f"something else keeps changing {names} back; {who}; the next try is in "
                 f"{pause:.0f} s"
             )
-            context.withhold(changed)
+            await context.withhold(changed)
             context.flow.retry_processing(text, transient=True)
             context.set_condition(INJECTION_READY, "False", ERROR, text)
             context.close()
         return pause
 
-    def _pause_for_pace(self, context: BaseContext) -> float:
+    async def _pause_for_pace(self, context: BaseContext) -> float:
         """Seconds to wait before workloads that are changed all the time are changed again.
 
         A binding's first projection onto a workload comes at once, and so does all that is taken
@@ -478,7 +429,7 @@ class BindingController:
             " most for now: see whether one of them reads what its own write changes, as"
             " metadata.generation or metadata.resourceVersion, or what changes all the time"
         )
-        context.withhold(held)
+        await context.withhold(held)
         context.flow.retry_processing(text, transient=True)
         context.set_condition(INJECTION_READY, "False", WRITES_PACED, text)
         context.close()

@@ -2,24 +2,24 @@
 
 An intercepting filter: a handler reads and writes its context and decides whether the next one
 runs. A handler that breaks is contained and becomes an error of the binding it broke on; only
-:class:`~fairlead.binding.reads.Need`, the request for a read, passes through.
+:class:`~fairlead.binding.reads.PassEnded`, the end of the whole pass, goes through.
 """
 
 from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from fairlead.binding.contexts.protocol import Context
-from fairlead.binding.reads import Need
+from fairlead.binding.reads import PassEnded, Unanswered
 
 
-Handler: TypeAlias = Callable[[Context], None]
-
+Handler: TypeAlias = Callable[[Context], Awaitable[None] | None]
+"""One that reads is a coroutine function; one that does not may be a plain one."""
 
 _OURS = {"fairlead", "msgspec", *sys.stdlib_module_names}
 """The packages whose frames are part of what Fairlead does."""
@@ -47,26 +47,34 @@ class Pipeline:
     def __init__(self, stages: Sequence[Stage | Handler]) -> None:
         self.stages = tuple(one if isinstance(one, Stage) else stage(one) for one in stages)
 
-    def process(self, context: Context) -> None:
-        """Run the handlers until one stops, then what always runs; close the context.
+    async def process(self, context: Context) -> None:
+        """Open the context, run the handlers until one stops, then what always runs; close it.
 
         Raises:
-            Need: a read has no answer yet; answer it and process a fresh context.
+            InvalidBinding: the binding contradicts itself.
+            PassEnded: the pass asks for too much.
+            Exception: what the responder to reads has raised.
         """
-        for one in self.stages:
-            if one.always or not context.flow.stop:
-                _contained(one, context)
-                # The first stage that stops or fails is the one that conditions and metrics name.
-                if not context.flow.stage and (context.flow.stop or context.flow.error):
-                    context.flow.stage = one.name
+        try:
+            await context.open()
+            for one in self.stages:
+                if one.always or not context.flow.stop:
+                    await _contained(one, context)
+                    # The first that stops or fails is the one that conditions and metrics name.
+                    if not context.flow.stage and (context.flow.stop or context.flow.error):
+                        context.flow.stage = one.name
+        except Unanswered as ended:
+            raise ended.error from None
         context.close()
 
 
-def _contained(one: Stage, context: Context) -> None:
+async def _contained(one: Stage, context: Context) -> None:
     """Run a handler; of an exception only the type is told, for its text may hold a Secret."""
     try:
-        one.handler(context)
-    except Need:
+        done = one.handler(context)
+        if done is not None:
+            await done
+    except PassEnded:
         raise
     except Exception as error:  # noqa: BLE001 (one binding must not break the others)
         text = f"panic occurred: {type(error).__name__} in {one.name}; {_culprit(error, context)}"
@@ -84,3 +92,21 @@ def _culprit(error: Exception, context: Context) -> str:
         return "this is a defect of Fairlead"
     name = f"{given.__module__}.{given.__qualname__}"
     return f"this is a defect of the context {name} that Fairlead was given, or of Fairlead"
+
+
+T = TypeVar("T")
+
+
+def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end whose reads are answered without waiting.
+
+    Raises:
+        RuntimeError: it waits for something.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+    coroutine.close()
+    raise RuntimeError("a handler waits for something else than its context: await run() instead")

@@ -1,17 +1,15 @@
-"""What the pipeline asks of the cluster, and the answers it was given.
+"""What a pass asks of the cluster, and the answers it was given.
 
-Handlers are plain functions, so they cannot wait. A context reads from a :class:`Snapshot`; a read
-that has no answer yet raises :class:`Need`, which leaves the pipeline. The controller answers it
-and runs the pipeline again from the start, on a fresh context. Since handlers write nothing but
-their context, running them again is free of effects. What a snapshot was asked in the last run
-is exactly what the binding depends on, and so what the controller watches.
+A context reads from a :class:`Snapshot`, which asks a :class:`Responder` once for each read, and
+keeps the answers until the pass ends. What a snapshot was asked is what the binding depends on,
+and so what the controller watches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Literal, TypeAlias, TypeVar, cast
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -20,7 +18,8 @@ from fairlead.api.resource import Resource
 from fairlead.api.selectors import LabelMatcher, LabelSelector
 
 
-T = TypeVar("T")
+MOST_READS = 1000
+"""Questions of one pass, one after the other: more than hundreds of services need."""
 
 
 class Get(msgspec.Struct, frozen=True):
@@ -124,89 +123,123 @@ Read: TypeAlias = Get | ListAll | Marked | Lookup | Review
 Answer: TypeAlias = Object | tuple[Object, ...] | Resource | bool | Failure
 
 
-class Need(Exception):  # noqa: N818 (a request, not an error)
-    """The pipeline cannot go on without these reads, which do not depend on one another.
+class Responder(Protocol):
+    """Answers the reads of one pass."""
 
-    Without any it only gives way: others are to work before it goes on.
-    """
+    async def answers(self, reads: Sequence[Read]) -> Sequence[Answer]:
+        """Answer reads that do not depend on one another, in their order.
 
-    def __init__(self, *reads: Read) -> None:
-        super().__init__(*reads)
-        self.reads = reads
+        What it raises ends the pass.
+        """
+
+    async def give_way(self) -> None:
+        """Let other passes work before this one goes on."""
+
+
+class PassEnded(RuntimeError):  # noqa: N818 (an end, which no handler may take for its own error)
+    """The pass cannot go on, whatever its handlers do."""
+
+
+class TooManyReadsError(PassEnded):
+    """A pass does not come to its end; the text names the limit and the remedy."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the binding asks for more than {MOST_READS} reads, one after the other: have it "
+            "name fewer services, or these fewer Secrets, or divide it into several bindings"
+        )
+
+
+class Unanswered(PassEnded):
+    """The responder has failed; ``error`` is how."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class Snapshot:
-    """Answers by their reads; ``asked`` is what was asked since the last :meth:`restart`."""
+    """The answers of a responder to the reads of one pass; ``asked`` is what was asked."""
 
-    def __init__(self) -> None:
-        self._answers: dict[Read, Answer] = {}
-        self._notes: dict[Hashable, object] = {}
+    def __init__(self, responder: Responder) -> None:
         self.asked: dict[Read, None] = {}
-
-    def restart(self) -> None:
-        """Forget what was asked, not what was answered."""
-        self.asked = {}
+        self._responder = responder
+        self._answers: dict[Read, Answer] = {}
+        self._bodies: dict[Get, JSON] = {}
+        self._questions = 0
+        self._finished = False
 
     def put(self, read: Read, answer: Answer) -> None:
         """Answer a read."""
         self._answers[read] = answer
-        self._notes.pop(("body", read), None)
 
     def known(self, read: Read) -> Answer | None:
         """What was answered already, without asking."""
         return self._answers.get(read)
 
-    def get(self, read: Get) -> Object:
-        """One object.
+    async def get(self, read: Get) -> Object:
+        """Read one object.
 
         Raises:
-            Need: nobody answered it yet.
             ReadError: it is missing, or must not or cannot be read.
+            PassEnded: the responder has failed, or the pass asks for too much.
         """
-        answer = self._answer(read)
+        answer = await self._answer(read)
         assert isinstance(answer, Object)  # noqa: S101 (a Get is answered by an object)
         return answer
 
-    def body(self, read: Get) -> JSON:
-        """The body of one object, decoded once; whoever changes it makes a copy.
+    async def body(self, read: Get) -> JSON:
+        """Read the body of one object, decoded once; raises as :meth:`get` does.
 
-        Raises:
-            Need: nobody answered it yet.
-            ReadError: it is missing, or must not or cannot be read.
+        A caller that changes it makes a copy.
         """
-        return self.noted(("body", read), self.get(read).to_dict)
+        found = await self.get(read)
+        if read not in self._bodies:
+            self._bodies[read] = found.to_dict()
+        return self._bodies[read]
 
-    def noted(self, name: Hashable, make: Callable[[], T]) -> T:
-        """What was worked out from answers, which stay the same as long as the snapshot does."""
-        if name not in self._notes:
-            self._notes[name] = make()
-        return cast("T", self._notes[name])
-
-    def list(self, read: ListAll | Marked) -> tuple[Object, ...]:
-        """All objects; raises as :meth:`get` does."""
-        answer = self._answer(read)
+    async def list(self, read: ListAll | Marked) -> tuple[Object, ...]:
+        """Read all objects; raises as :meth:`get` does."""
+        answer = await self._answer(read)
         assert isinstance(answer, tuple)  # noqa: S101 (lists are answered by tuples)
         return answer
 
-    def lookup(self, read: Lookup) -> Resource:
-        """The resource of a kind; raises as :meth:`get` does."""
-        answer = self._answer(read)
+    async def lookup(self, read: Lookup) -> Resource:
+        """Read the resource of a kind; raises as :meth:`get` does."""
+        answer = await self._answer(read)
         assert isinstance(answer, Resource)  # noqa: S101 (a Lookup is answered by a resource)
         return answer
 
-    def review(self, read: Review) -> bool:
-        """Whether the user may do it; raises as :meth:`get` does."""
-        return self._answer(read) is True
+    async def review(self, read: Review) -> bool:
+        """Ask whether the user may do it; raises as :meth:`get` does."""
+        return await self._answer(read) is True
 
-    def want(self, reads: Iterable[Read]) -> None:
+    def finish(self) -> None:
+        """Ask no more: from now on what has no answer is taken for what cannot be read."""
+        self._finished = True
+
+    async def want(self, reads: Iterable[Read]) -> None:
         """Have several reads answered at once, before one after the other is looked at.
 
         Raises:
-            Need: some have no answer yet.
+            PassEnded: the responder has failed, or the pass asks for too much.
         """
-        missing = [read for read in reads if read not in self._answers]
-        if missing:
-            raise Need(*missing)
+        missing = [read for read in dict.fromkeys(reads) if read not in self._answers]
+        if not missing or self._finished:
+            return
+        self._questions += 1
+        if self._questions > MOST_READS:
+            raise TooManyReadsError
+        try:
+            answers = await self._responder.answers(missing)
+        except Exception as error:
+            raise Unanswered(error) from error
+        for read, answer in zip(missing, answers, strict=True):
+            self.put(read, answer)
+
+    async def give_way(self) -> None:
+        """Let other passes work before this one goes on."""
+        await self._responder.give_way()
 
     @property
     def unclear(self) -> bool:
@@ -214,11 +247,12 @@ class Snapshot:
         answers = (self._answers.get(read) for read in self.asked)
         return any(isinstance(one, Failure) and one.code == "Error" for one in answers)
 
-    def _answer(self, read: Read) -> Answer:
-        self.asked[read] = None
+    async def _answer(self, read: Read) -> Answer:
+        if self._finished and read not in self._answers:
+            raise ReadError(Failure("Error", "it was not read in this pass"))
         # Noted as asked although it fails: a watch has to tell when the answer changes.
-        if read not in self._answers:
-            raise Need(read)
+        self.asked[read] = None
+        await self.want([read])
         answer = self._answers[read]
         if isinstance(answer, Failure):
             raise ReadError(answer)

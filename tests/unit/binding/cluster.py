@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from fairlead.api.meta import JSON, object_from_dict
@@ -15,7 +15,7 @@ from fairlead.binding.contexts import coreos, spec
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.contexts.spec import SpecContext
-from fairlead.binding.pipeline import Pipeline
+from fairlead.binding.pipeline import Pipeline, at_once
 from fairlead.binding.reads import (
     Answer,
     Failure,
@@ -23,7 +23,6 @@ from fairlead.binding.reads import (
     ListAll,
     Lookup,
     Marked,
-    Need,
     Read,
     Review,
     Snapshot,
@@ -57,6 +56,7 @@ class FakeCluster:
         self.reviews: list[Review] = []
         self.denied: list[JSON] = []
         self.rounds = 0
+        self.ways_given = 0
         self.cross_namespace = True
         for body in objects:
             self.set(body)
@@ -82,6 +82,13 @@ class FakeCluster:
             if (resource.group, resource.kind) == (api_version.rpartition("/")[0], kind):
                 return resource.plural
         raise LookupError(f"{api_version} {kind}")
+
+    async def answers(self, reads: Sequence[Read]) -> Sequence[Answer]:
+        self.rounds += 1
+        return [self.answer(read) for read in reads]
+
+    async def give_way(self) -> None:
+        self.ways_given += 1
 
     def answer(self, read: Read) -> Answer:
         failure = self.refuse(read)
@@ -158,20 +165,10 @@ class FakeCluster:
 
     def process(self, binding: JSON, pipeline: Pipeline | None = None) -> BaseContext:
         """One pass of the pipeline, without writing anything."""
-        snapshot = Snapshot()
         default, make = _for(binding, cross_namespace=self.cross_namespace)
-        pipeline = pipeline or default
-        while True:
-            self.rounds += 1
-            snapshot.restart()
-            context = make(snapshot)
-            try:
-                pipeline.process(context)
-            except Need as need:
-                for read in need.reads:
-                    snapshot.put(read, self.answer(read))
-            else:
-                return context
+        context = make(Snapshot(self))
+        at_once((pipeline or default).process(context))
+        return context
 
     def reconcile(self, binding: JSON) -> BaseContext:
         """One pass, and what it collected written to the objects and to the binding.

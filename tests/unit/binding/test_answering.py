@@ -15,7 +15,7 @@ from fairlead.api.status import Status
 from fairlead.binding.cluster.answering import Answers
 from fairlead.binding.cluster.dependencies import Dependencies
 from fairlead.binding.cluster.mappings import Mappings
-from fairlead.binding.reads import Marked, Snapshot
+from fairlead.binding.reads import Answer, Marked
 from fairlead.binding.workloads.records import record_key
 from fairlead.client import ClientError, ServerError
 from fairlead.runtime import Cluster, Request
@@ -31,6 +31,11 @@ def recorded(text: str, version: str) -> JSON:
     body = deployment()
     body["metadata"] |= {"annotations": {MARK: text} if text else {}, "resourceVersion": version}
     return body
+
+
+def marks(answer: Answer) -> list[str]:
+    assert isinstance(answer, tuple)
+    return [one.meta.annotations[MARK] for one in answer]
 
 
 @pytest.mark.parametrize(
@@ -54,16 +59,15 @@ async def test_what_a_binding_has_just_written_is_read_anew(
     before = object_from_dict(recorded("old", "1"))
     informer = place.informer(DEPLOYMENTS)
     informer.objects = {"web": before}
-    await answers.give(REQUEST, [READ], Snapshot())
+    await answers.give(REQUEST, [READ])
     dependencies.wrote(REQUEST, DEPLOYMENTS, before)
     if error:
         client.fail["get", "deployments"] = error
-    snapshot = Snapshot()
-    assert await answers.give(REQUEST, [READ], snapshot)
-    assert [one.meta.annotations[MARK] for one in snapshot.list(READ)] == told
+    (given,) = await answers.give(REQUEST, [READ])
+    assert (marks(given.answer), given.watched) == (told, True)
     # Once its watch shows it, nobody is asked.
     informer.objects = {"web": object_from_dict(recorded("newest", "3"))}
     client.reads.clear()
-    await answers.give(REQUEST, [READ], snapshot)
-    assert [one.meta.annotations[MARK] for one in snapshot.list(READ)] == ["newest"]
+    (given,) = await answers.give(REQUEST, [READ])
+    assert marks(given.answer) == ["newest"]
     assert client.reads == []

@@ -362,7 +362,7 @@ async def test_secrets_of_former_content_are_deleted(
         client.fail["delete", "secrets"] = error
     await committer(client).drop_superseded(context)
     assert ("Secret", "sb-00000000") in client.objects, "in the pass that changes workloads"
-    context.withhold(context.changed_selected())
+    await context.withhold(context.changed_selected())
     assert context.changes.superseded == [], "what no workload reads is found again"
     context.changes.superseded = [("sb-00000000", "uid-sb-00000000")]
     await committer(client).drop_superseded(context)

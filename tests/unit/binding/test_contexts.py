@@ -23,6 +23,7 @@ from fairlead.binding.contexts.base import InvalidBinding
 from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.contexts.outcome import invalid_status
 from fairlead.binding.contexts.spec import SpecContext
+from fairlead.binding.pipeline import at_once
 from fairlead.binding.reads import Snapshot
 
 
@@ -42,10 +43,13 @@ def test_a_secret_path_to_what_may_be_written_is_taken(path: str) -> None:
 
 
 def make(binding: JSON, **options: Any) -> SpecContext | CoreosContext:
-    body = object_from_dict(binding)
+    """A context that is open."""
+    body, snapshot = object_from_dict(binding), Snapshot(FakeCluster())
     if binding["apiVersion"].startswith("servicebinding.io/"):
-        return SpecContext(body, Snapshot())
-    return CoreosContext(body, Snapshot(), **options)
+        return SpecContext(body, snapshot)
+    made = CoreosContext(body, snapshot, **options)
+    at_once(made.open())
+    return made
 
 
 @pytest.mark.parametrize(

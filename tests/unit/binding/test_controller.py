@@ -26,7 +26,7 @@ from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import DEPLOYMENTS, Resource
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.status import Status
-from fairlead.binding import builders, controller
+from fairlead.binding import reads
 from fairlead.binding.apis import coreos_api, spec_api
 from fairlead.binding.cluster.mappings import Mappings
 from fairlead.binding.controller import (
@@ -209,18 +209,19 @@ async def test_conflicts_that_do_not_end_are_not_repeated_at_once_each_time() ->
 @pytest.fixture
 def few_reads(monkeypatch: pytest.MonkeyPatch) -> int:
     """As many as a pass of the tests here may have."""
-    for module in (builders, controller):
-        monkeypatch.setattr(module, "MOST_READS", 40)
+    monkeypatch.setattr(reads, "MOST_READS", 40)
     return 40
 
 
 def _wide(count: int) -> tuple[JSON, list[JSON]]:
-    """A binding of many services, and these."""
-    services = [
-        {"group": "", "version": "v1", "kind": "Secret", "name": f"s{number}"}
+    """A binding of many services, each of which names a Secret, and all of these."""
+    references = [
+        {"group": "x.io", "version": "v1", "kind": "Database", "name": f"d{number}"}
         for number in range(count)
     ]
-    return coreos_binding(services=services), [secret(f"s{number}") for number in range(count)]
+    services = [database(f"d{number}", f"s{number}") for number in range(count)]
+    secrets = [secret(f"s{number}") for number in range(count)]
+    return coreos_binding(services=references), [*services, *secrets]
 
 
 async def test_a_binding_that_asks_for_too_much_says_so_and_is_left_alone(few_reads: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import tracemalloc
 from typing import Any
@@ -25,7 +24,7 @@ from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
 from fairlead.binding.contexts.base import InvalidBinding
 from fairlead.binding.expressions import BudgetExhausted, JSONPath
 from fairlead.binding.expressions.gotemplate import Template
-from fairlead.binding.reads import Need
+from fairlead.binding.pipeline import at_once
 from fairlead.binding.services import evaluations
 from fairlead.binding.services.evaluations import Evaluations
 
@@ -130,13 +129,11 @@ def test_what_becomes_of_the_values_is_bounded_too(service: JSON, expected: str)
 
 def test_printed_text_counts_too() -> None:
     body = {"metadata": {"name": "db"}, "spec": {"text": "x" * 500_000}}
-    made = Evaluations()
+    made = Evaluations(FakeCluster().give_way)
     for number in range(15):
-        made.values(f"{number} {{.spec.text}}", body)
-        with contextlib.suppress(Need):
-            made.values("{.metadata.name}", body)
+        at_once(made.values(f"{number} {{.spec.text}}", body))
     with pytest.raises(BudgetExhausted, match="look at more than 2,000,000 values together"):
-        made.values("16 {.spec.text}", body)
+        at_once(made.values("16 {.spec.text}", body))
 
 
 @pytest.mark.parametrize("nested", ["lists", "objects"])
@@ -168,7 +165,6 @@ def test_a_budget_that_is_used_up_is_told_for_optional_ones_too(
 
 
 def test_each_definition_is_evaluated_once_in_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often the pass begins anew, for a read or for others to work."""
     found: list[str] = []
     find = JSONPath.find
 
@@ -194,16 +190,16 @@ def test_each_definition_is_evaluated_once_in_a_pass(monkeypatch: pytest.MonkeyP
 
 def test_others_work_after_some_values() -> None:
     many = [{"name": f"n{number}", "value": "v"} for number in range(6_000)]
-    made, body = Evaluations(), {"metadata": {"name": "db"}, "spec": {"many": many}}
+    body = {"metadata": {"name": "db"}, "spec": {"many": many}}
+    cluster = FakeCluster()
+    made = Evaluations(cluster.give_way)
     first, *others = [f'{{.spec.many[?(@.name=="n{number}")].value}}' for number in range(6)]
-    assert made.values(first, body) == ["v"]
-    for path in others:
-        with pytest.raises(Need) as need:
-            made.values(path, body)
-        # It is no read that it waits for.
-        assert need.value.reads == ()
-        assert made.values(path, body) == ["v"]
-    assert made.values(first, body) == ["v"]
+    assert at_once(made.values(first, body)) == ["v"]
+    assert cluster.ways_given == 0
+    for number, path in enumerate(others, 1):
+        assert at_once(made.values(path, body)) == ["v"]
+        assert cluster.ways_given == number
+    assert at_once(made.values(first, body)) == ["v"]
 
 
 def test_a_secret_that_many_definitions_name_is_decoded_once() -> None:

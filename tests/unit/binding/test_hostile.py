@@ -237,7 +237,9 @@ def test_no_binding_breaks_a_pass(field: str, value: Any) -> None:
             body[field] = value
         binding = object_from_dict(body)
         try:
-            (SpecContext if make is spec_binding else CoreosContext)(binding, Snapshot())
+            (SpecContext if make is spec_binding else CoreosContext)(
+                binding, Snapshot(FakeCluster())
+            )
         except (InvalidBinding, ValueError) as error:
             status = invalid_status(binding, str(error), "2026-01-01T00:00:00Z")
             assert status["conditions"][-1]["type"] == "Ready"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 
 import pytest
 from tests.unit.binding.cluster import FakeCluster
@@ -14,14 +15,14 @@ from fairlead.binding.contexts.protocol import Context, Flow
 from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.handlers.collecting import collect_preflight
 from fairlead.binding.handlers.projecting import required_entries
-from fairlead.binding.pipeline import Pipeline, Stage
-from fairlead.binding.reads import Get, Lookup, Need, Snapshot
+from fairlead.binding.pipeline import Pipeline, Stage, at_once
+from fairlead.binding.reads import Answer, Get, Read, Snapshot
 from fairlead.binding.services.items import Item
 from fairlead.binding.services.service import Service
 
 
 def context() -> SpecContext:
-    return SpecContext(object_from_dict(spec_binding()), Snapshot())
+    return SpecContext(object_from_dict(spec_binding()), Snapshot(FakeCluster()))
 
 
 def _stop(context: Context) -> None:
@@ -40,10 +41,6 @@ def _break(context: Context) -> None:
     raise KeyError("s3cret")
 
 
-def _need(context: Context) -> None:
-    raise Need(Lookup("", "v1", kind="Secret"))
-
-
 @pytest.mark.parametrize(
     ("handler", "second_runs", "retry", "ready"),
     [
@@ -59,7 +56,7 @@ def test_a_handler_decides_what_follows(
 ) -> None:
     seen: list[str] = []
     made = context()
-    Pipeline([handler, lambda _: seen.append("second")]).process(made)
+    at_once(Pipeline([handler, lambda _: seen.append("second")]).process(made))
     condition = made.get_condition("Ready")
     assert condition is not None
     assert (condition.status, condition.reason) == ready
@@ -69,7 +66,7 @@ def test_a_handler_decides_what_follows(
 
 def test_what_a_broken_handler_says_is_not_told() -> None:
     made = context()
-    Pipeline([_break]).process(made)
+    at_once(Pipeline([_break]).process(made))
     assert made.flow.error.startswith("panic occurred: KeyError in _break")
     assert "s3cret" not in str(made.status("now"))
 
@@ -78,9 +75,9 @@ class Broken(SpecContext):
     """A context of somebody's own, which breaks by itself or lacks what contexts have."""
 
     def __init__(self) -> None:
-        super().__init__(object_from_dict(spec_binding()), Snapshot())
+        super().__init__(object_from_dict(spec_binding()), Snapshot(FakeCluster()))
 
-    def services(self) -> list[Service]:
+    async def services(self) -> list[Service]:
         raise KeyError("s3cret")
 
 
@@ -122,13 +119,48 @@ def test_a_broken_stage_says_whose_defect_it_is(
     made.entries.add_item(Item("type", "x"))
     # What no context should have breaks in a frame of Fairlead's own.
     setattr(made, "env_bindings", 5)  # noqa: B010 (mypy knows that it is none)
-    Pipeline([stage]).process(made)
+    at_once(Pipeline([stage]).process(made))
     assert made.flow.error == text
 
 
-def test_a_read_without_an_answer_leaves_the_pipeline() -> None:
-    with pytest.raises(Need):
-        Pipeline([_need]).process(context())
+class Silent(FakeCluster):
+    """A cluster whose server cannot be reached."""
+
+    async def answers(self, reads: Sequence[Read]) -> Sequence[Answer]:
+        raise ConnectionError("no route")
+
+
+def test_a_server_that_cannot_be_reached_ends_the_pass() -> None:
+    made = SpecContext(object_from_dict(spec_binding()), Snapshot(Silent()))
+    with pytest.raises(ConnectionError, match="no route"):
+        at_once(SpecBuilder().build().process(made))
+    assert made.get_condition("Ready") is None
+
+
+def test_each_handler_is_entered_once_in_a_pass() -> None:
+    entered: list[str] = []
+
+    def counted(one: Stage) -> Stage:
+        async def handler(context: Context) -> None:
+            entered.append(one.name)
+            done = one.handler(context)
+            if done is not None:
+                await done
+
+        return Stage(one.name, handler, one.always)
+
+    cluster = FakeCluster(objects=[secret(), database(), deployment()])
+    pipeline = Pipeline([counted(one) for one in SpecBuilder().stages])
+    assert cluster.process(spec_binding(), pipeline).flow.error == ""
+    assert entered == SpecBuilder().names
+
+
+def test_a_handler_that_waits_for_something_else_is_told_what_to_do() -> None:
+    async def sleepy(context: Context) -> None:
+        await asyncio.sleep(0)
+
+    with pytest.raises(RuntimeError, match="await run"):
+        at_once(Pipeline([sleepy]).process(context()))
 
 
 def test_the_stages_of_both_apis_are_in_the_order_of_the_seed() -> None:
@@ -152,7 +184,7 @@ def test_a_pass_asks_for_one_thing_after_the_other_and_knows_what_it_used() -> N
     binding = spec_binding()
     made = cluster.reconcile(binding)
     asked = list(made.reader.snapshot.asked)
-    assert cluster.rounds == len(asked) + 1
+    assert cluster.rounds == len(asked)
     names = [read.name for read in asked if isinstance(read, Get)]
     assert names == ["db", "s1", "databases.x.io", "deployments.apps", "web"]
     assert conditions(binding)["Ready"] == ("True", "ApplicationsBound")

@@ -22,7 +22,8 @@ from fairlead.binding.admission.serving import reviewers
 from fairlead.binding.builders import DefaultBuilder
 from fairlead.binding.contexts.base import InvalidBinding
 from fairlead.binding.contexts.coreos import CoreosContext
-from fairlead.binding.reads import Answer, Failure, Get, Need, Read, Snapshot
+from fairlead.binding.pipeline import at_once
+from fairlead.binding.reads import Answer, Failure, Get, Read, Snapshot
 from fairlead.runtime.admission.server import AdmissionRequest, Verdict
 from fairlead.sandbox.patches import json_patch
 
@@ -84,14 +85,12 @@ def respecified(body: JSON, **spec: Any) -> JSON:
 
 
 def context(body: JSON, key: Answer | None = None) -> CoreosContext:
-    snapshot = Snapshot()
-    answer = object_from_dict(key_secret()) if key is None else key
-    provider = DefaultBuilder(requester_key=PLACE).provider
-    try:
-        return provider(object_from_dict(body), snapshot)
-    except Need:
-        snapshot.put(READ_KEY, answer)
-    return provider(object_from_dict(body), snapshot)
+    """A context that is open."""
+    snapshot = Snapshot(FakeCluster())
+    snapshot.put(READ_KEY, object_from_dict(key_secret()) if key is None else key)
+    made = DefaultBuilder(requester_key=PLACE).provider(object_from_dict(body), snapshot)
+    at_once(made.open())
+    return made
 
 
 @pytest.mark.parametrize(

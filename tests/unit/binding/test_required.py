@@ -151,7 +151,7 @@ def test_a_service_is_opted_in_with_all_that_reading_it_takes() -> None:
     ["a", "a.b-c", "0", "x" * 253, "-", "..."],
 )
 def test_binding_names_that_are_allowed(name: str) -> None:
-    made = SpecContext(object_from_dict(spec_binding(name=name)), Snapshot())
+    made = SpecContext(object_from_dict(spec_binding(name=name)), Snapshot(FakeCluster()))
     assert made.binding_name == name
 
 
@@ -160,7 +160,7 @@ def test_binding_names_that_are_allowed(name: str) -> None:
 )
 def test_binding_names_that_are_not_allowed(name: str) -> None:
     with pytest.raises((InvalidBinding, ValueError)):
-        SpecContext(object_from_dict(spec_binding(name=name)), Snapshot())
+        SpecContext(object_from_dict(spec_binding(name=name)), Snapshot(FakeCluster()))
     cluster = FakeCluster(objects=[secret(), deployment()])
     with pytest.raises((InvalidBinding, ValueError)):
         cluster.process(spec_binding(service=SECRET_SERVICE, name=name))
@@ -232,7 +232,7 @@ def test_a_binding_without_spec_says_so_and_can_be_deleted() -> None:
     body = spec_binding()
     del body["spec"]
     with pytest.raises(ValueError, match="spec"):
-        SpecContext(object_from_dict(body), Snapshot())
+        SpecContext(object_from_dict(body), Snapshot(FakeCluster()))
     body["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
     assert FakeCluster(objects=[deployment()]).process(body).flow.error == ""
 
@@ -259,7 +259,7 @@ def test_containers_are_a_list_of_strings() -> None:
     for wrong in ("app", [1], {"a": "b"}, [None]):
         workload = {"name": "web", "containers": wrong}
         with pytest.raises(ValueError, match="containers"):
-            SpecContext(object_from_dict(spec_binding(workload=workload)), Snapshot())
+            SpecContext(object_from_dict(spec_binding(workload=workload)), Snapshot(FakeCluster()))
 
 
 @pytest.mark.parametrize("entry", [{"name": "X"}, {"key": "host"}, {}, "X", None])
@@ -267,7 +267,7 @@ def test_a_variable_has_a_name_and_a_key(entry: Any) -> None:
     required = schema(servicebinding_crd(), "spec", "env", "[]")["required"]
     assert sorted(required) == ["key", "name"]
     with pytest.raises(ValueError, match="env"):
-        SpecContext(object_from_dict(spec_binding(env=[entry])), Snapshot())
+        SpecContext(object_from_dict(spec_binding(env=[entry])), Snapshot(FakeCluster()))
 
 
 def test_a_variable_reads_an_entry_that_is_there_or_none_is_projected() -> None:

@@ -86,9 +86,9 @@ def test_what_is_asked_for(annotations: dict[str, str], expected: Wishes) -> Non
 def test_what_cannot_be_asked_for_names_the_annotation(name: str, value: str) -> None:
     body = spec_binding(annotations={name: value})
     with pytest.raises(InvalidBinding, match=name):
-        SpecContext(object_from_dict(body), Snapshot())
+        SpecContext(object_from_dict(body), Snapshot(FakeCluster()))
     deleted(body)
-    SpecContext(object_from_dict(body), Snapshot())
+    SpecContext(object_from_dict(body), Snapshot(FakeCluster()))
 
 
 def test_files_have_the_mode_that_is_asked_for_as_long_as_it_is() -> None:

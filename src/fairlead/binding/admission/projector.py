@@ -9,7 +9,7 @@ be collected, whether or not there has been any workload.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -22,13 +22,12 @@ from fairlead.api.selectors import SelectorError
 from fairlead.api.servicebinding.common import COLLECTION_READY, MAPPING_ANNOTATION
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.binding.apis import Api, coreos_api, spec_api
-from fairlead.binding.builders import MOST_READS, TooManyReadsError
 from fairlead.binding.cluster.committing import stored_conditions
 from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.cluster.mappings import is_mapping
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding, part
 from fairlead.binding.options import BindingOptions
-from fairlead.binding.reads import Answer, Failure, Get, ListAll, Need, Read, Snapshot
+from fairlead.binding.reads import Answer, Failure, Get, ListAll, Read, Snapshot, TooManyReadsError
 from fairlead.binding.services.service import label_selector
 from fairlead.binding.workloads.records import read_kinds
 from fairlead.binding.workloads.workload import FIXED
@@ -135,7 +134,8 @@ class Projector:
             binding = fresh
         item = object_from_dict(workload.body)
         try:
-            context = await self._decided(workload, item, api, binding)
+            responder = _Answers(lambda read: self._answer(workload, item, read))
+            context = await api.builder.run(binding, Snapshot(responder))
         except (InvalidBinding, TooManyReadsError, msgspec.ValidationError):
             return None
         if context.flow.error and context.reader.snapshot.unclear:
@@ -144,25 +144,6 @@ class Projector:
             return None
         changed = context.changed_workloads()
         return next((one.body for one in changed if one.original is item), workload.body)
-
-    async def _decided(
-        self, workload: _Created, item: Object, api: Api, binding: Object
-    ) -> BaseContext:
-        """Run the pipeline, answering what it asks."""
-        snapshot, pipeline = Snapshot(), api.builder.build()
-        for _ in range(MOST_READS):
-            snapshot.restart()
-            try:
-                context = api.builder.provider(binding, snapshot)
-                pipeline.process(context)
-            except Need as need:
-                asked = [self._answer(workload, item, read) for read in need.reads]
-                for read, answer in zip(need.reads, await asyncio.gather(*asked), strict=True):
-                    snapshot.put(read, answer)
-                await asyncio.sleep(0)
-            else:
-                return context
-        raise TooManyReadsError
 
     async def _answer(self, workload: _Created, item: Object, read: Read) -> Answer:
         match read:
@@ -176,6 +157,22 @@ class Projector:
                 mine = workload.is_of(read.resource) and read.matcher.matches(item.meta.labels)
                 return (item,) if mine else ()
         return await fetch(self._client, read)
+
+
+class _Answers:
+    """Answers the reads of one pass, each with a request of its own."""
+
+    def __init__(self, answer: Callable[[Read], Awaitable[Answer]]) -> None:
+        self._answer = answer
+
+    async def answers(self, reads: Sequence[Read]) -> Sequence[Answer]:
+        found = await asyncio.gather(*map(self._answer, reads))
+        await self.give_way()
+        return found
+
+    async def give_way(self) -> None:
+        """Let other reviews go on."""
+        await asyncio.sleep(0)
 
 
 class _Created:

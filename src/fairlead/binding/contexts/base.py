@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import re
@@ -32,7 +31,7 @@ from fairlead.binding.contexts.protocol import Flow
 from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.contexts.superseded import Superseded, superseded
 from fairlead.binding.contexts.workloads import Finder
-from fairlead.binding.reads import FailureCode, Lookup, Need, ReadError, Snapshot
+from fairlead.binding.reads import FailureCode, Lookup, ReadError, Snapshot
 from fairlead.binding.services.definitions import Definition
 from fairlead.binding.services.evaluations import Evaluations
 from fairlead.binding.services.items import (
@@ -88,6 +87,7 @@ class BaseContext:
         self.status_before: JSON = part(binding, "status")
         self._outcome = Outcome(self.status_before)
         self._find = workloads or of_kubernetes
+        self._evaluations = Evaluations(snapshot.give_way)
         self._services: list[Service] | None = None
         self._projections: Sequence[Operations] | None = None
         self._leftovers: Sequence[Operations] | None = None
@@ -160,45 +160,47 @@ class BaseContext:
         """Being deleted, or to be projected anew after its mapping changed."""
         return self.meta.deleting or MAPPING_ANNOTATION in self.meta.annotations
 
-    def services(self) -> list[Service]:
+    async def open(self) -> None:
+        """Nothing is judged here that a read is needed for."""
+
+    async def services(self) -> list[Service]:
         """The backing services, read once a pass."""
         if self._services is None:
             try:
-                self._services = [self.reader.service(item) for item in self.service_references()]
+                self._services = await self.reader.services(self.service_references())
             except ReadError as error:
                 self.service_failure = error.failure.code
                 raise
         return self._services
 
-    def crd(self, service: Service) -> JSON | None:
+    @property
+    def services_read(self) -> Sequence[Service]:
+        """The backing services as far as the pass has read them."""
+        return self._services or ()
+
+    async def crd(self, service: Service) -> JSON | None:
         """The CRD of a service's kind."""
-        return self.reader.crd(service.resource)
+        return await self.reader.crd(service.resource)
 
-    def owned_resources(self, service: Service) -> list[JSON]:
+    async def owned_resources(self, service: Service) -> list[JSON]:
         """What the service owns, when the binding asks for it."""
-        return self.reader.owned(service) if self.detect_owned else []
+        return await self.reader.owned(service) if self.detect_owned else []
 
-    def read_secret(self, namespace: str, name: str) -> JSON:
+    async def read_secret(self, namespace: str, name: str) -> JSON:
         """A Secret."""
-        return self.reader.secret(namespace, name)
+        return await self.reader.secret(namespace, name)
 
-    def read_config_map(self, namespace: str, name: str) -> JSON:
+    async def read_config_map(self, namespace: str, name: str) -> JSON:
         """A ConfigMap."""
-        return self.reader.config_map(namespace, name)
+        return await self.reader.config_map(namespace, name)
 
-    def found(self, definition: Definition, service: Service) -> JSON | None:
+    async def found(self, definition: Definition, service: Service) -> JSON | None:
         """What a definition finds, within the binding's budget."""
-        evaluations = self.reader.snapshot.noted("evaluations", Evaluations)
-        return evaluations.found(definition, service.body, self)
+        return await self._evaluations.found(definition, service.body, self)
 
-    def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What takes long and is the same in all runs of a pass: others have their turn first."""
-        snapshot = self.reader.snapshot
-        turns: list[str] = snapshot.noted("turns", list)
-        if name not in turns:
-            turns.append(name)
-            raise Need
-        return snapshot.noted(("once", name), make)
+    async def give_way(self) -> None:
+        """Let other passes work first, before what takes long."""
+        await self.reader.snapshot.give_way()
 
     @property
     def owner(self) -> Owner:
@@ -211,10 +213,10 @@ class BaseContext:
             created=self.meta.creation_timestamp or "",
         )
 
-    def projections(self) -> list[Operations]:
+    async def projections(self) -> list[Operations]:
         """The selected workloads that nothing was in the way on; read once a pass."""
         if self._projections is None:
-            self._projections, denied = self._find(self).selected()
+            self._projections, denied = await self._find(self).selected()
             for projection, error in denied:
                 self.refuse(projection, str(error))
                 self.flow.transient = self.flow.transient or error.transient
@@ -222,30 +224,30 @@ class BaseContext:
                 raise denied[0][1]
         return [item for item in self._projections if id(item) not in self._refused]
 
-    def ineligible(self) -> str:
+    async def ineligible(self) -> str:
         """Why workloads of the kind that is referred to are none; "" where they may be."""
-        return self.reader.ineligible(self.workload_reference())
+        return await self.reader.ineligible(self.workload_reference())
 
-    def leftovers(self) -> list[Operations]:
+    async def leftovers(self) -> list[Operations]:
         """Workloads that this binding is projected onto and does not select any more."""
         if self._leftovers is None:
-            self._leftovers = self._find(self).leftovers()
+            self._leftovers = await self._find(self).leftovers()
         return list(self._leftovers)
 
-    def bound(self) -> list[Operations]:
+    async def bound(self) -> list[Operations]:
         """All workloads that this binding is projected onto, selected or not."""
         if self._leftovers is None:
-            self._leftovers = self._find(self).bound()
+            self._leftovers = await self._find(self).bound()
         return list(self._leftovers)
 
-    def drop_superseded(self) -> None:
+    async def drop_superseded(self) -> None:
         """Have generated Secrets deleted that nothing reads any more."""
         changing = _of_kubernetes(_changed([*(self._leftovers or ()), *(self._projections or ())]))
-        self._wanted.superseded, self._wanted.kept = self._superseded(self.secret, changing)
+        self._wanted.superseded, self._wanted.kept = await self._superseded(self.secret, changing)
 
-    def _superseded(self, current: str, changing: Iterable[Workload]) -> Superseded:
+    async def _superseded(self, current: str, changing: Iterable[Workload]) -> Superseded:
         kinds = dict.fromkeys([self.workload_reference().lookup, *(self.kinds or ())])
-        return superseded(self.reader, self.owner, kinds, current, changing)
+        return await superseded(self.reader, self.owner, kinds, current, changing)
 
     def refuse(self, projection: Operations, why: str) -> None:
         """Leave a workload as it is, and say why; the others are projected onto all the same."""
@@ -278,15 +280,15 @@ class BaseContext:
         """All entries, in the order in which later ones win."""
         return self.entries.items()
 
-    def template_data(self) -> Mapping[str, Any]:
+    async def template_data(self) -> Mapping[str, Any]:
         """Services by id, then items by the names they have so far."""
-        data: dict[str, Any] = {item.id: item.body for item in self.services() if item.id}
+        data: dict[str, Any] = {item.id: item.body for item in await self.services() if item.id}
         for item in self.items():
             value = item.value
             data[item.name] = value.decode(errors="replace") if isinstance(value, bytes) else value
         return data
 
-    def choose_secret(self) -> None:
+    async def choose_secret(self) -> None:
         """Take the one Secret as it is, or an intermediate one named by its content.
 
         Raises:
@@ -301,7 +303,7 @@ class BaseContext:
         content = self.entries.content()
         if not content:
             return
-        self.secret = self._generated_name(content)
+        self.secret = await self._generated_name(content)
         owner = self.binding.owner_reference()
         self._wanted.secret = SecretWrite(
             namespace=self.meta.namespace,
@@ -311,15 +313,15 @@ class BaseContext:
             type=self.secret_type(content),
         )
 
-    def _generated_name(self, content: Mapping[str, bytes]) -> str:
+    async def _generated_name(self, content: Mapping[str, bytes]) -> str:
         """What changes with the content, so that a new one is rolled out."""
         name, other = (make(self.meta.name, content) for make in (secret_name, other_name))
         if self.former_secret == other:
             name = other
-        there = self.reader.own_secret(name)
+        there = await self.reader.own_secret(name)
         if there is not None and is_mistaken(there, content):
             name = other
-            self.reader.own_secret(name)
+            await self.reader.own_secret(name)
         return name
 
     def content(self) -> dict[str, bytes]:
@@ -385,7 +387,7 @@ class BaseContext:
         self.set_condition(READY, "False", ERROR_PERSISTING_SECRET, message)
         self.flow.retry_processing(message, transient=True)
 
-    def withhold(self, held: Collection[Workload]) -> None:
+    async def withhold(self, held: Collection[Workload]) -> None:
         """Leave selected workloads as they are in this pass; what is taken away is.
 
         Where none is left to be written the Secret is not either, which nobody would read.
@@ -398,8 +400,8 @@ class BaseContext:
             self.secret = self.former_secret
             self.changes.withheld = not self.changes.leftovers
             # What has not been asked yet is not asked for this.
-            with contextlib.suppress(Need):
-                self.changes.superseded = self._superseded(self.secret, ()).free
+            self.reader.snapshot.finish()
+            self.changes.superseded = (await self._superseded(self.secret, ())).free
 
     def changed_leftovers(self) -> list[Workload]:
         """The workloads of Kubernetes to write that have something taken away."""

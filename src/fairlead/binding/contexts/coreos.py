@@ -40,8 +40,7 @@ class CoreosContext(BaseContext):
     the key in the Secret ``requester_key`` proves such a record.
 
     Raises:
-        InvalidBinding: the spec contradicts itself, or refers where it may not.
-        Need: the key is not read yet.
+        InvalidBinding: the spec contradicts itself, or (by :meth:`open`) refers where it may not.
         msgspec.ValidationError: the object does not fit its type.
     """
 
@@ -58,13 +57,11 @@ class CoreosContext(BaseContext):
         self._parsed = decoded(binding, CoreosServiceBinding, _NOTHING)
         spec = self._parsed.spec
         self._unread: ReadError | None = None
+        self._cross_namespace = cross_namespace
+        self._requester_key = requester_key
         if not self.meta.deleting:
             self._validate()
-            if not cross_namespace:
-                self._judge_foreign(requester_key)
-            self.reader.cluster_services = lambda: (
-                cross_namespace or (requester_key is not None and self._is_proven(*requester_key))
-            )
+            self.reader.cluster_services = self._may_name_foreign
         self.bind_as_files = spec.bind_as_files
         self.naming_strategy = spec.naming_strategy or (
             "none" if spec.bind_as_files else "uppercase"
@@ -87,17 +84,18 @@ class CoreosContext(BaseContext):
         if spec.application.binding_path:
             _validate_path(spec.application.binding_path.secret_path)
 
-    def _judge_foreign(self, requester_key: tuple[str, str] | None) -> None:
-        foreign = foreign_services(self._parsed.spec, self.meta.namespace)
-        if not foreign:
+    async def open(self) -> None:
+        """Refuse services of other namespaces unless they may be named."""
+        if self.meta.deleting:
             return
-        if requester_key is None:
+        foreign = foreign_services(self._parsed.spec, self.meta.namespace)
+        if not foreign or await self._may_name_foreign():
+            return
+        if self._requester_key is None:
             why = (
                 "services of other namespaces are off, since their Secrets would be read with the "
                 "controller's rights; the controller's --cross-namespace allows them"
             )
-        elif self._is_proven(*requester_key):
-            return
         else:
             why = (
                 "no webhook has recorded who asked for this spec, so that nobody's rights can be "
@@ -109,14 +107,21 @@ class CoreosContext(BaseContext):
             f"spec.services[{foreign[0]}].namespace is not the binding's own: {why}"
         )
 
-    def _is_proven(self, namespace: str, name: str) -> bool:
-        """Whether a webhook noted the requester; if the key cannot be read, that is said later."""
+    async def _may_name_foreign(self) -> bool:
+        """Whether services may be of other namespaces, or of kinds without any.
+
+        That is where it is on, or a webhook noted the requester; if the key cannot be read, that
+        is said later.
+        """
+        if self._cross_namespace or self._requester_key is None:
+            return self._cross_namespace
         annotations, meta = self.meta.annotations, self.meta
         given = annotations.get(PROOF_ANNOTATION, "")
         if not given or not self.reader.has_requester:
             return False
         try:
-            key = key_in(self.reader.snapshot.get(Get(SECRETS, namespace, name)))
+            found = await self.reader.snapshot.get(Get(SECRETS, *self._requester_key))
+            key = key_in(found)
         except UnusableKeyError:
             return False
         except ReadError as error:
@@ -128,12 +133,12 @@ class CoreosContext(BaseContext):
         spec = self._parsed.spec
         return is_proven(given, key, meta.namespace, meta.name, requester, spec)
 
-    def services(self) -> list[Service]:
+    async def services(self) -> list[Service]:
         """The backing services; none is read where it cannot be told whether they may be."""
         if self._unread is not None:
             self.service_failure = self._unread.failure.code
             raise self._unread
-        return super().services()
+        return await super().services()
 
     def _namespace(self, service: CoreosService) -> str:
         return self.meta.namespace if service.namespace is None else service.namespace

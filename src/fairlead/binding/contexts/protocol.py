@@ -6,8 +6,8 @@ context; the handlers stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -17,9 +17,6 @@ from fairlead.binding.services.definitions import Definition
 from fairlead.binding.services.items import Item, SecretSource
 from fairlead.binding.services.service import Service
 from fairlead.binding.workloads.operations import Operations
-
-
-T = TypeVar("T")
 
 
 class Flow(msgspec.Struct):
@@ -61,8 +58,8 @@ class Flow(msgspec.Struct):
 class Context(Protocol):
     """One binding in one pass.
 
-    Methods that read raise ReadError where the answer is none, and Need where there is no answer
-    yet; handlers let Need pass.
+    Methods that read are coroutines, and raise ReadError where the answer is none. Handlers let
+    PassEnded go through.
     """
 
     flow: Flow
@@ -119,50 +116,50 @@ class Context(Protocol):
     def mappings(self) -> Sequence[tuple[str, str]]:
         """Extra entries: (name, template)."""
 
-    def services(self) -> list[Service]:
+    async def services(self) -> list[Service]:
         """The backing services."""
 
-    def crd(self, service: Service) -> JSON | None:
+    async def crd(self, service: Service) -> JSON | None:
         """The CustomResourceDefinition of a service's kind, None when it has none."""
 
-    def owned_resources(self, service: Service) -> list[JSON]:
+    async def owned_resources(self, service: Service) -> list[JSON]:
         """ConfigMaps, Secrets, Services and Routes that the service owns, if they are wanted."""
 
-    def read_secret(self, namespace: str, name: str) -> JSON:
+    async def read_secret(self, namespace: str, name: str) -> JSON:
         """A Secret."""
 
-    def read_config_map(self, namespace: str, name: str) -> JSON:
+    async def read_config_map(self, namespace: str, name: str) -> JSON:
         """A ConfigMap."""
 
-    def found(self, definition: Definition, service: Service) -> JSON | None:
+    async def found(self, definition: Definition, service: Service) -> JSON | None:
         """What a definition finds, None where it may and does find nothing.
 
         Raises CollectError, also where all definitions together go beyond the binding's budget,
         and ValueError where an entry of a Secret is none.
         """
 
-    def once(self, name: str, make: Callable[[], T]) -> T:
-        """What takes long and is the same in all runs of a pass: others have their turn first."""
+    async def give_way(self) -> None:
+        """Let other passes work first, before what takes long."""
 
-    def projections(self) -> list[Operations]:
+    async def projections(self) -> list[Operations]:
         """The selected workloads but for the refused ones; MappingError: their mapping is broken.
 
         Raises ReadError also where none is there, and gives none where the binding selects none.
         """
 
-    def ineligible(self) -> str:
+    async def ineligible(self) -> str:
         """Why workloads of the kind that is referred to are none; "" where they may be."""
 
-    def leftovers(self) -> list[Operations]:
+    async def leftovers(self) -> list[Operations]:
         """Workloads that are projected onto but not selected any more."""
 
-    def bound(self) -> list[Operations]:
+    async def bound(self) -> list[Operations]:
         """All workloads that are projected onto, selected or not."""
 
     def refuse(self, projection: Operations, why: str) -> None:
         """Leave a workload as it is, and say why."""
 
-    def drop_superseded(self) -> None:
+    async def drop_superseded(self) -> None:
         """Have generated Secrets deleted that nothing reads any more."""
 
     def doubt(self, why: str) -> None:
@@ -181,7 +178,7 @@ class Context(Protocol):
     def items(self) -> list[Item]:
         """All entries, in the order in which later ones win."""
 
-    def choose_secret(self) -> None:
+    async def choose_secret(self) -> None:
         """Decide which Secret is projected and what it contains; ValueError when it cannot be."""
 
     def drop_mapping_annotation(self) -> bool:
@@ -193,6 +190,9 @@ class Context(Protocol):
         Contexts of a cluster collect it for whoever runs the pipeline and can wait for a server.
         """
 
+    async def open(self) -> None:
+        """Judge the binding; always the first call. InvalidBinding: it contradicts itself."""
+
     def set_condition(
         self, type_: str, status: ConditionStatus, reason: str, message: str = ""
     ) -> None:
@@ -201,5 +201,5 @@ class Context(Protocol):
     def close(self) -> None:
         """Settle the Ready condition; always the last call."""
 
-    def template_data(self) -> Mapping[str, Any]:
+    async def template_data(self) -> Mapping[str, Any]:
         """What templates of mappings see: services by id, then items by name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from fairlead.api.meta import JSON, Object, ObjectMeta
@@ -47,13 +47,15 @@ from fairlead.binding.workloads.workload import (
 
 
 ROUTES = Resource("route.openshift.io", "v1", "routes", "Route")
-Wanted = Callable[[Resource, ObjectMeta], bool]
+Selects = Callable[[Resource, ObjectMeta], bool]
 _NOBODY = (
     "the controllers were made to change the binding's spec, so that nobody has asked for it as it"
     " is now; look at it, and edit it"
 )
 MOST_SERVICE_BYTES = 4 * 1024 * 1024
 """That the services of one binding may have together."""
+_SERVICES_AT_ONCE = 16
+"""Services that are read at the same time, before their bytes are counted."""
 MOST_REQUESTER_BYTES = 16 * 1024
 """That the annotation of a requester may have, with all groups; each question names them."""
 NO_WORKLOADS = "cannot find application resources for the given reference"
@@ -70,9 +72,10 @@ class Reader:
         # A user with the right to delete a binding needs none of its author's rights.
         self._requester = None if binding.deleting else self._author
         self._service_bytes = 0
-        self.cluster_services: Callable[[], bool] = lambda: False
+        self.cluster_services: Callable[[], Awaitable[bool]] = _no
         """Whether services may be of kinds without namespaces, which no right in one is about."""
         self._effort = Effort()
+        self._labels: LabelSelector | None = None
         self.kind_is_read = False
         """Whether workloads could be looked for, so that something may be projected onto them."""
 
@@ -91,10 +94,35 @@ class Reader:
         """Whether rights are looked at; without anybody to look for, all is allowed."""
         return self._requester is not None
 
-    def service(self, reference: ServiceReference) -> Service:
-        """A service; ReadError says what is wrong with it."""
-        resource = self.snapshot.lookup(reference.lookup)
-        if not resource.namespaced and not self.cluster_services():
+    async def services(self, references: Sequence[ServiceReference]) -> list[Service]:
+        """All services; ReadError says what is wrong with the first that cannot be read."""
+        await self.snapshot.want(one.lookup for one in references)
+        found: list[Service] = []
+        for start in range(0, len(references), _SERVICES_AT_ONCE):
+            some = references[start : start + _SERVICES_AT_ONCE]
+            await self._look_ahead_at(some)
+            found += [await self._service(one) for one in some]
+        return found
+
+    async def _look_ahead_at(self, references: Sequence[ServiceReference]) -> None:
+        """Have several services read at once, as far as they may be."""
+        places = [
+            (resource, one.namespace if resource.namespaced else "", one.name)
+            for one in references
+            if isinstance(resource := self.snapshot.known(one.lookup), Resource)
+            and (resource.namespaced or await self.cluster_services())
+        ]
+        reviews = [self._question("get", *place) for place in places]
+        await self.snapshot.want(review for review in reviews if review)
+        await self.snapshot.want(
+            Get(*place)
+            for place, review in zip(places, reviews, strict=True)
+            if self._requester is None or (review and self.snapshot.known(review) is True)
+        )
+
+    async def _service(self, reference: ServiceReference) -> Service:
+        resource = await self.snapshot.lookup(reference.lookup)
+        if not resource.namespaced and not await self.cluster_services():
             raise _failure(
                 "Invalid",
                 f"{reference.place} is {resource.kind} {reference.name}, which is in no namespace"
@@ -103,15 +131,12 @@ class Reader:
             )
         namespace = reference.namespace if resource.namespaced else ""
         place = f"service {reference.name} in namespace {reference.namespace}"
-        self._check("get", resource, namespace, reference.name, f"cannot read {place}")
+        await self._check("get", resource, namespace, reference.name, f"cannot read {place}")
         read = Get(resource, namespace, reference.name)
         try:
-            found = self.snapshot.get(read)
+            found = await self.snapshot.get(read)
             self._collect(found)
-            return self.snapshot.noted(
-                ("service", read, reference.id),
-                lambda: Service(found, resource, reference.id, self.snapshot.body(read)),
-            )
+            return Service(found, resource, reference.id, await self.snapshot.body(read))
         except ReadError as error:
             if error.failure.code != "NotFound":
                 raise
@@ -121,69 +146,69 @@ class Reader:
             )
             raise _failure("NotFound", text) from None
 
-    def secret(self, namespace: str, name: str) -> JSON:
+    async def secret(self, namespace: str, name: str) -> JSON:
         """A Secret; ReadError says what is wrong with it."""
         refusal = f"cannot read secret {name} in namespace {namespace}"
-        self._check("get", SECRETS, namespace, name, refusal)
-        return self.snapshot.body(Get(SECRETS, namespace, name))
+        await self._check("get", SECRETS, namespace, name, refusal)
+        return await self.snapshot.body(Get(SECRETS, namespace, name))
 
-    def owns_secret(self, name: str, uid: str) -> bool:
+    async def owns_secret(self, name: str, uid: str) -> bool:
         """Whether a Secret of the namespace was generated for the binding with this uid."""
         try:
-            found = self.snapshot.get(Get(SECRETS, self.binding.namespace, name))
+            found = await self.snapshot.get(Get(SECRETS, self.binding.namespace, name))
         except ReadError:
             return False
         return found.meta.owned_by(uid)
 
-    def may_update(self, workload: Workload) -> bool:
+    async def may_update(self, workload: Workload) -> bool:
         """Whether the binding's author may update a workload, also when the binding goes."""
         if self._author is None:
             return True
         meta = workload.original.meta
         question = _review(*self._author, "update", workload.resource, meta.namespace, meta.name)
-        return bool(self._author[0]) and self.snapshot.review(question)
+        return bool(self._author[0]) and await self.snapshot.review(question)
 
-    def own_secret(self, name: str) -> JSON | None:
+    async def own_secret(self, name: str) -> JSON | None:
         """A Secret that is the binding's own; None where it is not there, or another's.
 
         The pass is repeated when it changes or goes.
         """
         read = Get(SECRETS, self.binding.namespace, name)
         try:
-            found = self.snapshot.get(read)
+            found = await self.snapshot.get(read)
         except ReadError:
             return None
-        return self.snapshot.body(read) if found.meta.owned_by(self.binding.uid) else None
+        return await self.snapshot.body(read) if found.meta.owned_by(self.binding.uid) else None
 
-    def config_map(self, namespace: str, name: str) -> JSON:
+    async def config_map(self, namespace: str, name: str) -> JSON:
         """A ConfigMap; ReadError says what is wrong with it."""
         refusal = f"cannot read configmap {name} in namespace {namespace}"
-        self._check("get", CONFIGMAPS, namespace, name, refusal)
-        return self.snapshot.body(Get(CONFIGMAPS, namespace, name))
+        await self._check("get", CONFIGMAPS, namespace, name, refusal)
+        return await self.snapshot.body(Get(CONFIGMAPS, namespace, name))
 
-    def crd(self, resource: Resource) -> JSON | None:
+    async def crd(self, resource: Resource) -> JSON | None:
         """The CRD of a resource; None for built-in ones and when it is not there."""
         if not resource.group:
             return None
         try:
             read = Get(CUSTOMRESOURCEDEFINITIONS, "", resource.group_resource, spec_only=True)
-            return self.snapshot.body(read)
+            return await self.snapshot.body(read)
         except ReadError as error:
             if error.failure.code == "NotFound":
                 return None
             raise
 
-    def owned(self, service: Service) -> list[JSON]:
+    async def owned(self, service: Service) -> list[JSON]:
         """What is owned by the service in its namespace; kinds that are not served are none."""
         result: list[JSON] = []
         for resource in (CONFIGMAPS, SECRETS, SERVICES, ROUTES):
             try:
                 if resource is ROUTES:
                     # A watch of a kind that is not served would be tried time and again.
-                    self.snapshot.lookup(
+                    await self.snapshot.lookup(
                         Lookup(ROUTES.group, ROUTES.version, plural=ROUTES.plural)
                     )
-                found = self.owned_by(resource, service.namespace, service.meta.uid)
+                found = await self.owned_by(resource, service.namespace, service.meta.uid)
             except ReadError as error:
                 if error.missing:
                     continue
@@ -191,24 +216,26 @@ class Reader:
             result += [{"kind": resource.kind, **item.to_dict()} for item in found]
         return result
 
-    def owned_by(self, resource: Resource, namespace: str, uid: str) -> list[Object]:
+    async def owned_by(self, resource: Resource, namespace: str, uid: str) -> list[Object]:
         """The objects of a resource that belong to another object.
 
         Raises:
             ReadError: they cannot be read.
         """
         read = Marked(resource, namespace, owner=uid)
-        found = self._whole(read, self.snapshot.list(read))
+        found = await self._whole(read, await self.snapshot.list(read))
         owned = [item for item in found if item.meta.owned_by(uid)]
         reviews = [self._review("get", resource, item.meta) for item in owned]
-        self.snapshot.want(review for review in reviews if review)
+        await self.snapshot.want(review for review in reviews if review)
         for item in owned:
             meta = item.meta
             what = f"{resource.kind.lower()} {meta.name} in namespace {meta.namespace}"
-            self._check("get", resource, meta.namespace, meta.name, f"cannot read {what}")
+            await self._check("get", resource, meta.namespace, meta.name, f"cannot read {what}")
         return owned
 
-    def look_ahead(self, resources: Iterable[Resource], namespace: str, uids: list[str]) -> None:
+    async def look_ahead(
+        self, resources: Iterable[Resource], namespace: str, uids: list[str]
+    ) -> None:
         """Have what belongs to several objects read at once, for :meth:`owned_by` of each.
 
         Raises:
@@ -216,27 +243,29 @@ class Reader:
         """
         kinds = list(resources)
         reads = [Marked(resource, namespace, owner=uid) for uid in uids for resource in kinds]
-        self.snapshot.want(reads)
-        self.snapshot.want(
-            Get(read.resource, read.namespace, seen.meta.name, spec_only=read.spec_only)
-            for read in reads
-            for seen in self.snapshot.list(read)
+        await self.snapshot.want(reads)
+        await self.snapshot.want(
+            [
+                Get(read.resource, read.namespace, seen.meta.name, spec_only=read.spec_only)
+                for read in reads
+                for seen in await self.snapshot.list(read)
+            ]
         )
 
-    def selected(self, reference: WorkloadReference) -> tuple[Resource, list[Object]]:
+    async def selected(self, reference: WorkloadReference) -> tuple[Resource, list[Object]]:
         """The resource of workloads and those that are selected.
 
         Raises:
             ReadError: they cannot be read, or none is there.
         """
-        resource = self.snapshot.lookup(reference.lookup)
+        resource = await self.snapshot.lookup(reference.lookup)
         if reference.selector is None:
-            found = [self._by_name(resource, reference.name)] if reference.name else []
+            found = [await self._by_name(resource, reference.name)] if reference.name else []
         else:
-            found = self._by_selector(resource, reference)
+            found = await self._by_selector(resource, reference)
         return resource, found
 
-    def workloads(self, reference: WorkloadReference) -> list[Workload]:
+    async def workloads(self, reference: WorkloadReference) -> list[Workload]:
         """The workloads of a reference; none when it has neither name nor selector.
 
         Raises:
@@ -245,11 +274,11 @@ class Reader:
         """
         if not reference.name and reference.selector is None:
             return []
-        resource = self.snapshot.lookup(reference.lookup)
-        self.check_eligible(resource)
-        template = self.template(resource, reference)
+        resource = await self.snapshot.lookup(reference.lookup)
+        await self.check_eligible(resource)
+        template = await self.template(resource, reference)
         try:
-            _, found = self.selected(reference)
+            _, found = await self.selected(reference)
         except ReadError as error:
             # That none is there was read.
             self.kind_is_read = error.missing
@@ -260,7 +289,7 @@ class Reader:
             for item in found
         ]
 
-    def check_eligible(self, resource: Resource) -> None:
+    async def check_eligible(self, resource: Resource) -> None:
         """Refuse kinds that no binding may have as its workload, whoever asks for it.
 
         Raises:
@@ -275,7 +304,7 @@ class Reader:
                     f"{kind} is no workload: it is what the controllers themselves write, or what"
                     " decides about rights; refer to another kind",
                 )
-            case "mapped" if not self._is_mapped(resource):
+            case "mapped" if not await self._is_mapped(resource):
                 raise _failure(
                     "Ineligible",
                     f"{kind} is a workload only where the administrator has a"
@@ -283,37 +312,37 @@ class Reader:
                     " created, or refer to another kind",
                 )
 
-    def ineligible(self, reference: WorkloadReference) -> str:
+    async def ineligible(self, reference: WorkloadReference) -> str:
         """Why the kind of a reference may not be a workload; "" also where it cannot be told."""
         try:
-            self.check_eligible(self.snapshot.lookup(reference.lookup))
+            await self.check_eligible(await self.snapshot.lookup(reference.lookup))
         except ReadError as error:
             return str(error) if error.failure.code == "Ineligible" else ""
         return ""
 
-    def is_eligible(self, resource: Resource) -> bool:
+    async def is_eligible(self, resource: Resource) -> bool:
         """Whether a kind may be a workload; what cannot be told is taken for it."""
         try:
-            self.check_eligible(resource)
+            await self.check_eligible(resource)
         except ReadError as error:
             return error.failure.code != "Ineligible"
         return True
 
-    def _is_mapped(self, resource: Resource) -> bool:
+    async def _is_mapped(self, resource: Resource) -> bool:
         """Whether a mapping in the cluster names the kind, whatever the binding says of one."""
         name = mapping_name(resource)
         try:
-            self.snapshot.get(Get(CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, spec_only=True))
+            await self.snapshot.get(Get(CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, spec_only=True))
         except ReadError as error:
             if error.missing:
                 return False
             raise
         return True
 
-    def not_to_update(self, workloads: Sequence[Workload]) -> list[tuple[int, ReadError]]:
+    async def not_to_update(self, workloads: Sequence[Workload]) -> list[tuple[int, ReadError]]:
         """Positions of the workloads that must not be updated, with what says so."""
         reviews = [self._review("update", item.resource, item.original.meta) for item in workloads]
-        self.snapshot.want(review for review in reviews if review)
+        await self.snapshot.want(review for review in reviews if review)
         denied: list[tuple[int, ReadError]] = []
         for position, workload in enumerate(workloads):
             meta = workload.original.meta
@@ -321,47 +350,52 @@ class Reader:
                 f"cannot update application resource {meta.name} in namespace {meta.namespace}"
             )
             try:
-                self._check("update", workload.resource, meta.namespace, meta.name, refusal)
+                await self._check("update", workload.resource, meta.namespace, meta.name, refusal)
             except ReadError as error:
                 denied.append((position, error))
         return denied
 
     def _review(self, verb: str, resource: Resource, meta: ObjectMeta) -> Review | None:
+        return self._question(verb, resource, meta.namespace, meta.name)
+
+    def _question(self, verb: str, resource: Resource, namespace: str, name: str) -> Review | None:
         if self._requester is None or not self._requester[0]:
             return None
-        return _review(*self._requester, verb, resource, meta.namespace, meta.name)
+        return _review(*self._requester, verb, resource, namespace, name)
 
-    def served(self, lookup: Lookup) -> Resource | None:
+    async def served(self, lookup: Lookup) -> Resource | None:
         """The resource of a kind; None where it is not served.
 
         Raises:
             ReadError: that cannot be told.
         """
         try:
-            return self.snapshot.lookup(lookup)
+            return await self.snapshot.lookup(lookup)
         except ReadError as error:
             if error.missing:
                 return None
             raise
 
-    def marked(
-        self, resource: Resource, annotation: str, wanted: Wanted = lambda *_: True
-    ) -> list[Workload]:
-        """The workloads of a kind with an annotation; none where the kind is not served.
-
-        Only those are read whole that are ``wanted`` by their resource and metadata.
+    async def marked(self, resource: Resource, annotation: str) -> Sequence[Object]:
+        """The metadata of a kind's objects with an annotation; none where it is not served.
 
         Raises:
             ReadError: they cannot be read.
         """
-        read = Marked(resource, self.binding.namespace, annotation)
         try:
-            found = self.snapshot.list(read)
+            return await self.snapshot.list(Marked(resource, self.binding.namespace, annotation))
         except ReadError as error:
             if error.missing:
-                return []
+                return ()
             raise
-        whole = self._whole(read, [seen for seen in found if wanted(resource, seen.meta)])
+
+    async def whole(self, resource: Resource, marked: Iterable[Object]) -> list[Workload]:
+        """The workloads of which :meth:`marked` gave the metadata.
+
+        Raises:
+            ReadError: they cannot be read.
+        """
+        whole = await self._whole(Marked(resource, self.binding.namespace), marked)
         return [self.recorded(resource, item) for item in whole if not _copied(resource, item)]
 
     def recorded(self, resource: Resource, item: Object) -> Workload:
@@ -379,48 +413,48 @@ class Reader:
         """A workload; all of a run share what may be gone through."""
         return Workload(item, resource, template, secret_path=secret_path, effort=self._effort)
 
-    def _whole(self, read: Marked, found: Iterable[Object]) -> list[Object]:
+    async def _whole(self, read: Marked, found: Iterable[Object]) -> list[Object]:
         """The whole of objects whose metadata were seen a moment ago, but for those that went."""
         reads = [
             Get(read.resource, read.namespace, seen.meta.name, spec_only=read.spec_only)
             for seen in found
         ]
-        self.snapshot.want(reads)
+        await self.snapshot.want(reads)
         whole: list[Object] = []
         for one in reads:
             try:
-                whole.append(self.snapshot.get(one))
+                whole.append(await self.snapshot.get(one))
             except ReadError as error:
                 if not error.missing:
                     raise
         return whole
 
-    def everything(self, reference: WorkloadReference) -> list[Workload]:
+    async def everything(self, reference: WorkloadReference) -> list[Workload]:
         """All workloads of the reference's kind.
 
         Raises:
             ReadError: they cannot be read.
             MappingError: their mapping cannot be used.
         """
-        resource = self.snapshot.lookup(reference.lookup)
-        found = self.snapshot.list(ListAll(resource, self.binding.namespace, spec_only=True))
-        template = self.template(resource, reference)
+        resource = await self.snapshot.lookup(reference.lookup)
+        found = await self.snapshot.list(ListAll(resource, self.binding.namespace, spec_only=True))
+        template = await self.template(resource, reference)
         return [self.workload(item, resource, template) for item in found]
 
-    def exists(self, resource: Resource, name: str, uid: str) -> bool:
+    async def exists(self, resource: Resource, name: str, uid: str) -> bool:
         """Whether an object of the namespace is there; also where that cannot be told."""
         try:
             read = Get(resource, self.binding.namespace, name, spec_only=True)
-            return self.snapshot.get(read).meta.uid == uid
+            return (await self.snapshot.get(read)).meta.uid == uid
         except ReadError as error:
             return not error.missing
 
-    def _by_name(self, resource: Resource, name: str) -> Object:
+    async def _by_name(self, resource: Resource, name: str) -> Object:
         namespace = self.binding.namespace
         refusal = f"cannot read application {name} in namespace {namespace}"
-        self._check("get", resource, namespace, name, refusal)
+        await self._check("get", resource, namespace, name, refusal)
         try:
-            return self.snapshot.get(Get(resource, namespace, name, spec_only=True))
+            return await self.snapshot.get(Get(resource, namespace, name, spec_only=True))
         except ReadError as error:
             if error.failure.code != "NotFound":
                 raise
@@ -432,47 +466,48 @@ class Reader:
         Raises:
             SelectorError: it is too long, or wrong.
         """
-        return self.snapshot.noted("labels", reference.labels)
+        if self._labels is None:
+            self._labels = reference.labels()
+        return self._labels
 
-    def _by_selector(self, resource: Resource, reference: WorkloadReference) -> list[Object]:
+    async def _by_selector(self, resource: Resource, reference: WorkloadReference) -> list[Object]:
         namespace = self.binding.namespace
         refusal = f"cannot read application in namespace {namespace}"
-        self._check("list", resource, namespace, "", refusal)
+        await self._check("list", resource, namespace, "", refusal)
         try:
             labels = self.labels(reference)
         except SelectorError as error:
             raise _failure("Invalid", f"the workload's label selector is wrong: {error}") from None
-        read = self.snapshot.noted(
-            ("selected", resource),
-            lambda: ListAll(resource, namespace, spec_only=True, labels=labels),
-        )
-        found = self.snapshot.list(read)
+        read = ListAll(resource, namespace, spec_only=True, labels=labels)
+        found = await self.snapshot.list(read)
         if not found:
             raise _failure("NotFound", NO_WORKLOADS)
         return list(found)
 
-    def template(self, resource: Resource, reference: WorkloadReference) -> WorkloadTemplate:
+    async def template(self, resource: Resource, reference: WorkloadReference) -> WorkloadTemplate:
         """Where workloads of a resource have what; MappingError when their mapping is broken."""
         return build_template(
-            self._mapping(resource), resource.version, containers_path=reference.containers_path
+            await self._mapping(resource),
+            resource.version,
+            containers_path=reference.containers_path,
         )
 
-    def _mapping(self, resource: Resource) -> MappingSpec:
+    async def _mapping(self, resource: Resource) -> MappingSpec:
         """The superseded mapping while it is on the binding, else the one in the cluster."""
         if MAPPING_ANNOTATION in self.binding.annotations:
             return _old_mapping(self.binding.annotations[MAPPING_ANNOTATION])
         name = mapping_name(resource)
         refusal = f"Unable to retrieve ClusterWorkloadResourceMapping for type {name}"
-        self._check("get", CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, refusal)
+        await self._check("get", CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, refusal)
         try:
             read = Get(CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, spec_only=True)
-            return parse_mapping(self.snapshot.get(read).to_dict())
+            return parse_mapping((await self.snapshot.get(read)).to_dict())
         except ReadError as error:
             if error.failure.code == "NotFound":
                 return default_mapping(resource)
             raise
 
-    def _check(
+    async def _check(
         self, verb: str, resource: Resource, namespace: str, name: str, refusal: str
     ) -> None:
         if self._requester is None:
@@ -480,7 +515,7 @@ class Reader:
         user, groups = self._requester
         if not user:
             raise _failure("Denied", f"{refusal}: {_NOBODY}")
-        if not self.snapshot.review(_review(user, groups, verb, resource, namespace, name)):
+        if not await self.snapshot.review(_review(user, groups, verb, resource, namespace, name)):
             raise _failure("Denied", refusal)
 
 
@@ -492,7 +527,7 @@ def _review(
     return Review(user, groups, verb, resource, namespace, name)
 
 
-def selection(reader: Reader, reference: WorkloadReference, resource: Resource | None) -> Wanted:
+def selection(reader: Reader, reference: WorkloadReference, resource: Resource | None) -> Selects:
     """Whether a reference to workloads of a resource, None when not served, selects one."""
     try:
         labels = LabelMatcher(reader.labels(reference))
@@ -515,6 +550,10 @@ def _copied(resource: Resource, item: Object) -> bool:
     """Whether an object has a record only because its Deployment has: a former revision of it."""
     owner = item.meta.controller()
     return resource == REPLICASETS and owner is not None and owner.kind == DEPLOYMENTS.kind
+
+
+async def _no() -> bool:
+    return False
 
 
 def lookup_of(api_version: str, kind: str) -> Lookup:

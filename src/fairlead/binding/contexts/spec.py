@@ -121,7 +121,7 @@ class SpecContext(BaseContext):
         collected = self.get_condition(COLLECTION_READY)
         if collected is None or collected.status == "False" or self.entries:
             return ""
-        (service,) = self.services()
+        (service,) = self.services_read
         lack = "data" if service.is_secret else "Secret in .status.binding.name"
         return f"{service} has no {lack} yet"
 

@@ -12,7 +12,7 @@ such a kind, all its former Secrets stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from fairlead.api.meta import Object
@@ -59,7 +59,7 @@ class Superseded(NamedTuple):
     read: bool = False
 
 
-def superseded(
+async def superseded(
     reader: Reader,
     owner: Owner,
     kinds: Iterable[Lookup],
@@ -72,44 +72,47 @@ def superseded(
     ``changing`` in this pass does not count: it will not read a former Secret any more.
     """
     places = {_place(one.resource, one.original.meta.name) for one in changing}
-    candidates = list(_generated(reader, owner, current))
+    candidates = await _generated(reader, owner, current)
     if not candidates:
         return Superseded([])
     free = candidates
     try:
         # Many a lookup may lead to one kind, whose records are read once.
-        found = [reader.snapshot.lookup(kind) for kind in kinds]
+        found = [await reader.snapshot.lookup(kind) for kind in kinds]
         for resource in {(one.group, one.plural): one for one in found}.values():
             names = [name for name, _ in free]
-            used = set(_used(reader, owner, resource, names, places))
+            used = await _used(reader, owner, resource, names, places)
             free = [(name, uid) for name, uid in free if name not in used]
     except (ReadError, LookupError):
         return Superseded([], read=True)
     return Superseded(free, read=len(free) < len(candidates))
 
 
-def _generated(reader: Reader, owner: Owner, current: str) -> Iterator[tuple[str, str]]:
+async def _generated(reader: Reader, owner: Owner, current: str) -> list[tuple[str, str]]:
+    """Names and uids of the former Secrets that are there."""
     read = Marked(SECRETS, owner.namespace, owner=owner.uid, optional=True)
     pattern = re.compile(re.escape(owner.name) + "-[0-9a-f]{8}")
     try:
-        found = reader.snapshot.list(read)
+        found = await reader.snapshot.list(read)
     except ReadError:
-        return
+        return []
+    generated: list[tuple[str, str]] = []
     for item in found:
         meta = item.meta
         # What was projected before there were records may be in ReplicaSets that have none.
         recorded = RECORDED_ANNOTATION in meta.annotations
         if recorded and meta.name != current and pattern.fullmatch(meta.name):
-            yield meta.name, meta.uid
+            generated.append((meta.name, meta.uid))
+    return generated
 
 
-def _used(
+async def _used(
     reader: Reader,
     owner: Owner,
     resource: Resource,
     names: list[str],
     changing: Collection[_Place],
-) -> Iterator[str]:
+) -> set[str]:
     """The Secrets that workloads of a kind, or what is made of them, have.
 
     Raises:
@@ -117,65 +120,75 @@ def _used(
         LookupError: a record cannot be read.
     """
     copies = _COPIES.get((resource.group, resource.plural))
-    yield from _recorded(reader, owner, resource, changing)
+    used = await _recorded(reader, owner, resource, changing)
     if copies is not None:
-        yield from _recorded(reader, owner, copies, ())
+        used |= await _recorded(reader, owner, copies, ())
     if copies is not None or (resource.group, resource.plural) in FIXED:
-        return
-    workloads = _marked(reader, owner, resource)
-    _look_ahead(reader, owner, [workload.meta.uid for workload in workloads], _LEVELS)
+        return used
+    workloads = await _marked(reader, owner, resource)
+    await _look_ahead(reader, owner, [workload.meta.uid for workload in workloads], _LEVELS)
     for workload in workloads:
-        made = list(_below(reader, owner, workload.meta.uid, _LEVELS))
+        made = await _below(reader, owner, workload.meta.uid, _LEVELS)
         # Its controller has made something unknown, or nothing yet; nobody can tell which.
         if not made and resource.group not in _BUILT_IN:
-            yield from names
+            used.update(names)
         for item in made:
-            yield from (name for name in names if f'"{name}"'.encode() in item.raw)
+            used.update(name for name in names if f'"{name}"'.encode() in item.raw)
+    return used
 
 
-def _look_ahead(reader: Reader, owner: Owner, uids: list[str], levels: int) -> None:
+async def _look_ahead(reader: Reader, owner: Owner, uids: list[str], levels: int) -> None:
     """Read what :func:`_below` looks at of several objects, level by level and each at once."""
     if not levels or not uids:
         return
-    reader.look_ahead(_BELOW, owner.namespace, uids)
+    await reader.look_ahead(_BELOW, owner.namespace, uids)
     below = [
         item.meta.uid
         for uid in uids
         for resource in _BELOW
-        for item in reader.owned_by(resource, owner.namespace, uid)
+        for item in await reader.owned_by(resource, owner.namespace, uid)
     ]
-    _look_ahead(reader, owner, below, levels - 1)
+    await _look_ahead(reader, owner, below, levels - 1)
 
 
-def _below(reader: Reader, owner: Owner, uid: str, levels: int) -> Iterator[Object]:
+async def _below(reader: Reader, owner: Owner, uid: str, levels: int) -> list[Object]:
     """What belongs to an object, and what belongs to that."""
+    found: list[Object] = []
     for resource in _BELOW if levels else ():
-        for item in reader.owned_by(resource, owner.namespace, uid):
-            yield item
-            yield from _below(reader, owner, item.meta.uid, levels - 1)
+        for item in await reader.owned_by(resource, owner.namespace, uid):
+            found += [item, *await _below(reader, owner, item.meta.uid, levels - 1)]
+    return found
 
 
-def _recorded(
+async def _recorded(
     reader: Reader, owner: Owner, resource: Resource, changing: Collection[_Place]
-) -> Iterator[str]:
-    for item in _marked(reader, owner, resource):
+) -> set[str]:
+    """The Secrets that the records of a kind's objects name.
+
+    Raises:
+        ReadError: they cannot be read.
+        LookupError: a record cannot be read.
+    """
+    secrets: set[str] = set()
+    for item in await _marked(reader, owner, resource):
         if _place(resource, item.meta.name) in changing:
             continue
         record = read_records(item.meta.annotations).get(owner.uid)
         # The key is there and cannot be read: it may name any of them.
         if record is None:
             raise LookupError(item.meta.name)
-        yield record.secret
+        secrets.add(record.secret)
+    return secrets
 
 
 def _place(resource: Resource, name: str) -> _Place:
     return resource.group, resource.plural, name
 
 
-def _marked(reader: Reader, owner: Owner, resource: Resource) -> Sequence[Object]:
+async def _marked(reader: Reader, owner: Owner, resource: Resource) -> Sequence[Object]:
     read = Marked(resource, owner.namespace, record_key(owner.uid), optional=True)
     try:
-        return reader.snapshot.list(read)
+        return await reader.snapshot.list(read)
     except ReadError as error:
         if error.missing:
             return ()

@@ -9,7 +9,7 @@ from fairlead.api.meta import ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.binding.contexts.reader import Reader, Wanted, selection
+from fairlead.binding.contexts.reader import Reader, Selects, selection
 from fairlead.binding.reads import Lookup, ReadError
 from fairlead.binding.services.service import WorkloadReference
 from fairlead.binding.workloads.effort import TooMuchEffortError
@@ -45,21 +45,21 @@ class Finder:
         self._kinds = kinds
         self._secret = secret
         self._key = record_key(former.owner.uid)
-        self._selection: Wanted | None = None
+        self._selection: Selects | None = None
 
-    def selected(self) -> tuple[list[Projection], list[tuple[Projection, ReadError]]]:
+    async def selected(self) -> tuple[list[Projection], list[tuple[Projection, ReadError]]]:
         """The selected workloads, and those of them that may not be updated.
 
         Raises:
             ReadError: they cannot be read, or none is there.
             MappingError: their mapping cannot be used.
         """
-        workloads = self._reader.workloads(self._reference)
-        denied = self._reader.not_to_update(workloads)
-        found = [self._projection(item) for item in workloads]
+        workloads = await self._reader.workloads(self._reference)
+        denied = await self._reader.not_to_update(workloads)
+        found = [await self._projection(item) for item in workloads]
         return found, [(found[position], error) for position, error in denied]
 
-    def leftovers(self) -> list[Projection]:
+    async def leftovers(self) -> list[Projection]:
         """The workloads that have something of the binding and are not selected any more.
 
         Raises:
@@ -67,26 +67,27 @@ class Finder:
             MappingError: where they had it cannot be told without their mapping.
         """
         # By metadata first: of what is selected still, nothing more is asked here.
-        found = self._marked(self._key, strict=False, wanted=self._unselected)
+        found = await self._marked(self._key, strict=False, unselected=True)
         if self._legacy:
             with contextlib.suppress(ReadError):
-                found = _distinct([*found, *self._unmarked(self._everything())])
+                unmarked = await self._unmarked(await self._everything())
+                found = _distinct([*found, *unmarked])
         return [
             item
             for item in found
-            if self._unselected(item.workload.resource, item.workload.original.meta)
+            if await self._is_unselected(item.workload.resource, item.workload.original.meta)
         ]
 
-    def _unselected(self, known: Resource, meta: ObjectMeta) -> bool:
+    async def _is_unselected(self, known: Resource, meta: ObjectMeta) -> bool:
         # What may be no workload any more is taken away from.
-        if not self._reader.is_eligible(known):
+        if not await self._reader.is_eligible(known):
             return True
         if self._selection is None:
-            resource = self._reader.served(self._reference.lookup)
+            resource = await self._reader.served(self._reference.lookup)
             self._selection = selection(self._reader, self._reference, resource)
         return not self._selection(known, meta)
 
-    def bound(self) -> list[Projection]:
+    async def bound(self) -> list[Projection]:
         """The workloads that have something of the binding.
 
         Raises:
@@ -100,12 +101,12 @@ class Finder:
         found = [
             item
             for key in keys
-            for item in self._marked(key, strict=self._reference.selector is not None)
+            for item in await self._marked(key, strict=self._reference.selector is not None)
         ]
         if self._legacy:
-            found += self._unmarked(self._everything())
+            found += await self._unmarked(await self._everything())
         elif self._is_noted(self._reference.lookup):
-            found += self._unmarked(self._still_selected())
+            found += await self._unmarked(await self._still_selected())
         return _distinct(found)
 
     def _is_noted(self, lookup: Lookup) -> bool:
@@ -116,12 +117,12 @@ class Finder:
         """
         return bool(self._former.secret) and (self._kinds is None or lookup in self._kinds)
 
-    def _is_missed(self, lookup: Lookup) -> bool:
+    async def _is_missed(self, lookup: Lookup) -> bool:
         """Whether something may be on workloads of a kind that cannot be read."""
         if not self._is_noted(lookup):
             return False
         try:
-            return self._reader.is_eligible(self._reader.snapshot.lookup(lookup))
+            return await self._reader.is_eligible(await self._reader.snapshot.lookup(lookup))
         except ReadError:
             return True
 
@@ -134,12 +135,13 @@ class Finder:
     def _legacy(self) -> bool:
         return bool(self._former.secret) and self._kinds is None
 
-    def _marked(
-        self, key: str, *, strict: bool, wanted: Wanted = lambda *_: True
+    async def _marked(
+        self, key: str, *, strict: bool, unselected: bool = False
     ) -> list[Projection]:
-        """Those with an annotation; unless ``strict`` the current kind need not be readable.
+        """Those with an annotation, or of them those that are not selected any more.
 
-        Nor need kinds be that nothing can have been projected onto.
+        Unless ``strict`` the current kind need not be readable, nor need kinds be that nothing
+        can have been projected onto.
         """
         current = self._reference.lookup
         found: list[Workload] = []
@@ -147,39 +149,45 @@ class Finder:
         seen: set[tuple[str, str]] = set()
         for lookup in dict.fromkeys([current, *(self._kinds or ())]):
             try:
-                resource = self._reader.served(lookup)
+                resource = await self._reader.served(lookup)
                 if resource is None or (resource.group, resource.plural) in seen:
                     continue
-                found += self._reader.marked(resource, key, wanted)
+                marked = await self._reader.marked(resource, key)
+                if unselected:
+                    marked = [
+                        one for one in marked if await self._is_unselected(resource, one.meta)
+                    ]
+                found += await self._reader.whole(resource, marked)
                 seen.add((resource.group, resource.plural))
             except ReadError:
-                if (strict or lookup != current) and self._is_missed(lookup):
+                if (strict or lookup != current) and await self._is_missed(lookup):
                     raise
-        return [self._projection(item) for item in found if key in item.original.meta.annotations]
+        kept = [item for item in found if key in item.original.meta.annotations]
+        return [await self._projection(item) for item in kept]
 
-    def _everything(self) -> list[Workload]:
+    async def _everything(self) -> list[Workload]:
         try:
-            return self._reader.everything(self._reference)
+            return await self._reader.everything(self._reference)
         except ReadError:
             # A name is enough where nothing may be listed.
             if self._reference.selector is not None:
                 raise
-        return self._still_selected()
+        return await self._still_selected()
 
-    def _still_selected(self) -> list[Workload]:
+    async def _still_selected(self) -> list[Workload]:
         try:
-            resource, selected = self._reader.selected(self._reference)
+            resource, selected = await self._reader.selected(self._reference)
         except ReadError as error:
             # What a server or nobody can read as a selector or a name has selected nothing.
             lost = error.missing or error.failure.code == "Invalid"
-            if lost or not self._is_missed(self._reference.lookup):
+            if lost or not await self._is_missed(self._reference.lookup):
                 return []
             raise
         marked = [item for item in selected if self._key in item.meta.annotations]
         found = [self._reader.recorded(resource, item) for item in marked]
         recorded = {item.meta.name for item in marked}
         if len(marked) < len(selected):
-            template = self._reader.template(resource, self._reference)
+            template = await self._reader.template(resource, self._reference)
             found += [
                 self._reader.workload(item, resource, template)
                 for item in selected
@@ -187,21 +195,22 @@ class Finder:
             ]
         return found
 
-    def _unmarked(self, workloads: Iterable[Workload]) -> list[Projection]:
+    async def _unmarked(self, workloads: Iterable[Workload]) -> list[Projection]:
         """Those that have something of the binding, with a record or without."""
-        found = [self._projection(item) for item in workloads if not item.original.meta.deleting]
+        staying = [item for item in workloads if not item.original.meta.deleting]
+        found = [await self._projection(item) for item in staying]
         return [item for item in found if item.known]
 
-    def _projection(self, workload: Workload) -> Projection:
+    async def _projection(self, workload: Workload) -> Projection:
         try:
-            return self._projected(workload)
+            return await self._projected(workload)
         except TooMuchEffortError as error:
             raise MappingError(str(error)) from None
 
-    def _projected(self, workload: Workload) -> Projection:
+    async def _projected(self, workload: Workload) -> Projection:
         owner = self._former.owner
         records = read_records(workload.original.meta.annotations)
-        mine = records.pop(owner.uid, None) or self._inferred(workload, records.values())
+        mine = records.pop(owner.uid, None) or await self._inferred(workload, records.values())
         others = {
             Owner(uid, record.group, owner.namespace, record.name, record.created): record
             for uid, record in records.items()
@@ -216,22 +225,22 @@ class Finder:
             variables=self._former.variables if self._of_reference else None,
         )
 
-    def _inferred(self, workload: Workload, others: Collection[Record]) -> Record | None:
+    async def _inferred(self, workload: Workload, others: Collection[Record]) -> Record | None:
         """The record of what was projected without one, where it is certainly the binding's.
 
         Others may have put the same there by hand, and of whoever deletes a binding no right is
         known. So it takes a binding from before there were notes, or a Secret of its own.
         """
         former = self._former
-        own = former.generated and self._reader.owns_secret(former.secret, former.owner.uid)
+        own = former.generated and await self._reader.owns_secret(former.secret, former.owner.uid)
         if not self._legacy and not own:
             return None
         found = infer(workload, former, others)
-        return found if found is None or self._reader.may_update(workload) else None
+        return found if found is None or await self._reader.may_update(workload) else None
 
-    def _alive(self, other: Owner) -> bool:
+    async def _alive(self, other: Owner) -> bool:
         resource = _BINDINGS.get(other.group)
-        return resource is None or self._reader.exists(resource, other.name, other.uid)
+        return resource is None or await self._reader.exists(resource, other.name, other.uid)
 
 
 def _distinct(projections: Iterable[Projection]) -> list[Projection]:

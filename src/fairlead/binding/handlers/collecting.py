@@ -38,10 +38,10 @@ from fairlead.binding.services.items import Item, decode_data, secret_source
 from fairlead.binding.services.service import Service
 
 
-def collect_preflight(context: Context) -> None:
+async def collect_preflight(context: Context) -> None:
     """Stop, and wait, unless every service can be read."""
     try:
-        context.services()
+        await context.services()
     except ReadError as error:
         collection_failed(context, ERROR_READING_SERVICES, error)
 
@@ -71,9 +71,9 @@ class BindingFieldError(ValueError):
     """``.status.binding.name`` is something else than a name."""
 
 
-def provisioned_service(context: Context) -> None:
+async def provisioned_service(context: Context) -> None:
     """Add the Secret of each service that names one; stop at the first that cannot be read."""
-    for service in context.services():
+    for service in await context.services():
         if context.flow.stop:
             return
         try:
@@ -82,14 +82,15 @@ def provisioned_service(context: Context) -> None:
             collection_failed(context, ERROR_READING_BINDING, error)
             return
         if name is None:
-            _check_promise(context, service)
+            await _check_promise(context, service)
         elif name:
-            _add_secret(context, service, name)
+            await _add_secret(context, service, name)
 
 
-def _add_secret(context: Context, service: Service, name: str) -> None:
+async def _add_secret(context: Context, service: Service, name: str) -> None:
     try:
-        source = secret_source(context.read_secret(service.namespace, name), service.source)
+        secret = await context.read_secret(service.namespace, name)
+        source = secret_source(secret, service.source)
         if source:
             context.add_source(source)
     except ReadError as error:
@@ -104,10 +105,10 @@ def _add_secret(context: Context, service: Service, name: str) -> None:
         collection_failed(context, ERROR_READING_SECRET, error)
 
 
-def _check_promise(context: Context, service: Service) -> None:
+async def _check_promise(context: Context, service: Service) -> None:
     """A CRD whose annotation or label promises a binding makes the pass wait for it."""
     try:
-        crd = context.crd(service)
+        crd = await context.crd(service)
     except ReadError as error:
         collection_failed(context, ERROR_READING_CRD, error)
         return
@@ -148,15 +149,15 @@ def _accessor_error(value: Any, wanted: str) -> str:
     )
 
 
-def direct_secret(context: Context) -> None:
+async def direct_secret(context: Context) -> None:
     """Add each Secret, except those that say with annotations what of them is bound."""
-    for service in context.services():
+    for service in await context.services():
         annotations = service.meta.annotations
         annotated = any(key.startswith(DEFINITION_ANNOTATION) for key in annotations)
         if not service.is_secret or annotated:
             continue
         try:
-            secret = context.read_secret(service.namespace, service.name)
+            secret = await context.read_secret(service.namespace, service.name)
             source = secret_source(secret, service.source)
             if source:
                 context.add_source(source)
@@ -165,22 +166,18 @@ def direct_secret(context: Context) -> None:
             return
 
 
-def binding_definitions(context: Context) -> None:
+async def binding_definitions(context: Context) -> None:
     """Add each service's definitions; its own annotations override its CRD's, key by key."""
-    for service in context.services():
+    for service in await context.services():
         try:
-            # Also where it is known what is defined: a change of the CRD begins another pass.
-            crd = context.crd(service)
+            crd = await context.crd(service)
         except ReadError as error:
             collection_failed(context, ERROR_READING_CRD, error)
             return
-        if service.defined:
-            continue
         annotations = {**_defaults(service, crd), **service.meta.annotations}
         # In a fixed order, so that of two entries of one name always the same one counts.
         for key in sorted(annotations):
             _add_definition(context, service, key, annotations[key])
-        service.defined = True
 
 
 def _add_definition(context: Context, service: Service, key: str, value: str) -> None:
@@ -234,18 +231,18 @@ class MissingValue(ValueError):  # noqa: N818 (named after the reason)
     """A null where a value is collected."""
 
 
-def binding_items(context: Context) -> None:
+async def binding_items(context: Context) -> None:
     """Apply every definition of every service, generic ones first, then by name."""
-    for service in context.services():
+    for service in await context.services():
         for definition in service.definitions:
-            _collect(context, service, definition)
+            await _collect(context, service, definition)
             if context.flow.stop:
                 return
 
 
-def _collect(context: Context, service: Service, definition: Definition) -> None:
+async def _collect(context: Context, service: Service, definition: Definition) -> None:
     try:
-        for name, value in (context.found(definition, service) or {}).items():
+        for name, value in (await context.found(definition, service) or {}).items():
             _add_items(context, service, "", name, value)
     except MissingValue as error:
         context.flow.fail("Value not found in map")
@@ -284,11 +281,11 @@ def _add_items(context: Context, service: Service, prefix: str, name: str, value
         context.add_item(Item(path, value, service.source))
 
 
-def owned_resources(context: Context) -> None:
+async def owned_resources(context: Context) -> None:
     """Add an item per entry of what each service owns, where the binding asks for it."""
-    for service in context.services():
+    for service in await context.services():
         try:
-            for resource in context.owned_resources(service):
+            for resource in await context.owned_resources(service):
                 for name, value in _entries(resource):
                     context.add_item(Item(name, value, service.source))
         except (ReadError, ValueError) as error:

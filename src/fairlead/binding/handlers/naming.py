@@ -21,15 +21,14 @@ from fairlead.binding.expressions.gotemplate import (
 from fairlead.binding.services.items import Item, Source
 
 
-def apply_mappings(context: Context) -> None:
+async def apply_mappings(context: Context) -> None:
     """Render each mapping with services by id and items by the names they have so far."""
     if not context.mappings:
         return
     try:
-        rendered = context.once(
-            "mappings", lambda: _rendered(context.mappings, context.template_data())
-        )
-        for item in rendered:
+        data = await context.template_data()
+        await context.give_way()
+        for item in _rendered(context.mappings, data):
             context.add_item(item)
     except (TemplateError, TooManyEntries) as error:
         context.flow.fail(str(error))
@@ -47,19 +46,15 @@ def _rendered(mappings: Sequence[tuple[str, str]], data: Mapping[str, Any]) -> l
     ]
 
 
-def apply_naming(context: Context) -> None:
+async def apply_naming(context: Context) -> None:
     """Rename by the strategy in force; mappings' items have no source and keep their names."""
     try:
         rename = naming(context.naming_strategy)
-        items = [item for item in context.items() if item.source]
-
-        def names() -> list[str]:
-            return [rename(item.name, item.source) for item in items if item.source]
-
-        known = context.naming_strategy in _PREDEFINED
-        for item, name in zip(
-            items, names() if known else context.once("names", names), strict=True
-        ):
+        if context.naming_strategy not in _PREDEFINED:
+            await context.give_way()
+        items = [(item, item.source) for item in context.items() if item.source]
+        names = [rename(item.name, source) for item, source in items]
+        for (item, _), name in zip(items, names, strict=True):
             item.name = name
     except NamingError as error:
         context.flow.fail(str(error))

@@ -8,7 +8,7 @@ is, and the others are projected onto all the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from fairlead.api.servicebinding.common import (
     APPLICATION_NOT_FOUND,
@@ -35,10 +35,10 @@ _TOLD = 3
 """Workloads that are told by name of those that stay as they are."""
 
 
-def binding_secret(context: Context) -> None:
+async def binding_secret(context: Context) -> None:
     """Decide the Secret; it comes first, so that it exists even without any workload."""
     try:
-        context.choose_secret()
+        await context.choose_secret()
     except ValueError as error:
         context.flow.fail(str(error))
         context.flow.stop_processing()
@@ -64,10 +64,10 @@ def _hidden(context: Context) -> str:
     return "; ".join(hidden[name] for name in sorted(hidden))
 
 
-def find_workloads(context: Context) -> None:
+async def find_workloads(context: Context) -> None:
     """Stop unless there are workloads to project onto; wait for them where they may come."""
     try:
-        found = context.projections()
+        found = await context.projections()
     except (ReadError, MappingError) as error:
         text = "; ".join([str(error), *context.refusals])
         if isinstance(error, ReadError) and error.failure.code == "Ineligible":
@@ -141,65 +141,73 @@ def _check_env(context: Context, names: set[str]) -> None:
         context.set_condition(INJECTION_READY, "False", REQUIRED_BINDING_NOT_FOUND, text)
 
 
-def inject_secret_ref(context: Context) -> None:
+async def inject_secret_ref(context: Context) -> None:
     """Set the dotted ``secretPath`` of each workload that has one."""
 
-    def project(projection: Operations) -> None:
+    async def project(projection: Operations) -> None:
         if projection.workload.secret_path:
-            projection.secret_name(projection.workload.secret_path, context.secret)
+            await projection.secret_name(projection.workload.secret_path, context.secret)
 
-    _each(context, project)
+    await _each(context, project)
 
 
-def bindings_as_env(context: Context) -> None:
+async def bindings_as_env(context: Context) -> None:
     """The whole Secret with envFrom where that is wanted, and single entries."""
 
-    def project(projection: Operations) -> None:
+    async def project(projection: Operations) -> None:
         for container in projection.containers(context.container_names):
             if context.bind_as_env:
-                projection.whole(container, context.secret)
+                await projection.whole(container, context.secret)
             for name, key in context.env_bindings:
-                projection.variable(container, name, key, context.secret)
+                await projection.variable(container, name, key, context.secret)
 
     if context.bind_as_env or context.env_bindings:
-        _each(context, project)
+        await _each(context, project)
 
 
-def bindings_as_files(context: Context) -> None:
+async def bindings_as_files(context: Context) -> None:
     """A Secret volume per workload, and a mount per container."""
 
-    def project(projection: Operations) -> None:
+    async def project(projection: Operations) -> None:
         containers = projection.containers(context.container_names)
         # A volume that no container mounts would keep Pods waiting for its Secret all the same.
         if containers:
-            projection.volume(context.volume_name, context.secret, context.file_mode)
+            await projection.volume(context.volume_name, context.secret, context.file_mode)
         for container in containers:
-            projection.mount(container, context.volume_name, context.binding_name)
+            await projection.mount(container, context.volume_name, context.binding_name)
 
     if context.bind_as_files:
-        _each(context, project)
+        await _each(context, project)
 
 
-def content_mark(context: Context) -> None:
+async def content_mark(context: Context) -> None:
     """A mark of the content on the pods, where they are to be made anew when it changes."""
+
+    async def project(projection: Operations) -> None:
+        projection.content(context.content_mark)
+
     if context.content_mark:
-        _each(context, lambda projection: projection.content(context.content_mark))
+        await _each(context, project)
 
 
-def _each(context: Context, project: Callable[[Operations], None]) -> None:
+async def _each(context: Context, project: Callable[[Operations], Awaitable[None]]) -> None:
     """Project onto each workload as if the binding had no other (specification 1.1)."""
-    for projection in context.projections():
+    for projection in await context.projections():
         try:
-            project(projection)
+            await project(projection)
         except ProjectionError as error:
             text, name = str(error), str(projection.workload)
             context.refuse(projection, text if name in text else f"{name}: {text}")
 
 
-def postflight(context: Context) -> None:
+async def postflight(context: Context) -> None:
     """Settle each workload, and say in InjectionReady whether that is all of them."""
     kept: list[str] = []
-    _each(context, lambda projection: kept.append(projection.settle()))
+
+    async def project(projection: Operations) -> None:
+        kept.append(projection.settle())
+
+    await _each(context, project)
     if not context.refusals:
         said = [text for text in kept if text]
         more = f"and {len(said) - _TOLD} more" if len(said) > _TOLD else ""

@@ -13,7 +13,7 @@ from fairlead.binding.reads import ReadError
 from fairlead.binding.workloads.operations import MappingError, Operations
 
 
-def unbind(context: Context) -> None:
+async def unbind(context: Context) -> None:
     """Unproject from all workloads, those that were selected once too.
 
     Workloads that are gone, or whose kind is, have nothing to take away. Ones that cannot be read
@@ -22,7 +22,7 @@ def unbind(context: Context) -> None:
     if not context.unbind_requested:
         return
     context.flow.stop_processing()
-    stuck = _taken_away(_bound(context))
+    stuck = _taken_away(await _bound(context))
     if stuck:
         _failed(context, f"cannot unbind: {stuck}", transient=True)
     # The mapping was recorded to be unbound by; with it gone, the next pass projects anew.
@@ -30,9 +30,9 @@ def unbind(context: Context) -> None:
         context.flow.retry_processing()
 
 
-def _bound(context: Context) -> list[Operations]:
+async def _bound(context: Context) -> list[Operations]:
     try:
-        return context.bound()
+        return await context.bound()
     except ReadError as error:
         text, transient = f"cannot unbind: {error}", True
     except MappingError as error:
@@ -57,16 +57,16 @@ def _taken_away(projections: list[Operations]) -> str:
     return "; ".join(stuck)
 
 
-def unbind_leftovers(context: Context) -> None:
+async def unbind_leftovers(context: Context) -> None:
     """Take the projection away from relabelled workloads, and from those of a former name.
 
     And from those of a kind that is none of a workload any more, whatever else is wrong.
     """
-    ineligible = context.ineligible()
+    ineligible = await context.ineligible()
     if ineligible:
         context.set_condition(INJECTION_READY, "False", WORKLOAD_NOT_ALLOWED, ineligible)
     try:
-        found = context.leftovers()
+        found = await context.leftovers()
     except (ReadError, MappingError) as error:
         context.doubt(f"cannot unbind workloads that are not selected any more: {error}")
         return
@@ -75,7 +75,7 @@ def unbind_leftovers(context: Context) -> None:
         context.doubt(stuck)
 
 
-def drop_superseded(context: Context) -> None:
+async def drop_superseded(context: Context) -> None:
     """Have generated Secrets of former content deleted, once nothing reads them any more."""
     if not context.flow.error:
-        context.drop_superseded()
+        await context.drop_superseded()

@@ -14,12 +14,11 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.api.servicebinding.common import READY
 from fairlead.binding.apis import Api, coreos_api, spec_api
-from fairlead.binding.builders import TooManyReadsError
 from fairlead.binding.contexts.base import BaseContext, FindWorkloads, InvalidBinding
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.outside.documents import DocumentError, Documents
 from fairlead.binding.outside.memory import Objects, Place, field_error
-from fairlead.binding.reads import Need, ReadError
+from fairlead.binding.reads import TooManyReadsError
 from fairlead.binding.services.definitions import registered
 from fairlead.binding.workloads.records import KINDS_ANNOTATION
 
@@ -129,10 +128,7 @@ class Bindings:
 
         Definitions that Fairlead has built in count for a CRD that has none itself.
         """
-        try:
-            services = [] if context.unbind_requested else context.services()
-        except (ReadError, Need):
-            return []
+        services = [] if context.unbind_requested else context.services_read
         kinds = dict.fromkeys(
             one.resource
             for one in services

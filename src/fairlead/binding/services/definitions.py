@@ -48,17 +48,17 @@ class ValueMissing(CollectError):  # noqa: N818 (a finding)
 class DataReader(Protocol):
     """Reads what definitions refer to; ReadError passes through."""
 
-    def read_secret(self, namespace: str, name: str) -> JSON:
+    async def read_secret(self, namespace: str, name: str) -> JSON:
         """A Secret."""
 
-    def read_config_map(self, namespace: str, name: str) -> JSON:
+    async def read_config_map(self, namespace: str, name: str) -> JSON:
         """A ConfigMap."""
 
 
 class Paths(Protocol):
     """Evaluates paths, and bounds what becomes of their values."""
 
-    def values(self, path: str, service: JSON) -> list[Any]:
+    async def values(self, path: str, service: JSON) -> list[Any]:
         """What a path finds in a service; JSONPathError passes through."""
 
     def decoded(self, secret: JSON) -> dict[str, bytes]:
@@ -154,14 +154,15 @@ def is_of_data(definition: Definition) -> bool:
     return definition.kind in {"mapOfData", "stringOfData"}
 
 
-def apply(definition: Definition, service: JSON, paths: Paths, reader: DataReader) -> JSON | None:
+async def apply(
+    definition: Definition, service: JSON, paths: Paths, reader: DataReader
+) -> JSON | None:
     """What the definition finds: a map of items, or None where it is optional and finds nothing.
 
     Raises:
         CollectError: the service does not have what is defined, or (ValueMissing) not yet.
         ReadError: a Secret or ConfigMap it refers to cannot be read.
         ValueError: a Secret's entry is not base64.
-        Need: others are to work first.
     """
     needs_name = definition.kind in {"string", "stringOfData"}
     if needs_name and not definition.name:
@@ -172,9 +173,9 @@ def apply(definition: Definition, service: JSON, paths: Paths, reader: DataReade
     if definition.path is None:
         return {definition.name: definition.value}
     try:
-        values = paths.values(definition.path, service)
+        values = await paths.values(definition.path, service)
         if is_of_data(definition):
-            return _data(definition, values, service, paths, reader)
+            return await _data(definition, values, service, paths, reader)
         return _shape(definition, values, paths)
     except BudgetExhausted as error:
         raise BeyondBounds(str(error)) from None
@@ -215,13 +216,13 @@ def _map(definition: Definition, values: list[Any]) -> Any:
     return value
 
 
-def _data(
+async def _data(
     definition: Definition, values: list[Any], service: JSON, paths: Paths, reader: DataReader
 ) -> dict[str, Any]:
     name = go_text(_single(definition, values))
     namespace = service["metadata"].get("namespace", "")
     is_secret = definition.object_type == "Secret"
-    body = (reader.read_secret if is_secret else reader.read_config_map)(namespace, name)
+    body = await (reader.read_secret if is_secret else reader.read_config_map)(namespace, name)
     if body.get("data") is None:
         raise ValueMissing(f"not found: {definition.object_type} {namespace}/{name} has no data")
     entries: Mapping[str, Any] = paths.decoded(body) if is_secret else body["data"]

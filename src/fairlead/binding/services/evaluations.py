@@ -1,24 +1,18 @@
-"""What one binding's definitions find, worked out once in a pass and within bounds.
+"""What one binding's definitions find, within bounds.
 
-Definitions are a tenant's, or those of the owner of a kind, and a pass begins anew with each read
-that has no answer yet. So one budget holds for all of them, what was found is kept for the rest of
-the pass, and the pass gives way to others now and then by asking for no read at all.
+Definitions are a tenant's, or those of the owner of a kind. So one budget holds for all of them,
+and the pass gives way to others now and then. Several definitions may have one path, or read one
+Secret: that is worked out once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fairlead.api.meta import JSON
 from fairlead.binding.expressions import Budget, JSONPath, JSONPathError, print_results
-from fairlead.binding.reads import Need
-from fairlead.binding.services.definitions import (
-    CollectError,
-    DataReader,
-    Definition,
-    apply,
-    is_of_data,
-)
+from fairlead.binding.services.definitions import DataReader, Definition, apply
 from fairlead.binding.services.items import decode_data
 
 
@@ -31,52 +25,41 @@ _CHARACTERS = 4
 
 
 class Evaluations:
-    """The evaluations of one pass over one binding."""
+    """The evaluations of one pass over one binding; ``give_way`` lets others work."""
 
-    def __init__(self) -> None:
+    def __init__(self, give_way: Callable[[], Awaitable[None]]) -> None:
+        self._give_way = give_way
         self._budget = Budget(
             MOST_VALUES,
             f"the definitions of the binding look at more than {MOST_VALUES:,} values together;"
             " have fewer of them filter or descend, or shorten the lists that they go through",
         )
         self._values: dict[tuple[str, ...], list[Any] | JSONPathError] = {}
-        self._found: dict[tuple[Definition, tuple[str, ...]], JSON | CollectError | None] = {}
         self._decoded: dict[tuple[str, ...], dict[str, bytes]] = {}
-        self._given_way = MOST_VALUES
+        self._given_way_at = MOST_VALUES
 
-    def found(self, definition: Definition, service: JSON, reader: DataReader) -> JSON | None:
+    async def found(
+        self, definition: Definition, service: JSON, reader: DataReader
+    ) -> JSON | None:
         """What a definition finds in a service, None where it is optional and finds nothing.
 
         Raises:
             CollectError: it does not fit the service.
             ReadError: a Secret or ConfigMap it refers to cannot be read.
             ValueError: a Secret's entry is not base64.
-            Need: others are to work first.
         """
-        if is_of_data(definition):
-            return apply(definition, service, self, reader)
-        key = (definition, _identity(service))
-        if key not in self._found:
-            self._give_way()
-            try:
-                self._found[key] = apply(definition, service, self, reader)
-            except CollectError as error:
-                self._found[key] = error
-        found = self._found[key]
-        if isinstance(found, CollectError):
-            raise found
-        return found
+        await self._rest()
+        return await apply(definition, service, self, reader)
 
-    def values(self, path: str, service: JSON) -> list[Any]:
+    async def values(self, path: str, service: JSON) -> list[Any]:
         """The values of a path alone; of a template with more in it, the one printed text.
 
         Raises:
             JSONPathError: the path cannot be read, or does not fit the service.
-            Need: others are to work first.
         """
         key = (path, *_identity(service))
         if key not in self._values:
-            self._give_way()
+            await self._rest()
             try:
                 self._values[key] = self._evaluate(path, service)
             except JSONPathError as error:
@@ -105,10 +88,10 @@ class Evaluations:
         """
         self._budget.spend(values + len(text) // _CHARACTERS)
 
-    def _give_way(self) -> None:
-        if self._given_way - self._budget.left >= AT_ONCE:
-            self._given_way = self._budget.left
-            raise Need
+    async def _rest(self) -> None:
+        if self._given_way_at - self._budget.left >= AT_ONCE:
+            self._given_way_at = self._budget.left
+            await self._give_way()
 
     def _evaluate(self, path: str, service: JSON) -> list[Any]:
         results = JSONPath(path).find(service, self._budget)

@@ -56,10 +56,7 @@ def label_selector(selector: JSON | None) -> LabelSelector:
 
 
 class Service:
-    """One backing service, the same for all runs of a pass.
-
-    ``definitions`` are added by the handler that finds them, and are ``defined`` then.
-    """
+    """One backing service; ``definitions`` are added by the handler that finds them."""
 
     def __init__(
         self, original: Object, resource: Resource, identifier: str = "", body: JSON | None = None
@@ -69,7 +66,6 @@ class Service:
         self.resource = resource
         self.id = identifier
         self.definitions: list[Any] = []
-        self.defined = False
 
     @property
     def namespace(self) -> str:

@@ -35,7 +35,8 @@ class Target(Protocol):
 class WorkloadOperations(Protocol[C]):
     """One binding on one workload, whose containers are of type ``C``.
 
-    Operations change nothing but a copy. They raise ProjectionError where something is in the
+    Operations change nothing but a copy; those that may have to read first are coroutines. They
+    raise ProjectionError where something is in the
     way, with a text that names it and the remedy; none replaces what is not the binding's.
     """
 
@@ -53,19 +54,19 @@ class WorkloadOperations(Protocol[C]):
     def containers(self, names: Collection[str]) -> list[C]:
         """The containers with these names, all for no names."""
 
-    def volume(self, name: str, secret: str, mode: int | None = None) -> None:
+    async def volume(self, name: str, secret: str, mode: int | None = None) -> None:
         """Have a volume of a Secret, whose files have a mode."""
 
-    def mount(self, container: C, volume: str, directory: str) -> None:
+    async def mount(self, container: C, volume: str, directory: str) -> None:
         """Mount a volume at a directory below the container's binding root."""
 
-    def variable(self, container: C, name: str, key: str, secret: str) -> None:
+    async def variable(self, container: C, name: str, key: str, secret: str) -> None:
         """Have a variable with the value of an entry of a Secret."""
 
-    def whole(self, container: C, secret: str) -> None:
+    async def whole(self, container: C, secret: str) -> None:
         """Have every entry of a Secret as a variable."""
 
-    def secret_name(self, path: str, secret: str) -> None:
+    async def secret_name(self, path: str, secret: str) -> None:
         """Have the Secret's name at a dotted path."""
 
     def content(self, mark: str) -> None:
@@ -92,14 +93,16 @@ class Workloads(Protocol):
     be told where they have what.
     """
 
-    def selected(self) -> tuple[Sequence[Operations], Sequence[tuple[Operations, ReadError]]]:
+    async def selected(
+        self,
+    ) -> tuple[Sequence[Operations], Sequence[tuple[Operations, ReadError]]]:
         """The selected ones, and those of them that may not be updated, with what says so.
 
         It raises ReadError also where none is there.
         """
 
-    def leftovers(self) -> Sequence[Operations]:
+    async def leftovers(self) -> Sequence[Operations]:
         """Those that have something of the binding and are not selected any more."""
 
-    def bound(self) -> Sequence[Operations]:
+    async def bound(self) -> Sequence[Operations]:
         """All that have something of the binding."""

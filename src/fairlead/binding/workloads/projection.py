@@ -9,7 +9,7 @@ one that was created first has it, so that both know it without asking one anoth
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -75,7 +75,7 @@ class Projection:
         *,
         secrets: Collection[str] = (),
         others: Mapping[Owner, Record] | None = None,
-        alive: Callable[[Owner], bool] = lambda _: True,
+        alive: Callable[[Owner], Awaitable[bool]] | None = None,
         variables: Collection[tuple[str, str]] | None = None,
     ) -> None:
         self.workload = workload
@@ -109,7 +109,7 @@ class Projection:
         """The containers to bind; raises ProjectionError when the workload has none at all."""
         return self.workload.containers(names)
 
-    def volume(self, name: str, secret: str, mode: int | None = None) -> None:
+    async def volume(self, name: str, secret: str, mode: int | None = None) -> None:
         """Have a volume of a Secret; without a mode that of a volume which is there stays.
 
         Raises:
@@ -134,7 +134,7 @@ class Projection:
                 mode = None if mode == self._asked_mode else mode
         source |= {} if mode is None else {"defaultMode": mode}
         path = self.workload.template.volumes
-        ours = self._put(
+        ours = await self._put(
             volumes,
             "volume",
             {"name": name, "secret": source},
@@ -148,14 +148,14 @@ class Projection:
         self._next.volume, self._next.secret, self._next.mode = name, secret, asked
         self._next.volumes = path if ours else ()
 
-    def mount(self, container: Container, volume: str, directory: str) -> None:
+    async def mount(self, container: Container, volume: str, directory: str) -> None:
         """Mount a volume at a directory below the container's binding root.
 
         Raises:
             ProjectionError: something else is there, or the root is not known.
         """
         path = mount_path(container, directory)
-        ours = self._put(
+        ours = await self._put(
             container.volume_mounts(),
             "mount",
             {"name": volume, "mountPath": path},
@@ -169,13 +169,13 @@ class Projection:
         if ours:
             self._bound(container).mount = path
 
-    def variable(self, container: Container, name: str, key: str, secret: str) -> None:
+    async def variable(self, container: Container, name: str, key: str, secret: str) -> None:
         """Have a variable with the value of an entry of a Secret.
 
         Raises:
             ProjectionError: something else is there.
         """
-        ours = self._put(
+        ours = await self._put(
             container.env(),
             "variable",
             {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}},
@@ -190,7 +190,7 @@ class Projection:
         if ours and name not in self._bound(container).env:
             self._bound(container).env.append(name)
 
-    def whole(self, container: Container, secret: str) -> None:
+    async def whole(self, container: Container, secret: str) -> None:
         """Have every entry of a Secret as a variable.
 
         Raises:
@@ -198,7 +198,7 @@ class Projection:
         """
         wanted = {"secretRef": {"name": secret}}
         former = self._mine
-        ours = self._put(
+        ours = await self._put(
             container.env_from(),
             "source",
             wanted,
@@ -215,7 +215,7 @@ class Projection:
         if ours:
             self._bound(container).env_from = True
 
-    def secret_name(self, path: str, secret: str) -> None:
+    async def secret_name(self, path: str, secret: str) -> None:
         """Have the Secret's name at a dotted path; it was asked for there, whatever it replaces.
 
         Raises:
@@ -224,7 +224,7 @@ class Projection:
         for other, holding in list(self._others.items()):
             if holding.record.secret_path == path:
                 what = f"{self.workload} has the name of a Secret at .{path}"
-                self._contend(other, what, "give one of the two another secretPath")
+                await self._contend(other, what, "give one of the two another secretPath")
         # No list of things that may be of others, but one value: whoever asked for it has it.
         write(self.workload.body, tuple(path.split(".")), secret)
         self._next.secret_path, self._next.secret = path, secret
@@ -294,7 +294,7 @@ class Projection:
         write_record(self.workload.body, self._owner.uid, None)
         self.settled = True
 
-    def _put(
+    async def _put(
         self,
         items: list[Any],
         kind: str,
@@ -316,7 +316,7 @@ class Projection:
         if mine is None:
             for item in rivals:
                 for other in [one for one, holding in self._others.items() if held(holding, item)]:
-                    self._contend(other, *what)
+                    await self._contend(other, *what)
             rivals = [item for item in items if same(item)]
             # Somebody has put it there just so: it is left, and not taken away with the binding.
             if wanted in rivals:
@@ -329,15 +329,18 @@ class Projection:
         self._kept.add(key)
         return True
 
-    def _contend(self, other: Owner, what: str, remedy: str) -> None:
+    async def _contend(self, other: Owner, what: str, remedy: str) -> None:
         """Make the other binding yield, or yield to it."""
         # Nobody can ask a binding that is gone to yield; its record is a leftover.
-        if self._owner.rank > other.rank and self._alive(other):
+        if self._owner.rank > other.rank and await self._is_alive(other):
             raise InTheWayError(f"{what} that is of {other}, which was created first: {remedy}")
         holding = self._others.pop(other)
         self._unmark(other, holding)
         holding.remove()
         write_record(self.workload.body, other.uid, None)
+
+    async def _is_alive(self, other: Owner) -> bool:
+        return self._alive is None or await self._alive(other)
 
     def _unmark(self, owner: Owner, holding: Holding) -> None:
         found = read(self.workload.body, holding.record.annotations)

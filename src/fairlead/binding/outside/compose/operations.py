@@ -67,7 +67,7 @@ class ComposeOperations:
         """The service itself, whatever the names."""
         return [self.workload]
 
-    def volume(self, name: str, secret: str, mode: int | None = None) -> None:
+    async def volume(self, name: str, secret: str, mode: int | None = None) -> None:
         """Nothing yet: Compose mounts secrets without a volume.
 
         Raises:
@@ -79,7 +79,7 @@ class ComposeOperations:
                 f"{DEFAULT_MODE_ANNOTATION} of the binding"
             )
 
-    def mount(self, container: ComposeService, volume: str, directory: str) -> None:
+    async def mount(self, container: ComposeService, volume: str, directory: str) -> None:
         """Have each entry of the Secret as a file in a directory below the binding root.
 
         Raises:
@@ -102,7 +102,7 @@ class ComposeOperations:
         container.put.directories[path] = self._content
         container.put.volumes[path] = volume
 
-    def variable(self, container: ComposeService, name: str, key: str, secret: str) -> None:
+    async def variable(self, container: ComposeService, name: str, key: str, secret: str) -> None:
         """Have a variable with the value of an entry.
 
         Raises:
@@ -125,12 +125,12 @@ class ComposeOperations:
                 )
         container.put.environment[name] = self._value(key)
 
-    def whole(self, container: ComposeService, secret: str) -> None:
+    async def whole(self, container: ComposeService, secret: str) -> None:
         """Have every entry as a variable; raises as :meth:`variable` does."""
         for key in self._content:
-            self.variable(container, key, key, secret)
+            await self.variable(container, key, key, secret)
 
-    def secret_name(self, path: str, secret: str) -> None:
+    async def secret_name(self, path: str, secret: str) -> None:
         """Raises ProjectionError: Compose knows no Secret by its name."""
         raise ProjectionError(
             f"{self.workload} has no place for the name of a Secret: "
@@ -217,18 +217,18 @@ class ComposeWorkloads:
         self._context = context
         self._reference = context.workload_reference()
 
-    def selected(
+    async def selected(
         self,
     ) -> tuple[list[ComposeOperations], list[tuple[ComposeOperations, ReadError]]]:
         """The services; raises ReadError where none is there."""
         content = self._context.content()
         return [self._operations(service, content) for service in self._services()], []
 
-    def leftovers(self) -> list[ComposeOperations]:
+    async def leftovers(self) -> list[ComposeOperations]:
         """None: Compose files are read without what was bound before."""
         return []
 
-    def bound(self) -> list[ComposeOperations]:
+    async def bound(self) -> list[ComposeOperations]:
         """None, for the same reason."""
         return []
 
