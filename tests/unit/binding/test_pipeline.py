@@ -179,12 +179,13 @@ def test_the_stages_of_both_apis_are_in_the_order_of_the_seed() -> None:
     ]
 
 
-def test_a_pass_asks_for_one_thing_after_the_other_and_knows_what_it_used() -> None:
+def test_a_pass_asks_for_what_a_binding_names_at_once_and_knows_what_it_used() -> None:
     cluster = FakeCluster(objects=[secret(), database(), deployment()])
     binding = spec_binding()
     made = cluster.reconcile(binding)
     asked = list(made.reader.snapshot.asked)
-    assert cluster.rounds == len(asked)
+    # Kinds, then what is named, then the Secret that the service names.
+    assert cluster.rounds == 3
     names = [read.name for read in asked if isinstance(read, Get)]
     assert names == ["db", "s1", "databases.x.io", "deployments.apps", "web"]
     assert conditions(binding)["Ready"] == ("True", "ApplicationsBound")

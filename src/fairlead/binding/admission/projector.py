@@ -27,7 +27,16 @@ from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.cluster.mappings import is_mapping
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding, part
 from fairlead.binding.options import BindingOptions
-from fairlead.binding.reads import Answer, Failure, Get, ListAll, Read, Snapshot, TooManyReadsError
+from fairlead.binding.reads import (
+    Answer,
+    Failure,
+    Get,
+    ListAll,
+    Marked,
+    Read,
+    Snapshot,
+    TooManyReadsError,
+)
 from fairlead.binding.services.service import label_selector
 from fairlead.binding.workloads.records import read_kinds
 from fairlead.binding.workloads.workload import FIXED
@@ -156,6 +165,9 @@ class Projector:
             case ListAll():
                 mine = workload.is_of(read.resource) and read.matcher.matches(item.meta.labels)
                 return (item,) if mine else ()
+            case Marked() if read.optional or read.annotation:
+                # What an earlier pass has left is the controllers' to look at.
+                return ()
         return await fetch(self._client, read)
 
 

@@ -161,7 +161,9 @@ class BaseContext:
         return self.meta.deleting or MAPPING_ANNOTATION in self.meta.annotations
 
     async def open(self) -> None:
-        """Nothing is judged here that a read is needed for."""
+        """Have what the binding names read at once."""
+        if not self.unbind_requested:
+            await self.reader.look_ahead_at(self.service_references(), self.workload_reference())
 
     async def services(self) -> list[Service]:
         """The backing services, read once a pass."""

@@ -86,8 +86,12 @@ class CoreosContext(BaseContext):
 
     async def open(self) -> None:
         """Refuse services of other namespaces unless they may be named."""
-        if self.meta.deleting:
-            return
+        if not self.meta.deleting:
+            await self._judge_foreign()
+        if self._unread is None:
+            await super().open()
+
+    async def _judge_foreign(self) -> None:
         foreign = foreign_services(self._parsed.spec, self.meta.namespace)
         if not foreign or await self._may_name_foreign():
             return

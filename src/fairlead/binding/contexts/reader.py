@@ -29,6 +29,7 @@ from fairlead.binding.reads import (
     ListAll,
     Lookup,
     Marked,
+    Read,
     ReadError,
     Review,
     Snapshot,
@@ -37,6 +38,7 @@ from fairlead.binding.rights import eligibility
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
 from fairlead.binding.workloads.effort import Effort
 from fairlead.binding.workloads.operations import MappingError
+from fairlead.binding.workloads.records import record_key
 from fairlead.binding.workloads.workload import (
     Workload,
     WorkloadTemplate,
@@ -94,31 +96,62 @@ class Reader:
         """Whether rights are looked at; without anybody to look for, all is allowed."""
         return self._requester is not None
 
+    async def look_ahead_at(
+        self, services: Sequence[ServiceReference], workloads: WorkloadReference
+    ) -> None:
+        """Have what a binding names read at once, as far as its author may read it.
+
+        What is not looked at afterwards counts as not asked.
+        """
+        namespace, some = self.binding.namespace, services[:_SERVICES_AT_ONCE]
+        await self.snapshot.want([*(one.lookup for one in some), workloads.lookup])
+        reads = await self._reads_of(some)
+        free: list[Read] = [_crd_of(one.resource) for one in reads if one.resource.group]
+        free.append(Marked(SECRETS, namespace, owner=self.binding.uid, optional=True))
+        updates: list[Review | None] = []
+        resource = self.snapshot.known(workloads.lookup)
+        if isinstance(resource, Resource) and eligibility(resource) != "never":
+            free.append(Marked(resource, namespace, record_key(self.binding.uid)))
+            reads.append(_mapping_of(resource))
+            if workloads.name and workloads.selector is None:
+                reads.append(Get(resource, namespace, workloads.name, spec_only=True))
+                updates.append(self._question("update", resource, namespace, workloads.name))
+        await self._want_allowed(reads, free, updates)
+
     async def services(self, references: Sequence[ServiceReference]) -> list[Service]:
         """All services; ReadError says what is wrong with the first that cannot be read."""
         await self.snapshot.want(one.lookup for one in references)
         found: list[Service] = []
         for start in range(0, len(references), _SERVICES_AT_ONCE):
             some = references[start : start + _SERVICES_AT_ONCE]
-            await self._look_ahead_at(some)
+            await self._want_allowed(await self._reads_of(some))
             found += [await self._service(one) for one in some]
         return found
 
-    async def _look_ahead_at(self, references: Sequence[ServiceReference]) -> None:
-        """Have several services read at once, as far as they may be."""
-        places = [
-            (resource, one.namespace if resource.namespaced else "", one.name)
+    async def _reads_of(self, references: Sequence[ServiceReference]) -> list[Get]:
+        """The reads of services whose kinds are known, and may be services."""
+        return [
+            Get(resource, one.namespace if resource.namespaced else "", one.name)
             for one in references
             if isinstance(resource := self.snapshot.known(one.lookup), Resource)
             and (resource.namespaced or await self.cluster_services())
         ]
-        reviews = [self._question("get", *place) for place in places]
-        await self.snapshot.want(review for review in reviews if review)
-        await self.snapshot.want(
-            Get(*place)
-            for place, review in zip(places, reviews, strict=True)
-            if self._requester is None or (review and self.snapshot.known(review) is True)
-        )
+
+    async def _want_allowed(
+        self,
+        reads: Sequence[Get],
+        free: Iterable[Read] = (),
+        reviews: Iterable[Review | None] = (),
+    ) -> None:
+        """Have objects read at once that the author may get, and what needs no such right."""
+        rights = [self._question("get", one.resource, one.namespace, one.name) for one in reads]
+        await self.snapshot.want(one for one in (*rights, *reviews) if one)
+        allowed = [
+            read
+            for read, right in zip(reads, rights, strict=True)
+            if self._requester is None or (right and self.snapshot.known(right) is True)
+        ]
+        await self.snapshot.want([*free, *allowed])
 
     async def _service(self, reference: ServiceReference) -> Service:
         resource = await self.snapshot.lookup(reference.lookup)
@@ -191,8 +224,7 @@ class Reader:
         if not resource.group:
             return None
         try:
-            read = Get(CUSTOMRESOURCEDEFINITIONS, "", resource.group_resource, spec_only=True)
-            return await self.snapshot.body(read)
+            return await self.snapshot.body(_crd_of(resource))
         except ReadError as error:
             if error.failure.code == "NotFound":
                 return None
@@ -330,9 +362,8 @@ class Reader:
 
     async def _is_mapped(self, resource: Resource) -> bool:
         """Whether a mapping in the cluster names the kind, whatever the binding says of one."""
-        name = mapping_name(resource)
         try:
-            await self.snapshot.get(Get(CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, spec_only=True))
+            await self.snapshot.get(_mapping_of(resource))
         except ReadError as error:
             if error.missing:
                 return False
@@ -500,8 +531,7 @@ class Reader:
         refusal = f"Unable to retrieve ClusterWorkloadResourceMapping for type {name}"
         await self._check("get", CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, refusal)
         try:
-            read = Get(CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, spec_only=True)
-            return parse_mapping((await self.snapshot.get(read)).to_dict())
+            return parse_mapping((await self.snapshot.get(_mapping_of(resource))).to_dict())
         except ReadError as error:
             if error.failure.code == "NotFound":
                 return default_mapping(resource)
@@ -550,6 +580,14 @@ def _copied(resource: Resource, item: Object) -> bool:
     """Whether an object has a record only because its Deployment has: a former revision of it."""
     owner = item.meta.controller()
     return resource == REPLICASETS and owner is not None and owner.kind == DEPLOYMENTS.kind
+
+
+def _crd_of(resource: Resource) -> Get:
+    return Get(CUSTOMRESOURCEDEFINITIONS, "", resource.group_resource, spec_only=True)
+
+
+def _mapping_of(resource: Resource) -> Get:
+    return Get(CLUSTERWORKLOADRESOURCEMAPPINGS, "", mapping_name(resource), spec_only=True)
 
 
 async def _no() -> bool:

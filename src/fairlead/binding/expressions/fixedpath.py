@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from fairlead.api.meta import JSON
@@ -16,6 +17,7 @@ class ProjectionError(Exception):
     """A workload has something else where the binding has to go; the text names the place."""
 
 
+@lru_cache(maxsize=1024)
 def fixed_path(expression: str) -> FixedPath:
     """The field names of a fixed JSONPath such as ``.spec.template`` or ``['spec'].a``.
 
