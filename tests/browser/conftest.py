@@ -1,16 +1,23 @@
-"""A browser, and a market whose pages it shows."""
+"""A browser, and markets whose pages it shows: each worker has them once."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+import pytest_asyncio
 import structlog
-from tests.support.browser import Browsing, browsing, chromium
+from tests.support.browser import Browsing, browsing, chromium, started
+from tests.support.lively import Lively
 from tests.support.market import Market, open_market
 
 
-@pytest.fixture(autouse=True)
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _quiet() -> Iterator[None]:
     with structlog.testing.capture_logs():
         yield
@@ -22,15 +29,29 @@ def browser_program() -> str:
     return chromium()
 
 
-@pytest.fixture
-async def browser(browser_program: str) -> AsyncIterator[Browsing]:
-    async with browsing(browser_program) as opened:
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def engine(browser_program: str) -> AsyncIterator[Browser]:
+    async with started(browser_program) as opened:
         yield opened
 
 
-@pytest.fixture
-async def market(browser: Browsing) -> AsyncIterator[Market]:
+@pytest_asyncio.fixture(loop_scope="session")
+async def browser(engine: Browser) -> AsyncIterator[Browsing]:
+    async with browsing(engine) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def market(engine: Browser) -> AsyncIterator[Market]:
+    """One where tests bind what no other test looks for."""
     async with open_market() as opened:
         yield opened
-        # Streams of open pages end before their server does.
-        await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def lively(engine: Browser) -> AsyncIterator[Lively]:
+    """One at work: tests mend what they break, and share a worker."""
+    async with open_market() as opened:
+        found = Lively(opened)
+        await found.furnish()
+        yield found

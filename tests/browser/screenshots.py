@@ -1,20 +1,23 @@
 """``python -m tests.browser.screenshots --out DIR``: pages in both themes and three widths.
 
-A row of ``PAGES`` is a page, and ``furnish`` makes what is seen on them.
+A row of ``PAGES`` is a page; names in braces are those of ``Lively.names``. ``--readme`` takes the
+five pictures of the README instead.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
-from tests.support.browser import WIDTHS, Browsing, browsing, chromium, looked_at
+from tests.support.browser import WIDTHS, Browsing, browsing, chromium, looked_at, started
+from tests.support.lively import Lively
 from tests.support.market import Market, open_market
+from tests.support.ownconsole import Shown, console
 from tests.support.visits import sign_in
 
 from fairlead.demo.frontdoor import Someone
@@ -46,6 +49,18 @@ async def _refused(page: Page, market: Market) -> None:
     await page.get_by_role("alert").wait_for()
 
 
+async def _unnamed(page: Page, market: Market) -> None:
+    await page.get_by_label("A new one").check()
+    await page.get_by_role("button", name="Bind").click()
+    await page.get_by_role("alert").wait_for()
+
+
+OWN, PROVIDER, STRANGER = "consumer's own", "provider's own", "without a link"
+"""In place of a person: who runs ``fairlead console`` on a side, and a browser with no link."""
+THEMES = ("light", "dark")
+MOST_BYTES = 150_000
+"""Bytes of a picture in the README."""
+_README_WIDTH, _README_HEIGHT = 1280, 800
 PAGES = (
     Shot("sign-in", "/", who=""),
     Shot("issuer", "/", who="", then=_to_issuer),
@@ -58,40 +73,121 @@ PAGES = (
     Shot("template", "/templates/buckets"),
     Shot("template-postgres", "/templates/postgres"),
     Shot("template-missing", "/templates/none"),
+    Shot("bind", "/bind/postgres"),
+    Shot("bind-refused", "/bind/postgres", then=_unnamed),
+    Shot("bound-waiting", "/bind/mailboxes/{new}/mailboxes"),
+    Shot("bound-ready", "/bind/postgres/{ada}/postgres"),
     Shot("bindings", "/bindings"),
+    Shot("bindings-failing", "/bindings?state=failed"),
+    Shot("bindings-nothing-found", "/bindings?q=nothing"),
+    Shot("bindings-silent", "/bindings", who="ben"),
     Shot("bindings-empty", "/bindings", who="cem"),
+    Shot("bindings-all", "/bindings", who="olga"),
+    Shot("binding", "/bindings/{ada}/postgres"),
+    Shot("binding-waiting", "/bindings/{ada}/buckets"),
+    Shot("binding-silent", "/bindings/{ben}/topics", who="ben"),
+    Shot("binding-unbind", "/bindings/{ada}/postgres?unbind=postgres"),
+    Shot("binding-unbind-wrong", "/bindings/{ada}/postgres?unbind=other"),
+    Shot("binding-missing", "/bindings/{ada}/postgres", who="ben"),
+    Shot("new-object", "/bindings/{ada}/postgres/new/postgresaccesses.access.k8s.delta10.nl"),
+    Shot("new-bucket", "/bindings/{ada}/buckets/new/buckets.storage.example.org"),
+    Shot("object", "/objects/{ada}/{accesses}/{shop}/orders"),
+    Shot("object-failing", "/objects/{ada}/{accesses}/{shop}/payroll"),
+    Shot("object-waiting", "/objects/{ada}/buckets.storage.example.org/{shop}/photos"),
+    Shot("topology", "/topology"),
+    Shot("topology-problems", "/topology?shown=problems"),
+    Shot("topology-all", "/topology", who="olga"),
+    Shot("topology-empty", "/topology", who="cem"),
+    Shot("consumers", "/consumers", who="olga"),
+    Shot("consumers-nothing-found", "/consumers?q=nothing", who="olga"),
+    Shot("consumers-missing", "/consumers"),
+    Shot("consumer", "/consumers/{ada}", who="olga"),
+    Shot("consumer-silent", "/consumers/{ben}", who="olga"),
+    Shot("consumer-new", "/consumers/{new}", who="olga"),
+    Shot("consumer-rotate", "/consumers/{ada}/rotate", who="olga"),
+    Shot("consumer-revoke", "/consumers/{ada}/revoke", who="olga"),
+    Shot("own-enter", "/", who=STRANGER),
+    Shot("own-objects", "/", who=OWN),
+    Shot("own-objects-nothing-found", "/?q=nothing", who=OWN),
+    Shot("own-bindings", "/bindings", who=OWN),
+    Shot("own-binding", "/bindings/postgres", who=OWN),
+    Shot("own-unbind", "/bindings/postgres/unbind", who=OWN),
+    Shot("own-object", "/objects/{accesses}/shop/orders", who=OWN),
+    Shot("own-object-failing", "/objects/{accesses}/shop/payroll", who=OWN),
+    Shot("own-object-waiting", "/objects/servicebindings.servicebinding.io/shop/reports", who=OWN),
+    Shot("own-object-missing", "/objects/{accesses}/shop/none", who=OWN),
+    Shot("own-topology", "/topology", who=OWN),
+    Shot("own-topology-problems", "/topology?shown=problems", who=OWN),
+    Shot("provider-consumers", "/consumers", who=PROVIDER),
+    Shot("provider-consumer", "/consumers/{ben}", who=PROVIDER),
+    Shot("provider-rotate", "/consumers/{ben}/rotate", who=PROVIDER),
+    Shot("provider-hand-over", "/consumers/{ben}/hand-over", who=PROVIDER),
+    Shot("provider-revoke", "/consumers/{ben}/revoke", who=PROVIDER),
 )
+README = ("catalogue", "bindings", "object-failing", "topology", "consumers")
+"""The pages whose pictures stand in the README."""
 
 
-async def furnish(market: Market) -> None:
-    """Have something to see on every page."""
-    await market.bind(market.ada)
-    await market.order("orders", "reports")
+class Studio:
+    """A lively market with its consoles, and a browser whose pictures are taken."""
 
+    def __init__(self, browser: Browsing, lively: Lively, consoles: Mapping[str, Shown]) -> None:
+        self.found: list[str] = []
+        """What tests would find on the pages."""
+        self._browser = browser
+        self._lively = lively
+        self._consoles = consoles
+        self._pages: dict[str, Page] = {}
 
-async def take(
-    browser: Browsing, market: Market, out: Path, shots: Sequence[Shot], widths: Sequence[int]
-) -> list[str]:
-    """Take all pictures of these pages; what tests would find on them comes back."""
-    found: list[str] = []
-    for dark in (False, True):
-        for width in widths:
-            pages: dict[str, Page] = {}
-            for shot in shots:
-                page = pages.get(shot.who) or await browser.page(width=width, dark=dark)
-                if shot.who and shot.who not in pages:
-                    await sign_in(page, market, _someone(market, shot.who))
-                    pages[shot.who] = page
-                await page.goto(f"{market.url}{shot.path}")
-                if shot.then is not None:
-                    await shot.then(page, market)
-                file = out / f"{shot.name}-{width}-{'dark' if dark else 'light'}.png"
-                await page.screenshot(path=file, full_page=True)
-                try:
-                    await looked_at(page)
-                except AssertionError as error:
-                    found.append(f"{file.name}: {error}")
-    return found
+    async def take(
+        self, out: Path, shots: Sequence[Shot], widths: Sequence[int], themes: Sequence[bool]
+    ) -> None:
+        """Take all pictures of these pages."""
+        for dark in themes:
+            for width in widths:
+                self._pages.clear()
+                for shot in shots:
+                    page = await self.shown(shot, width=width, dark=dark)
+                    file = out / f"{shot.name}-{width}-{'dark' if dark else 'light'}.png"
+                    await page.screenshot(path=file, full_page=True)
+                    try:
+                        await looked_at(page)
+                    except AssertionError as error:
+                        self.found.append(f"{file.name}: {error}")
+
+    async def picture(self, out: Path, shot: Shot) -> None:
+        """Take the picture of a page as the README shows it: the beginning of it."""
+        page = await self.shown(shot, width=_README_WIDTH, dark=False)
+        await page.set_viewport_size({"width": _README_WIDTH, "height": _README_HEIGHT})
+        file = out / f"console-{shot.name}.png"
+        await page.screenshot(path=file)
+        if file.stat().st_size > MOST_BYTES:
+            self.found.append(f"{file.name} has more than {MOST_BYTES} bytes")
+
+    async def shown(self, shot: Shot, *, width: int, dark: bool) -> Page:
+        """A page in a window."""
+        market = self._lively.market
+        page = self._pages.get(shot.who) if shot.who else None
+        if page is None:
+            page = await self._browser.page(width=width, dark=dark)
+            if shot.who in self._consoles:
+                await page.goto(await self._consoles[shot.who].console.link())
+            elif shot.who not in {"", STRANGER}:
+                await sign_in(page, market, _someone(market, shot.who))
+            self._pages[shot.who] = page
+        site = STRANGER if shot.who == STRANGER else shot.who
+        url = (
+            self._consoles[OWN if site == STRANGER else site].url
+            if site in {*self._consoles, STRANGER}
+            else market.url
+        )
+        await page.goto(f"{url}{shot.path.format(**self._lively.names())}")
+        if shot.who in self._consoles:
+            # The first look at a cluster takes its time.
+            await page.get_by_text("The look is not over yet").wait_for(state="detached")
+        if shot.then is not None:
+            await shot.then(page, market)
+        return page
 
 
 def _someone(market: Market, name: str) -> Someone:
@@ -102,22 +198,42 @@ def main(arguments: list[str] | None = None) -> int:
     """Take the pictures that the arguments ask for."""
     parser = argparse.ArgumentParser(prog="python -m tests.browser.screenshots")
     parser.add_argument("--out", type=Path, required=True, help="the folder of the pictures")
+    parser.add_argument("--readme", action="store_true", help="those in the README, and no others")
     parser.add_argument("--only", nargs="*", default=[], help="names of pages; all by default")
     parser.add_argument("--widths", nargs="*", type=int, default=WIDTHS, help="in pixels")
+    parser.add_argument("--themes", nargs="*", default=THEMES, help="light, dark; both by default")
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
-    shots = [one for one in PAGES if not given.only or one.name in given.only]
     with structlog.testing.capture_logs():
-        found = asyncio.run(_take(given.out, shots, given.widths))
+        found = asyncio.run(_take(given))
     for one in found:
         print(one)
     return 1 if found else 0
 
 
-async def _take(out: Path, shots: Sequence[Shot], widths: Sequence[int]) -> list[str]:
-    async with open_market() as market, browsing(chromium()) as browser:
-        await furnish(market)
-        return await take(browser, market, out, shots, widths)
+async def _take(given: argparse.Namespace) -> list[str]:
+    async with (
+        open_market() as market,
+        started(chromium()) as engine,
+        browsing(engine) as browser,
+    ):
+        lively = Lively(market)
+        await lively.furnish()
+        async with (
+            console(market.consumer.admin, entered=False) as own,
+            console(market.provider.admin, entered=False) as provider,
+        ):
+            studio = Studio(browser, lively, {OWN: own, PROVIDER: provider})
+            if given.readme:
+                for name in README:
+                    await studio.picture(given.out, next(one for one in PAGES if one.name == name))
+            else:
+                shots = [one for one in PAGES if not given.only or one.name in given.only]
+                themes = [name == "dark" for name in given.themes]
+                await studio.take(given.out, shots, given.widths, themes)
+            # Streams of open pages end before their servers do.
+            await browser.close()
+            return studio.found
 
 
 if __name__ == "__main__":

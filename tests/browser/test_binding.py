@@ -25,11 +25,15 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
 class Terminal:
     """A command that waits in a task of its own, and the address that it says."""
 
-    def __init__(self, market: Market, *, ours: bool) -> None:
+    def __init__(self, market: Market, *, ours: bool, cluster: str) -> None:
         self._market = market
+        self._cluster = cluster
         self._said: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.answer = asyncio.create_task(self._ours() if ours else self._theirs())
 
@@ -39,7 +43,7 @@ class Terminal:
     async def _ours(self) -> BindingResponse:
         async with BackendClient(Address(self._market.url)) as backend:
             return await choose_on_page(
-                backend, "cluster-1", self._said.set_result, timeout=SECONDS
+                backend, self._cluster, self._said.set_result, timeout=SECONDS
             )
 
     async def _theirs(self) -> BindingResponse:
@@ -47,7 +51,7 @@ class Terminal:
             asked = {
                 "session_id": callback.session_id,
                 "redirect_url": callback.url,
-                "consumer_id": "cluster-1",
+                "consumer_id": self._cluster,
             }
             self._said.set_result(with_query(f"{self._market.url}/", asked))
             found = await callback.answer(SECONDS)
@@ -77,7 +81,7 @@ async def test_a_terminal_gets_what_was_agreed_to(
     browser: Browsing, market: Market, ours: bool, script: bool
 ) -> None:
     page = await browser.page(script=script)
-    terminal = Terminal(market, ours=ours)
+    terminal = Terminal(market, ours=ours, cluster=f"cluster-{ours}-{script}")
     await chosen(page, market, terminal)
     assert not terminal.answer.done()
     await page.get_by_label("Name of the binding").fill("shop-database")
@@ -93,7 +97,7 @@ async def test_a_terminal_gets_what_was_agreed_to(
 
 async def test_a_terminal_is_told_that_it_was_sent_away(browser: Browsing, market: Market) -> None:
     page = await browser.page()
-    terminal = Terminal(market, ours=True)
+    terminal = Terminal(market, ours=True, cluster="cluster-1")
     await chosen(page, market, terminal)
     await page.get_by_role("button", name="Cancel, and tell the terminal").press("Enter")
     await heading(page, "Refused")
@@ -106,6 +110,7 @@ async def test_a_page_alone_binds_and_tells_what_it_waits_for(
 ) -> None:
     page = await browser.page(dark=True)
     await sign_in(page, market, market.ada, "/bind/postgres")
+    await page.get_by_label("A new one").check()
     await page.get_by_role("button", name="Bind").click()
     await page.get_by_role("alert").wait_for()
     await looked_at(page)

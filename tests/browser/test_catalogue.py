@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.support.browser import WIDTHS, Browsing, looked_at
 from tests.support.market import Market
 from tests.support.visits import heading, sign_in
@@ -11,6 +12,9 @@ from tests.support.visits import heading, sign_in
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_what_is_offered_is_found_and_read(browser: Browsing, market: Market) -> None:

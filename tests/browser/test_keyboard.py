@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.support.browser import Browsing, focused
 from tests.support.market import Market
 from tests.support.visits import heading
@@ -11,6 +12,9 @@ from tests.support.visits import heading
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_the_way_from_the_door_to_a_template_and_out_again(

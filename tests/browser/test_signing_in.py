@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from playwright.async_api import Page, Request
 
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
 @pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
 async def test_a_person_signs_in_and_out(browser: Browsing, market: Market, script: bool) -> None:
     page = await browser.page(script=script)

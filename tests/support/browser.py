@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -120,18 +120,28 @@ def chromium() -> str:
 
 
 @asynccontextmanager
-async def browsing(program: str) -> AsyncIterator[Browsing]:
-    """A browser until the block ends, which fails if anything went wrong on a page."""
+async def started(program: str) -> AsyncIterator[Browser]:
+    """A browser with no page, until the block ends."""
     from playwright.async_api import async_playwright
 
-    async with AsyncExitStack() as stack:
-        driver = await stack.enter_async_context(async_playwright())
+    async with async_playwright() as driver:
         # In a container there is but root, who gets no sandbox. No name is ever looked up.
         args = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
         browser = await driver.chromium.launch(executable_path=program, args=args)
-        stack.push_async_callback(browser.close)
-        opened = Browsing(browser)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def browsing(browser: Browser) -> AsyncIterator[Browsing]:
+    """Pages until the block ends, which fails if anything went wrong on one of them."""
+    opened = Browsing(browser)
+    try:
         yield opened
+    finally:
+        # Streams of open pages end before their server does.
         await opened.close()
     assert not opened.faults, opened.faults
 
@@ -148,6 +158,11 @@ async def looked_at(page: Page, *, but: Sequence[str] = ()) -> None:
     async with asyncio.timeout(SECONDS):
         found = await Axe().run(page, options=_options(but))
     assert found.violations_count == 0, f"{page.url}\n{found.generate_report()}"
+    await fits(page)
+
+
+async def fits(page: Page) -> None:
+    """Hold a page against the width of its window."""
     wide = await page.evaluate(_TOO_WIDE)
     assert not wide, f"{page.url} is too wide: {wide}"
 

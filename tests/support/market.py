@@ -11,12 +11,18 @@ from tests.support.e2e import SHOP, Database, Runner, programs
 from tests.support.postgres import access
 from tests.support.waiting import SECONDS, is_ready, when
 
-from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, COLLECTIONS, provider_crds
+from fairlead.api.kubebind import (
+    APISERVICEEXPORTTEMPLATES,
+    COLLECTIONS,
+    BindingResponse,
+    provider_crds,
+)
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.resource import CLUSTERROLEBINDINGS, CLUSTERROLES, DEPLOYMENTS, NAMESPACES
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.demo import objects
 from fairlead.demo.frontdoor import FrontDoor, Someone
+from fairlead.demo.identity import create_all
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.demo.programs import consumer_programs, provider_programs
 from fairlead.konnector.commands.bind import bind
@@ -27,16 +33,16 @@ from fairlead.runtime import install_crds
 class Market:
     """Both sides as their administrators reach them, and the people of the front door.
 
-    ``ada`` may bind all that is offered, ``ben`` one template of it, ``cem`` none. Programs of the
-    consumer and the database start when something is bound or ordered for the first time, and all
-    are in ``runners`` by name, to be killed and started again.
+    ``ada`` may bind all that is offered, ``ben`` one template of it, ``cem`` none; ``olga`` sees
+    all consumers. Programs of the consumer and the database start when something is bound or
+    ordered for the first time, and all are in ``runners`` by name, to be killed and started again.
     """
 
     def __init__(self, provider: Plane, consumer: Plane, door: FrontDoor) -> None:
         self.provider = provider
         self.consumer = consumer
         self.door = door
-        self.ada, self.ben, self.cem = door.people
+        self.ada, self.ben, self.cem, self.olga = door.people
         self.url = door.url
         self.runners: dict[str, Runner] = {}
         self._known: set[str] = set()
@@ -57,6 +63,7 @@ class Market:
             await admin.create(COLLECTIONS, body)
         await self.allow(self.ada, *(one["metadata"]["name"] for one in offers.templates()))
         await self.allow(self.ben, offers.OF_BEN)
+        await create_all(admin, offers.administrators(self.olga.team))
         await self.door.open()
 
     async def close(self) -> None:
@@ -79,11 +86,18 @@ class Market:
                 await self._start(one.name, self.consumer)
         admin = self.consumer.admin
         known = (await admin.get(NAMESPACES, "kube-system")).meta.uid
-        async with await self.asked_by(someone) as backend:
-            body = objects.bind_request(identity or known)
-            body["metadata"]["name"] = body["spec"]["templateRef"]["name"] = template
-            response = await backend.bind(body)
+        response = await self.agree(someone, template, identity or known)
         await bind(admin, response, timeout=SECONDS)
+
+    async def agree(
+        self, someone: Someone, template: str, identity: str, *, title: str = ""
+    ) -> BindingResponse:
+        """Bind at the provider alone: no konnector ever comes."""
+        async with await self.asked_by(someone) as backend:
+            body = objects.bind_request(identity)
+            body["spec"]["clusterIdentity"]["prettyName"] = title or someone.team
+            body["metadata"]["name"] = body["spec"]["templateRef"]["name"] = template
+            return await backend.bind(body)
 
     async def asked_by(self, someone: Someone) -> BackendClient:
         """The server as it answers a person's terminal, while that is entered."""
@@ -130,8 +144,13 @@ class Market:
 
 
 def people() -> Iterable[Someone]:
-    """Three, of three teams."""
-    return Someone("ada", "shop"), Someone("ben", "blog"), Someone("cem", "news")
+    """Three of three teams, and one of the provider's own."""
+    return (
+        Someone("ada", "shop"),
+        Someone("ben", "blog"),
+        Someone("cem", "news"),
+        Someone("olga", "platform"),
+    )
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from typing import Any
 from fairlead.api.kubebind import API_VERSION, COLLECTIONS, LABEL_EXPORTED
 from fairlead.api.meta import JSON
 from fairlead.demo import objects
+from fairlead.portal.manifests import console_admins
 
 
 OF_BEN = "topics"
@@ -60,6 +61,11 @@ _MAILBOX = _object(
     forwardTo=_field("array", "Addresses that a copy goes to.", items=_TEXT),
 )
 
+_CONDITION = _object(
+    "One condition.",
+    **dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), _TEXT),
+)
+
 _KINDS: tuple[tuple[str, str, str, JSON], ...] = (
     ("storage.example.org", "buckets", "Bucket", _BUCKET),
     ("events.example.org", "topics", "Topic", _TOPIC),
@@ -79,8 +85,11 @@ def crds() -> list[JSON]:
 
 def _crd(group: str, plural: str, kind: str, spec: JSON) -> JSON:
     ready = _field("boolean", "Whether it can be used.")
+    conditions = _field("array", "What its controller says of it.", items=_CONDITION)
     schema = _object(f"{kind} is a service of the platform's team.", "spec", spec=spec)
-    schema["properties"]["status"] = _object("What has become of it.", ready=ready)
+    schema["properties"]["status"] = _object(
+        "What has become of it.", ready=ready, conditions=conditions
+    )
     names = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()}
     version = {
         "name": "v1",
@@ -154,3 +163,18 @@ def may_bind(team: str, names: tuple[str, ...]) -> tuple[JSON, JSON]:
     binding["roleRef"]["name"] = f"{team}-binds"
     binding["subjects"][0]["name"] = f"oidc:{team}"
     return role, binding
+
+
+def administrators(team: str) -> list[JSON]:
+    """A team's right to see all consumers, and what is exported to them."""
+    bodies = console_admins([team], groups_prefix="oidc:")
+    kinds = [(one.partition(".")[2], one.partition(".")[0]) for one in EXPORTS]
+    role, binding = may_bind(team, ())
+    for body in (role, binding):
+        body["metadata"]["name"] = f"{team}-sees"
+    binding["roleRef"]["name"] = f"{team}-sees"
+    role["rules"] = [
+        {"apiGroups": [group], "resources": [plural], "verbs": ["list"]}
+        for group, plural in [("kube-bind.io", "apiserviceexports"), *kinds]
+    ]
+    return [*bodies, role, binding]
