@@ -44,6 +44,7 @@ from fairlead.portal.console.objects.standing import (
     by_conditions,
     conditions_of,
     helps,
+    is_foreign,
     short,
 )
 from fairlead.portal.console.topology.text import legible
@@ -231,7 +232,7 @@ class Bindings(View):
             return
         exports = self._consumers.exports(consumer)
         if not exports:
-            yield msgspec.structs.replace(plain, helps="bind a template of the catalogue")
+            yield _unbound(plain, known)
         for export in exports:
             kinds, stands = self._consumers.read(export)
             stands = _together(stands, known)
@@ -415,7 +416,9 @@ def shown_conditions(
         ShownCondition(
             one,
             state := state_of(one),
-            "" if state == "ok" else helps(one.reason),
+            ""
+            if state == "ok"
+            else helps(one.reason, one.message, foreign=is_foreign(found, one)),
             tuple((turn.at, turn.status, turn.reason) for turn in turns if turn.type == one.type),
         )
         for one in conditions
@@ -455,6 +458,16 @@ def _with_objects(stands: Standing, counts: Counts) -> tuple[Standing, str]:
         return stands, stands.helps
     about = f"{counts.failed} of {counts.total} objects fail"
     return Standing("failed", message=about), "see what each of its objects needs"
+
+
+def _unbound(row: BindingRow, known: Connection | None) -> BindingRow:
+    """The row of a cluster without a binding: what is wrong with its konnector comes first."""
+    if known is None or known.stands.state in {"ok", "unknown"}:
+        return msgspec.structs.replace(row, helps="bind a template of the catalogue")
+    stands = known.stands
+    return msgspec.structs.replace(
+        row, state=stands.state, about=stands.about, helps=stands.helps, since=stands.since
+    )
 
 
 def _is_of(row: BindingRow, wanted: Wanted) -> bool:

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from fairlead.api.durations import rough_duration
 from fairlead.api.reasons.model import State
@@ -120,6 +120,7 @@ class Pages:
         }
         self._environment.filters |= {
             "ago": ago,
+            "code": code,
             "word": WORDS.__getitem__,
             "segment": segment,
             "pair": lambda state: (state, WORDS[state]),
@@ -224,6 +225,18 @@ def ago(told: str | datetime | None, missing: str = "never") -> Markup:
         return Markup("<span>{}</span>").format(unturned(told))
     exact = then.strftime("%Y-%m-%dT%H:%M:%SZ")
     return Markup('<time datetime="{0}" title="{0}" data-ago>{1} ago</time>').format(exact, passed)
+
+
+def code(text: str) -> Markup:
+    """A text with what stands between backticks set as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    marked = (
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(parts)
+    )
+    return Markup("").join(marked)
 
 
 def segment(text: str) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from fairlead.api.conditions import Condition, ConditionStatus
-from fairlead.api.kubebind.conditions import READY
+from fairlead.api.kubebind.conditions import READY, SYNCED
 from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
+from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.reasons.conditions import TABLES, state_of
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.reasons.model import State
+from fairlead.postgres.commands.steps import finer
 
 
 LONGEST = 500
@@ -26,12 +29,16 @@ _STATUSES: Final[dict[object, ConditionStatus]] = {"True": "True", "False": "Fal
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):
-    """How an object stands, by the condition of which ``reason`` and ``message`` are."""
+    """How an object stands, by the condition of which ``reason`` and ``message`` are.
+
+    ``foreign`` says that the reason is of no table of ours, even where one has the same word.
+    """
 
     state: State
     reason: str = ""
     message: str = ""
     since: str = ""
+    foreign: bool = False
 
     @property
     def about(self) -> str:
@@ -41,10 +48,14 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
     @property
     def helps(self) -> str:
         """What helps; "" where nothing has to, or nothing is known to."""
-        return helps(self.reason) if self.state != "ok" and self.reason else ""
+        if self.state == "ok" or not self.reason:
+            return ""
+        return helps(self.reason, self.message, foreign=self.foreign)
 
 
 _DELETING: Final = "Deleting"
+_OURS: Final = frozenset({POSTGRESACCESSES.group})
+"""Groups of kinds whose controllers on the provider are ours."""
 _SILENT: Final = Standing("unknown", message="it tells no condition that is known")
 
 
@@ -53,12 +64,24 @@ def short(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
-def helps(reason: str) -> str:
-    """What helps for a reason, in the words of the table that knows it."""
+def helps(reason: str, message: str = "", *, foreign: bool = False) -> str:
+    """What helps for a reason, in the words of the table that knows it.
+
+    Of a reason that only says to read the message, the finer one at its beginning tells.
+    """
     if reason == _DELETING:
         return "wait, or ask the provider's team which of its finalizers stays"
     table = next((one for one in TABLES if reason in one), None)
-    return table.helps(reason) if table is not None else KUBE_BIND.helps("NotReady")
+    if foreign or table is None:
+        return KUBE_BIND.helps("NotReady")
+    inner, _ = finer(reason, message)
+    return table.helps(inner if inner in table else reason)
+
+
+def is_foreign(found: Object, condition: Condition) -> bool:
+    """Whether a condition's reason is of no table of ours: its controller is another's."""
+    group = found.api_version.partition("/")[0]
+    return group not in _OURS and condition.type != SYNCED
 
 
 def conditions_of(found: Object) -> list[Condition]:
@@ -84,32 +107,40 @@ def standing(found: Object, conditions: Sequence[Condition] | None = None) -> St
         kept = ", ".join(found.meta.finalizers)
         message = f"it is being deleted; finalizers hold it: {kept}" if kept else "it is going"
         return Standing("waiting", _DELETING, short(message), found.meta.deletion_timestamp or "")
-    return by_conditions(conditions_of(found) if conditions is None else conditions)
+    known = conditions_of(found) if conditions is None else conditions
+    return by_conditions(known, partial(is_foreign, found))
 
 
-def by_conditions(conditions: Sequence[Condition]) -> Standing:
+def by_conditions(
+    conditions: Sequence[Condition], foreign: Callable[[Condition], bool] = lambda _: False
+) -> Standing:
     """The worst of what conditions say; of equals the first, Ready last, which sums up others."""
     states = [(state_of(one), one) for one in conditions]
     for wanted in ("failed", "waiting"):
         worst = [one for state, one in states if state == wanted]
         if worst:
             finer = next((one for one in worst if one.type != READY), worst[0])
-            return _by(wanted, finer)
+            return _by(wanted, finer, foreign(finer))
     ready = next(((state, one) for state, one in states if one.type == READY), None)
     if ready is not None:
-        return _by(*ready)
+        return _by(*ready, foreign(ready[1]))
     good = [one for state, one in states if state == "ok"]
     if not good:
         return _SILENT
-    return _by("ok", max(good, key=lambda one: one.last_transition_time))
+    newest = max(good, key=lambda one: one.last_transition_time)
+    return _by("ok", newest, foreign(newest))
 
 
-def _by(state: State, condition: Condition) -> Standing:
+def _by(state: State, condition: Condition, foreign: bool) -> Standing:
     message = condition.message
     if state != "ok" and not (condition.reason or message):
         message = f"{condition.type} is {condition.status}"
     return Standing(
-        state, short(condition.reason), short(message), short(condition.last_transition_time)
+        state,
+        short(condition.reason),
+        short(message),
+        short(condition.last_transition_time),
+        foreign,
     )
 
 

@@ -309,10 +309,10 @@ def _state(node: Node) -> str:
 
 
 def _short(part: Part) -> str:
-    """How a part stands, in words that fit; beside its sign, the reason is enough."""
+    """How a part stands, in words that fit; its reason stands beside it where there is room."""
     node, problems = part.node, {**part.tally}
     if part.size == 1:
-        words, shorter = _state(node), node.reason
+        words, shorter = _state(node), WORDS[node.state]
     else:
         problems.pop("ok", None)
         words, shorter = node.reason, told(problems)
