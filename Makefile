@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr 3 \* "$$(nproc 2>/dev/null || echo 2)")
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test matrix envtest charts browser simulate test-of lint types crds metrics bench bench-sync bench-postgres bench-binding bench-serve docs docs-serve reference format requirements clean
+.PHONY: help demo test matrix envtest charts browser screenshots simulate test-of lint types crds metrics bench bench-sync bench-postgres bench-binding bench-serve docs docs-serve reference format requirements clean
 
 help: ## list the targets
 	@grep -hE '^[.a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -77,6 +77,9 @@ docs-serve: $(VENV)/docs.stamp ## the site on this machine, made anew as its pag
 
 browser: $(VENV)/browser.stamp $(VENV)/docs.stamp ## the pages and the manual in Debian's Chromium; skipped, with the reason, where there is none
 	$(PYTEST) -m browser -rs tests/browser
+
+screenshots: $(VENV)/browser.stamp ## take the README's pictures of the console anew
+	$(BIN)/python -m tests.browser.screenshots --readme --out docs/images
 
 SEEDS ?= 200
 simulate: $(VENV)/dev.stamp ## the whole system on virtual time, from 200 seeds of this day; SEEDS=10000 for a night

@@ -124,7 +124,7 @@ PAGES = (
     Shot("provider-hand-over", "/consumers/{ben}/hand-over", who=PROVIDER),
     Shot("provider-revoke", "/consumers/{ben}/revoke", who=PROVIDER),
 )
-README = ("catalogue", "bindings", "object-failing", "topology", "consumers")
+README = ("catalogue", "bindings", "object-failing", "topology-problems", "consumers")
 """The pages whose pictures stand in the README."""
 
 

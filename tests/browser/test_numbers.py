@@ -84,7 +84,7 @@ async def test_numbers_about_consumers(browser: Browsing, lively: Lively, tmp_pa
         assert line[3] == str(exports[name])
         # All objects are of the one consumer whose konnector is there.
         assert line[4] == str(sum(objects.values()) if name == lively.ada else 0)
-        assert (line[2] == "never") is not before[name]
+        assert (line[2] == "never") is not bool(before[name])
     for line, told in zip(rows, moments, strict=True):
         name = line[0].split()[-1]
         assert told[0] in {before[name], after[name]} if before[name] else line[2] == "never"

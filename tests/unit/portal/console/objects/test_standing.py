@@ -93,3 +93,18 @@ def test_one_condition_that_is_none_hides_no_other() -> None:
 def test_long_texts_are_cut() -> None:
     found = standing(made(told("Ready", "False", "r" * 9000) | {"message": "m" * 9000}))
     assert len(found.message) == len(found.reason) == LONGEST + 1
+
+
+def test_a_reason_of_another_controller_has_no_remedy_of_ours() -> None:
+    stands = standing(made(told("Ready", "False", "Pending")))
+    assert stands.state == "waiting"
+    assert "konnector" not in stands.helps
+    assert stands.helps == "ask the provider's team what it waits for"
+
+
+def test_a_stage_that_fails_has_the_remedy_of_the_finer_reason() -> None:
+    message = "DatabaseNotFound: database payroll of spec.grants does not exist"
+    body = made(told("Ready", "False", "DatabaseSyncFailed") | {"message": message}).to_dict()
+    body |= {"apiVersion": "access.k8s.delta10.nl/v1", "kind": "PostgresAccess"}
+    stands = standing(object_from_dict(body))
+    assert stands.helps == "create the database, or correct spec.grants"

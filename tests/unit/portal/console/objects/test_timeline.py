@@ -142,7 +142,7 @@ def test_one_sentence_tells_on_whom_an_object_waits() -> None:
     assert waits.state == "waiting"
     assert waits.on == "the provider's controller of its kind"
     assert waits.since == "2026-01-01T00:00:00Z"
-    assert waits.helps == "wait: it is tried again by itself"
+    assert waits.helps == "ask the provider's team what it waits for"
     well = made(told("Ready", "True"))
     assert waits_of(well, standing(well)).on == ""
     silent = made()
