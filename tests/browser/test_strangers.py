@@ -107,7 +107,9 @@ async def test_no_form_of_one_does_anything_to_what_is_anothers(
     file = await _token(ben, f"{market.url}/bind/topics/{lively.ben}/topics")
     stolen = await _token(ada, f"{market.url}/bind/postgres")
     stolen_file = await _token(ada, f"{market.url}/bind/postgres/{lively.ada}/postgres")
-    tries: list[tuple[str, dict[str, str]]] = []
+    of_hers = await _token(ada, f"{market.url}/bind/topics")
+    # What Ben may do himself, he does not do by a form that was made for Ada.
+    tries = [("/bind/topics", {"token": of_hers, "cluster": "new", "identity": "of-ben"})]
     for token in (own, file, stolen, stolen_file, ""):
         tries += [
             ("/bind/postgres", {"token": token, "cluster": "new", "identity": "of-ben"}),
