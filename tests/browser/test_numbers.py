@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("lively")]
 KINDS = (BUCKETS, POSTGRESACCESSES)
+STATES = ("broken", "waiting", "in order")
 
 
 def state(body: JSON) -> str:
@@ -40,7 +41,7 @@ def state(body: JSON) -> str:
 def counted(bodies: list[JSON]) -> str:
     """Counts as pages tell them: all, and then the worst first."""
     found = Counter(map(state, bodies))
-    parts = [f"{found[one]} {one}" for one in ("broken", "waiting", "in order") if found[one]]
+    parts = [f"{found[one]} {one}" for one in STATES if found[one]]
     return " ".join([str(len(bodies)), *parts])
 
 
@@ -122,10 +123,8 @@ async def test_numbers_about_bindings_and_objects(
     every = [body for found in bodies.values() for body in found]
     drawn = {line[0] for line in lines if line[0].split()[0] in {kind.kind for kind in KINDS}}
     assert drawn == {f"{one['kind']} {SHOP}/{one['metadata']['name']}" for one in every}
-    states = Counter(line[1].split()[0].replace("in", "in order") for line in lines)
-    parts = ", ".join(
-        f"{states[one]} {one}" for one in ("broken", "waiting", "in order") if states[one]
-    )
+    states = Counter(one for line in lines for one in STATES if line[1].startswith(one))
+    parts = ", ".join(f"{states[one]} {one}" for one in STATES if states[one])
     await page.get_by_text(f"{len(lines)} parts: {parts}.", exact=True).first.wait_for()
 
 
