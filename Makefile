@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr 3 \* "$$(nproc 2>/dev/null || echo 2)")
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test matrix envtest charts browser screenshots simulate test-of lint types crds metrics bench bench-sync bench-postgres bench-binding bench-serve docs docs-serve reference format requirements clean
+.PHONY: help demo test matrix envtest charts browser screenshots simulate test-of lint types crds metrics bench bench-sync bench-postgres bench-binding bench-serve sizes docs docs-serve reference format requirements clean
 
 help: ## list the targets
 	@grep -hE '^[.a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -125,6 +125,9 @@ bench-binding: $(VENV)/dev.stamp ## the binding controllers against a bare loade
 
 bench-serve: $(VENV)/dev.stamp ## the front door and its pages against a bare aiohttp handler, a bind against its API calls made bare
 	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench serve
+
+sizes: $(VENV)/dev.stamp ## memory and CPU of each program with 1,000 objects, and how soon another replica goes on; BENCH_LONG=1 has 10,000 and 50,000
+	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench sizes
 
 requirements: $(VENV)/dev.stamp ## pin anew, with hashes and without index addresses
 	hack/requirements

@@ -2,7 +2,8 @@
 
 Without a name those of ``make bench`` run; the konnector's is called ``sync``, that of the
 PostgresAccess operator ``postgres``, that of the binding controllers ``binding``, that of the
-front door ``serve``. The long form writes results.md and results.json: see :mod:`bench.sizes`.
+front door ``serve``; ``sizes`` measures what each program needs. The long form writes results.md
+and results.json: see :mod:`bench.sizes`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.rows import SECTIONS, Row, parse, say, table, write
+from bench.rows import SECTIONS, SIZES, Row, parse, say, table, write
 from bench.sizes import KEPT
 
 
@@ -21,6 +22,7 @@ MODULES = {
     "controller": "bench.runtime.controller",
     "sandbox": "bench.sandbox",
     **{name: f"bench.{name}" for name in SECTIONS},
+    SIZES: "bench.footprint",
 }
 """Benchmarks by name; whichever has no section of its own is one of ``make bench``."""
 

@@ -56,9 +56,12 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-def plane(kind: str, folder: Path) -> AbstractAsyncContextManager[Plane]:
-    """Run a plane of a kind, "real" or "sandbox", that programs and bindings work on."""
-    return _kube_controlled(folder) if kind == "real" else sandbox(folder)
+def plane(kind: str, folder: Path, *, fsync: bool = True) -> AbstractAsyncContextManager[Plane]:
+    """Run a plane of a kind, "real" or "sandbox", that programs and bindings work on.
+
+    ``fsync`` says whether the real one waits for the disk, which only times tell.
+    """
+    return _kube_controlled(folder, fsync=fsync) if kind == "real" else sandbox(folder)
 
 
 @asynccontextmanager
@@ -74,9 +77,9 @@ async def kube_apiserver(folder: Path) -> AsyncIterator[Plane]:
 
 
 @asynccontextmanager
-async def _kube_controlled(folder: Path) -> AsyncIterator[Plane]:
+async def _kube_controlled(folder: Path, *, fsync: bool) -> AsyncIterator[Plane]:
     """Run the real server with kube-controller-manager, which programs and bindings need."""
-    async with RealPlane(fsync=True, parent=folder) as real:
+    async with RealPlane(fsync=fsync, parent=folder) as real:
         yield _real(real)
 
 

@@ -33,6 +33,13 @@ def resident(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def peak(pid: int) -> int:
+    """Read the most bytes of memory that a process has held so far."""
+    lines = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
+    fields = next(line.split() for line in lines if line.startswith("VmHWM:"))
+    return int(fields[1]) << 10
+
+
 def cpu(pid: int) -> float:
     """Read the seconds of CPU that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
@@ -69,6 +76,10 @@ class Scrape:
         return self.requests - self.total("rest_client_requests_total", method="GET")
 
 
+class EndedError(Exception):
+    """A program has ended by itself; the text is the end of its log."""
+
+
 class Program:
     """``fairlead NAME run`` as a process; it can be stopped and started again.
 
@@ -102,6 +113,10 @@ class Program:
         """Read the bytes of memory that it holds."""
         return resident(self.pid)
 
+    def peak(self) -> int:
+        """Read the most bytes of memory that it has held since it was started."""
+        return peak(self.pid)
+
     def cpu(self) -> float:
         """Read the seconds of CPU that it has used."""
         return cpu(self.pid)
@@ -126,10 +141,26 @@ class Program:
             )
         await self.until(lambda: self._answers("/readyz"))
 
+    def check(self) -> None:
+        """See that it still runs.
+
+        Raises:
+            EndedError: it does not.
+        """
+        if self._process is None or self._process.returncode is not None:
+            raise EndedError(f"{self._name} ended: {self._tail()}")
+
     async def stop(self) -> None:
         process, self._process = self._process, None
         if process is not None and process.returncode is None:
             process.terminate()
+            await process.wait()
+
+    async def kill(self) -> None:
+        """End it as a node that is lost does: it finishes nothing."""
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            process.kill()
             await process.wait()
 
     async def metrics(self) -> Scrape:

@@ -26,10 +26,17 @@ BINDING = "binding"
 SERVE = "serve"
 """The section of the front door; so do its keys."""
 
-SECTIONS = (SYNC, POSTGRES, BINDING, SERVE)
+SIZES = "sizes"
+"""The section of what each program needs; so do its keys."""
+
+SECTIONS = (SYNC, POSTGRES, BINDING, SERVE, SIZES)
 """Sections that are written by a benchmark of their own."""
 
-_HEADINGS = {MAIN: "make bench", **{name: f"make bench-{name}" for name in SECTIONS}}
+_HEADINGS = {
+    MAIN: "make bench",
+    **{name: f"make bench-{name}" for name in SECTIONS if name != SIZES},
+    SIZES: "make sizes",
+}
 _ABOUT = {
     MAIN: (
         "Ratios compare CPU time or size within one run; the sandbox's compare time on the clock,"
@@ -56,6 +63,12 @@ _ABOUT = {
         "16 connections, in\nturns; and a bind for a new cluster against the API calls that both "
         "programs make for it, made one after the other by\na bare client on the same server in "
         "the same run."
+    ),
+    SIZES: (
+        "What each program needs, in two replicas as its Deployment has them, with the flags of "
+        "its manifests: memory of\nthe leader at rest, the most that any replica has ever held, "
+        "CPU of the leader alone, and the seconds from\nkill -9 of the leader until a change made "
+        "then has had its effect. etcd does not wait for the disk."
     ),
 }
 

@@ -5,7 +5,9 @@ long one, whose results are kept. A variable of :data:`CHOICES` chooses a size o
 form, and nothing is kept then: ``BENCH_OBJECTS=100`` and ``BENCH_PLANES=sandbox`` are for the
 konnector, ``BENCH_ACCESSES=100`` for the PostgresAccess operator, ``BENCH_BINDINGS=50`` (with as
 much less of everything else) and ``BENCH_PARTS=bind,restart`` for the binding controllers, and
-``BENCH_PARTS=requests``, ``screens``, ``pages`` or ``bind`` for the front door.
+``BENCH_PARTS=requests``, ``screens``, ``pages`` or ``bind`` for the front door. ``make sizes``
+takes ``BENCH_OBJECTS``, ``BENCH_PLANES`` and, as its parts, ``crossing``, ``consumers``,
+``postgres`` and ``binding``.
 """
 
 from __future__ import annotations
@@ -47,6 +49,11 @@ SYNC_CONNECTIONS = _form(short=(16, 32), long=(4, 8, 16, 32))
 SAMPLES = _form(short=250, long=1000)
 """Changes of which the latency is measured while others are under way."""
 
+FOOTPRINTS = _numbers("BENCH_OBJECTS", short=(1000,), long=(1000, 10_000, 50_000))
+"""Numbers of objects with which the memory of each program is measured."""
+CHANGED = 1000
+"""Changes of which the CPU is measured."""
+
 ACCESSES = _numbers("BENCH_ACCESSES", short=(10, 100, 1000), long=(10, 100, 1000, 5000))
 """Numbers of accesses on one PostgreSQL."""
 SEED_ACCESSES = _form(short=10, long=100)
@@ -55,7 +62,7 @@ SEED_ACCESSES = _form(short=10, long=100)
 (BINDINGS,) = _numbers("BENCH_BINDINGS", short=(200,), long=(500,))
 """Bindings at once; of all else there is a multiple or a share."""
 PARTS = set(filter(None, os.environ.get("BENCH_PARTS", "").split(",")))
-"""Parts of a benchmark, of the binding controllers or of the front door; none stands for all."""
+"""Parts of a benchmark that has some; none stands for all."""
 
 SERVE_ROUNDS = _form(short=100, long=300)
 """Rounds in which the front door and the bare handler take turns."""

@@ -23,7 +23,7 @@ class Users:
         """Time from the first access created until all are ready."""
         names = {f"{prefix}-{number}": number for number in numbers}
         writes = [create(POSTGRESACCESSES, name, number, OURS) for name, number in names.items()]
-        return await self._until_ready(writes, names, self._connections)
+        return await self.until_ready(writes, names, self._connections)
 
     async def create_at(self, servers: Iterable[str]) -> None:
         """Create an access on each of these servers, and do not wait until it is ready."""
@@ -52,11 +52,12 @@ class Users:
     async def change(self, name: str, number: int, *more: str) -> float:
         """Time from a change until it is in force."""
         write = privileges(POSTGRESACCESSES, name, number, OURS, *more)
-        return await self._until_ready([write], [name], 1)
+        return await self.until_ready([write], [name], 1)
 
-    async def _until_ready(
+    async def until_ready(
         self, writes: list[Write], names: Iterable[str], connections: int
     ) -> float:
+        """Time from the first of some writes until all these accesses are ready as written."""
         missing = Awaited(names)
         answers: dict[str, int] = {}
         ready: dict[str, int] = {}

@@ -46,7 +46,7 @@ TABLES = 4
 INTERVAL_SECONDS = 10
 """Time between two looks of the operator at what is in sync, the least that it takes."""
 
-_SETTINGS = {
+SETTINGS = {
     "log_connections": "on",
     "log_line_prefix": "%a|",
     # What is written without our doing would be counted.
@@ -57,7 +57,7 @@ _SETTINGS = {
     "checkpoint_timeout": "1h",
     "shared_buffers": "64MB",
 }
-
+"""Settings of a server that is measured."""
 
 _COUNTED = """
 SELECT COALESCE(sum(s.n_tup_ins + s.n_tup_upd + s.n_tup_del), 0)::int8
@@ -168,21 +168,22 @@ async def place() -> AsyncIterator[Place]:
     """Run everything until the context is left, the databases of all who take part included."""
     async with AsyncExitStack() as stack:
         own = stack.enter_context(planes.scratch())
-        embedded = await stack.enter_async_context(EmbeddedPostgres(settings=_SETTINGS))
+        embedded = await stack.enter_async_context(EmbeddedPostgres(settings=SETTINGS))
         connection = await psycopg.AsyncConnection.connect(embedded.dsn(), autocommit=True)
         server = Server(embedded, await stack.enter_async_context(connection))
         for prefix in (OURS, SCRIPTS, SEEDS):
-            await _create_databases(server, prefix)
+            await create_databases(server, prefix)
         plane = await stack.enter_async_context(planes.sandbox(own))
         admin = await stack.enter_async_context(Client(plane.admin))
-        account = await _prepare(admin, embedded)
+        account = await prepare(admin, embedded)
         flags = (f"--synced-interval={INTERVAL_SECONDS}s", "--pending-interval=1s")
         operator = await stack.enter_async_context(running("postgres", account, own, *flags))
         config = await loader(admin, "", POSTGRESACCESSES.group, BARE.group)
         yield Place(await stack.enter_async_context(side(config)), server, operator)
 
 
-async def _create_databases(server: Server, prefix: str) -> None:
+async def create_databases(server: Server, prefix: str) -> None:
+    """Make the databases of one who takes part."""
     for name in databases(prefix):
         await server.run(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         async with await server.connect(name) as connection:
@@ -194,7 +195,8 @@ async def _create_databases(server: Server, prefix: str) -> None:
                     )
 
 
-async def _prepare(admin: Client, embedded: EmbeddedPostgres) -> ClusterConfig:
+async def prepare(admin: Client, embedded: EmbeddedPostgres) -> ClusterConfig:
+    """Install the operator and its server's profile; the credentials of the program."""
     await install_access_crds(admin)
     named = {one["metadata"]["name"]: one for one in access_crds()}
     await install_crds(admin, [regrouped(named[POSTGRESACCESSES.group_resource], BARE)])

@@ -52,9 +52,9 @@ async def pair(kind: str) -> AsyncIterator[Pair]:
         provider = await stack.enter_async_context(planes.plane(kind, own))
         there = await stack.enter_async_context(Client(provider.admin))
         here = await stack.enter_async_context(Client(consumer.admin))
-        account = await _prepare_provider(there)
+        account = await prepare_provider(there)
         await stack.enter_async_context(running("provider", account, own))
-        account = await _prepare_consumer(here)
+        account = await prepare_consumer(here)
         konnector = await stack.enter_async_context(running("konnector", account, own))
         answer = await invite(there, name="bench", template="widgets")
         await bind(here, decode_binding_response(msgspec.json.encode(answer)))
@@ -63,7 +63,8 @@ async def pair(kind: str) -> AsyncIterator[Pair]:
         yield Pair(ours, theirs, konnector)
 
 
-async def _prepare_provider(admin: Client) -> ClusterConfig:
+async def prepare_provider(admin: Client) -> ClusterConfig:
+    """Install the provider's program and what it offers; the credentials of the program."""
     exports = [SYNCED.group_resource]
     await create_all(admin, provider_manifests.manifests(image="bench", exports=exports))
     account = await as_service_account(admin, PROVIDER_NAMESPACE, provider_manifests.NAME)
@@ -74,7 +75,8 @@ async def _prepare_provider(admin: Client) -> ClusterConfig:
     return account
 
 
-async def _prepare_consumer(admin: Client) -> ClusterConfig:
+async def prepare_consumer(admin: Client) -> ClusterConfig:
+    """Install the konnector; its credentials."""
     await konnector_app.install_crds(admin)
     await create_all(admin, konnector_manifests.manifests(image="bench"))
     await install_crds(admin, [crd(BARE)])

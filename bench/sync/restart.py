@@ -31,7 +31,7 @@ async def restart(pair: Pair, objects: int) -> Restart:
     await konnector.start()
 
     async def settled() -> bool:
-        return _settled(await konnector.metrics(), objects)
+        return all_compared(await konnector.metrics(), objects)
 
     await konnector.until(settled)
     seconds = time.monotonic() - begun
@@ -45,7 +45,7 @@ async def restart(pair: Pair, objects: int) -> Restart:
     return Restart(seconds, changed, writes, konnector.resident())
 
 
-def _settled(told: Scrape, objects: int) -> bool:
+def all_compared(told: Scrape, objects: int) -> bool:
     """Whether both caches hold all objects and no object waits to be looked at."""
 
     def controllers(name: str) -> float:

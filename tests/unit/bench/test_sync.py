@@ -20,7 +20,7 @@ from bench.sync.inflight import Latencies, Latency, Way, changes, quantile
 from bench.sync.load import create, size, status
 from bench.sync.pair import BARE, SYNCED, crd
 from bench.sync.restart import Restart
-from bench.sync.restart import _settled as settled
+from bench.sync.restart import all_compared as settled
 from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON
