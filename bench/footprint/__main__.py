@@ -19,7 +19,7 @@ from bench.footprint.crossing import crossing
 from bench.footprint.figures import Footprint, Memory, Taken, rows
 from bench.footprint.projections import projections
 from bench.footprint.replicas import Replicas
-from bench.footprint.world import BULK, Kind, World
+from bench.footprint.world import REAL, Kind, World
 from bench.processes import EndedError, Program
 from bench.rows import Row, report, say
 from bench.sizes import CHANGED, FOOTPRINTS, PARTS, PAUSE_SECONDS, PLANES
@@ -140,7 +140,7 @@ async def compare() -> list[Row]:
     found: list[Footprint] = []
     missing = missing_assets()
     for objects in FOOTPRINTS:
-        kind = "sandbox" if missing or objects >= BULK or "real" not in PLANES else "real"
+        kind = "sandbox" if missing or objects > REAL or "real" not in PLANES else "real"
         for name, part in PARTS_BY_NAME.items():
             if PARTS and name not in PARTS:
                 continue

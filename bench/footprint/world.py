@@ -11,8 +11,10 @@ from bench.footprint.replicas import Replicas
 
 CONNECTIONS = 32
 """Requests of the load under way at once."""
-BULK = 20_000
+BULK = 10_000
 """Objects from which they are loaded in bulk, where that is quicker than to have programs work."""
+REAL = 10_000
+"""Objects up to which planes are real; more are on sandboxes."""
 
 
 class World(Protocol):

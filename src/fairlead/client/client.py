@@ -14,7 +14,7 @@ from fairlead.client.caution import Caution
 from fairlead.client.config import ClusterConfig
 from fairlead.client.connection import failed
 from fairlead.client.discovery import Discovery
-from fairlead.client.errors import Gone
+from fairlead.client.errors import Fenced, Gone
 from fairlead.client.metrics import RequestMetrics
 from fairlead.client.transport import RetryPolicy, Timeouts, Transport
 from fairlead.client.wire import (
@@ -102,6 +102,15 @@ class Client:
         Leases are written all the same, for who may write is decided by them.
         """
         self._transport.fence = lambda path: "" if path.startswith(_LEASES) else reason()
+
+    def check_fence(self) -> None:
+        """See that this process may write, for what it writes elsewhere than to its server.
+
+        Raises:
+            Fenced: it may not any more.
+        """
+        if reason := self._transport.fence(""):
+            raise Fenced(f"nothing was written: {reason}")
 
     async def get(
         self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""

@@ -15,6 +15,7 @@ from tests.support.pgserver import claim, cleanup, sync, wanted
 from tests.support.postgres import Hanging
 from tests.support.waiting import SECONDS
 
+from fairlead.client import Fenced
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections import session
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -38,6 +39,40 @@ async def test_a_session_takes_one_statement_at_a_time(
             await getattr(session, method)(sql.SQL("SELECT 1; SELECT 2"))
     assert unwanted == ["['SelectStmt', 'SelectStmt']: SELECT 1; SELECT 2"]
     unwanted.clear()
+
+
+class Fence:
+    """Whether this process may write."""
+
+    def __init__(self) -> None:
+        self.up = False
+
+    def check(self) -> None:
+        if self.up:
+            raise Fenced("frozen")
+
+
+async def test_who_may_write_no_more_commits_nothing_of_what_was_begun(
+    endpoint: Endpoint, admin: psycopg.AsyncConnection
+) -> None:
+    """A process that was frozen in the middle of a transaction wakes up beside the next leader."""
+    fence = Fence()
+    await admin.execute("CREATE ROLE thawed")
+    comment = sql.SQL("COMMENT ON ROLE thawed IS 'mine'")
+    look = sql.SQL("SELECT count(*) FROM pg_shdescription WHERE objoid = 'thawed'::regrole")
+    async with connect(endpoint, "postgres", fence.check) as session:
+        with pytest.raises(Fenced):  # noqa: PT012  it is raised at the end of the transaction
+            async with session.transaction():
+                await session.run(comment)
+                assert await session.rows(look) == [(1,)]
+                fence.up = True
+        assert await session.rows(look) == [(0,)]
+        with pytest.raises(Fenced):
+            await session.run(comment)
+        assert await session.rows(look) == [(0,)]
+        fence.up = False
+        await session.run(comment)
+        assert await session.rows(look) == [(1,)]
 
 
 @pytest.mark.parametrize(

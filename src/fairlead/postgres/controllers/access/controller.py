@@ -123,7 +123,7 @@ class AccessController:
         claims = Claims(sources, key)
         self._publication = self._make_publication(cluster, watches, key)
         self._leftovers = self._make_leftovers(cluster, watches, claims)
-        self._work = self._make_work(sources)
+        self._work = self._make_work(cluster, sources)
         self._steps = Steps(
             cluster.client,
             settings,
@@ -162,7 +162,7 @@ class AccessController:
             renamed=lambda access: self._look_again(watches.request_of(access)),
         )
 
-    def _make_work(self, sources: Sources) -> Work:
+    def _make_work(self, cluster: Cluster, sources: Sources) -> Work:
         return Work(
             WorkCallbacks(
                 answered=self._answered,
@@ -172,6 +172,7 @@ class AccessController:
                 interval=lambda: self._settings.latest.synced_interval,
                 metrics=self._metrics,
                 connections=lambda: self._settings.latest.max_connections_per_server,
+                check=cluster.client.check_fence,
             )
         )
 

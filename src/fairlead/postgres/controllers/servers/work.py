@@ -86,6 +86,7 @@ class WorkCallbacks(NamedTuple):
 
     ``answered`` takes the answer to a job, ``differs`` a request whose access has drifted away;
     ``interval`` is in seconds, ``connections`` how many a server may have of ours at once.
+    ``check`` raises where this process may not write any more.
     """
 
     answered: Callable[[Request, Answer], None]
@@ -95,6 +96,7 @@ class WorkCallbacks(NamedTuple):
     interval: Callable[[], float]
     metrics: PostgresMetrics
     connections: Callable[[], int] = lambda: 4
+    check: Callable[[], None] = lambda: None
 
 
 class Work:
@@ -200,8 +202,9 @@ class _Server:
         self._slot = slot
         self._ended = ended
         self._metrics = surroundings.metrics.of(place.owner)
-        self._sessions = Sessions(place.endpoint, self._metrics.tally, hasty=True)
-        self._alone_sessions = Sessions(place.endpoint, self._metrics.tally)
+        tally, check = self._metrics.tally, surroundings.check
+        self._sessions = Sessions(place.endpoint, tally, hasty=True, check=check)
+        self._alone_sessions = Sessions(place.endpoint, tally, check=check)
         """Of them alone is it known who they wait for."""
         self._verifiers = Verifiers()
         self._roles = Roles()

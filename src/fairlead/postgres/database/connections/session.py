@@ -12,7 +12,7 @@ import os
 import select
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
@@ -106,6 +106,7 @@ Row = tuple[Any, ...]
 T = TypeVar("T")
 
 Statement = sql.SQL | sql.Composed
+Check = Callable[[], None]
 
 
 class _Connection(psycopg.AsyncConnection[Row]):
@@ -220,12 +221,21 @@ class StatementFailedError(Exception):
 
 
 class Session:
-    """One connection in autocommit; :meth:`transaction` makes a transaction."""
+    """One connection in autocommit; :meth:`transaction` makes a transaction.
 
-    def __init__(self, connection: psycopg.AsyncConnection[Row]) -> None:
+    ``check`` is asked before whatever writes, and raises where this process may not any more: one
+    that was frozen has no transaction committed beside the next leader's.
+    """
+
+    def __init__(
+        self, connection: psycopg.AsyncConnection[Row], check: Check = lambda: None
+    ) -> None:
         self._connection = connection
+        self._check = check
         self.statements = 0
         """That were sent so far, with those that begin and end transactions."""
+        self._sent = 0
+        """Those of them that give no rows, for they may write."""
 
     async def close(self) -> None:
         """End the connection."""
@@ -274,6 +284,8 @@ class Session:
 
     async def send(self, statement: Statement) -> psycopg.AsyncCursor[Row]:
         """One statement that gives no rows; its cursor knows when it has been answered."""
+        self._check()
+        self._sent += 1
         self.statements += 1
         async with self._connection.cursor(binary=True) as cursor:
             return await cursor.execute(statement, binary=True)
@@ -303,7 +315,10 @@ class Session:
         self.statements += 2
         async with self._connection.transaction():
             await self.limit(patience)
+            before = self._sent
             yield
+            if self._sent != before:
+                self._check()
 
     async def limit(self, patience: Patience) -> None:
         """Have the rest of the transaction wait so long for others."""
@@ -324,17 +339,19 @@ class Session:
         await self.rows(_HUSH if self.server_version >= _PARAMETERS_VERSION else _HUSH_14)
 
 
-async def open_session(endpoint: Endpoint, database: str) -> Session:
+async def open_session(endpoint: Endpoint, database: str, check: Check = lambda: None) -> Session:
     """A session in one database.
 
     Raises:
         AccessError: ConnectionFailed, AuthenticationFailed, TLSFailed or DatabaseNotFound.
     """
-    return Session(await _open(endpoint, database))
+    return Session(await _open(endpoint, database), check)
 
 
 @asynccontextmanager
-async def connect(endpoint: Endpoint, database: str) -> AsyncIterator[Session]:
+async def connect(
+    endpoint: Endpoint, database: str, check: Check = lambda: None
+) -> AsyncIterator[Session]:
     """A session in one database, closed at the end.
 
     Raises:
@@ -342,7 +359,7 @@ async def connect(endpoint: Endpoint, database: str) -> AsyncIterator[Session]:
     """
     connection = await _open(endpoint, database)
     async with connection:
-        yield Session(connection)
+        yield Session(connection, check)
 
 
 async def logs_in(endpoint: Endpoint, database: str, username: str, password: str) -> bool | None:

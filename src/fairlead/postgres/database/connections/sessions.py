@@ -17,7 +17,12 @@ from psycopg import sql
 
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.failures import ServerFullError, shut
-from fairlead.postgres.database.connections.session import Session, connect, open_session
+from fairlead.postgres.database.connections.session import (
+    Check,
+    Session,
+    connect,
+    open_session,
+)
 from fairlead.postgres.database.connections.shutting import MAY, Shutter, open_up, told
 from fairlead.postgres.errors import AccessError
 
@@ -82,14 +87,21 @@ class Sessions:
         tally: counts what they cost.
         hasty: whether others wait for their users: a database that lets nobody in for now, as one
             that is being renamed, is ``Locked`` then.
+        check: raises where this process may not write any more.
     """
 
     def __init__(
-        self, endpoint: Endpoint, tally: SessionCosts | None = None, *, hasty: bool = False
+        self,
+        endpoint: Endpoint,
+        tally: SessionCosts | None = None,
+        *,
+        hasty: bool = False,
+        check: Check = lambda: None,
     ) -> None:
         self.endpoint = endpoint
         self.tally = tally or SessionCosts()
         self._hasty = hasty
+        self._check = check
         self._login_seconds: float | None = None
         """That the last login in the maintenance database took."""
         self._idle: OrderedDict[Session, str] = OrderedDict()
@@ -170,7 +182,7 @@ class Sessions:
         session: Session | None = None
         try:
             async with self.entering(database, limit):
-                session = await open_session(self.endpoint, database)
+                session = await open_session(self.endpoint, database, self._check)
         except ServerFullError as error:
             raise await self._who_fills_it(error) from None
         except BaseException:
@@ -218,7 +230,7 @@ class Sessions:
                         found[:] = await open_up(session, database)
                 await asyncio.sleep(_LOOK_SECONDS)
             elsewhere = self._maintenance if database == _ALWAYS else _ALWAYS
-            async with connect(self.endpoint, elsewhere) as session:
+            async with connect(self.endpoint, elsewhere, self._check) as session:
                 self.tally.logins += 1
                 while True:
                     found[:] = await open_up(session, database)
