@@ -76,10 +76,6 @@ class Scrape:
         return self.requests - self.total("rest_client_requests_total", method="GET")
 
 
-class EndedError(Exception):
-    """A program has ended by itself; the text is the end of its log."""
-
-
 class Program:
     """``fairlead NAME run`` as a process; it can be stopped and started again.
 
@@ -141,14 +137,10 @@ class Program:
             )
         await self.until(lambda: self._answers("/readyz"))
 
-    def check(self) -> None:
-        """See that it still runs.
-
-        Raises:
-            EndedError: it does not.
-        """
-        if self._process is None or self._process.returncode is not None:
-            raise EndedError(f"{self._name} ended: {self._tail()}")
+    @property
+    def is_running(self) -> bool:
+        """Whether it has been started and has not ended."""
+        return self._process is not None and self._process.returncode is None
 
     async def stop(self) -> None:
         process, self._process = self._process, None

@@ -20,7 +20,7 @@ from bench.footprint.figures import Footprint, Memory, Taken, rows
 from bench.footprint.projections import projections
 from bench.footprint.replicas import Replicas
 from bench.footprint.world import REAL, Kind, World
-from bench.processes import EndedError, Program
+from bench.processes import Program
 from bench.rows import Row, report, say
 from bench.sizes import CHANGED, FOOTPRINTS, PARTS, PAUSE_SECONDS, PLANES
 
@@ -63,14 +63,10 @@ async def measure(part: Part, kind: str, objects: int) -> list[Footprint]:
         await asyncio.sleep(PAUSE_SECONDS)
         empty = {one.name: one.leader.resident() for one in world.replicas}
         await _bounded(world.load(objects))
+        await _tended(world)
         await asyncio.sleep(PAUSE_SECONDS)
-        _check(world)
         before = {one.name: _before(one) for one in world.replicas}
-        cpu = {one.name: one.leader.cpu() for one in world.replicas}
-        changes = await _bounded(world.change(min(CHANGED, objects)))
-        await asyncio.sleep(PAUSE_SECONDS)
-        _check(world)
-        cpu = {one.name: one.leader.cpu() - cpu[one.name] for one in world.replicas}
+        changes, cpu = await _changed(world, objects)
         taken = {
             one.name: await _bounded(_take_over(one, world))
             for one in world.replicas
@@ -92,10 +88,20 @@ async def measure(part: Part, kind: str, objects: int) -> list[Footprint]:
     ]
 
 
-def _check(world: World) -> None:
-    """See that none has ended, as a leader does that is too slow to renew its Lease."""
-    for one in world.replicas:
-        one.leader.check()
+async def _changed(world: World, objects: int) -> tuple[int, dict[str, float]]:
+    """Make changes; their number, and the leaders' seconds of CPU by program."""
+    for _ in range(_ATTEMPTS):
+        cpu = {one.name: one.leader.cpu() for one in world.replicas}
+        changes = await _bounded(world.change(min(CHANGED, objects)))
+        await asyncio.sleep(PAUSE_SECONDS)
+        if not await _tended(world):
+            return changes, {one.name: one.leader.cpu() - cpu[one.name] for one in world.replicas}
+    raise TimeoutError("no leader lasts as long as the changes")
+
+
+async def _tended(world: World) -> bool:
+    """Start what has ended; whether some program has another leader for that."""
+    return any([await one.tend() for one in world.replicas])
 
 
 def _before(one: Replicas) -> _Before:
@@ -121,18 +127,13 @@ async def _bounded(work: Awaitable[T]) -> T:
         return await work
 
 
-async def _attempts(part: Part, kind: str, objects: int) -> list[Footprint]:
-    """Measure a world, again where a busy machine was in the way; [] when it takes too long."""
-    for _ in range(_ATTEMPTS):
-        try:
-            return await measure(part, kind, objects)
-        except TimeoutError:
-            say(f"left out: {objects:,} {part.of} take longer than {FIGURE_SECONDS:.0f} s")
-            return []
-        except EndedError as error:
-            say(f"again: {error}")
-    say(f"left out: {objects:,} {part.of}, for no leader lasts")
-    return []
+async def _in_time(part: Part, kind: str, objects: int) -> list[Footprint]:
+    """Measure a world; [] when it takes too long."""
+    try:
+        return await measure(part, kind, objects)
+    except TimeoutError:
+        say(f"left out: {objects:,} {part.of} take longer than {FIGURE_SECONDS:.0f} s")
+        return []
 
 
 async def compare() -> list[Row]:
@@ -145,7 +146,7 @@ async def compare() -> list[Row]:
             if PARTS and name not in PARTS:
                 continue
             say(f"sizes: {objects:,} {part.of}, {kind}")
-            for made in await _attempts(part, kind, objects):
+            for made in await _in_time(part, kind, objects):
                 for row in rows([made]):
                     say(f"{row.title} {row.value:.2f} {row.unit}  {row.note}")
                 found.append(made)

@@ -48,6 +48,21 @@ class Replicas:
         for one in sorted(self._programs, key=lambda one: one is self._leader):
             await one.stop()
 
+    async def tend(self) -> bool:
+        """Start what has ended by itself; whether another one leads for that.
+
+        A leader ends when it cannot renew its Lease, as when the machine is busy for ten seconds.
+        """
+        ended = [one for one in self._programs if not one.is_running]
+        changed = self._leader in ended
+        if changed:
+            assert self.standby is not None
+            self._leader = self.standby
+            await self._leading(self._leader)
+        for one in ended:
+            await one.start()
+        return changed
+
     async def kill_leader(self) -> float:
         """Kill the leader, so that the other has to find that out; tells when that was."""
         killed, standby = self._leader, self.standby
