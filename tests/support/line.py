@@ -51,6 +51,13 @@ class Line:
         self._cut = True
         await self._end()
 
+    async def lead_to(self, target: str) -> None:
+        """Lead to another server from now on, as a name does that is given another address."""
+        _, _, address = target.partition("://")
+        host, _, port = address.partition(":")
+        self._target = (host, int(port))
+        await self._end()
+
     def freeze(self) -> None:
         """Nothing flows in either direction; connections stay."""
         for gate in self._gates.values():

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.api.kubebind import BoundSchemaSpec, GroupResource
+import msgspec
+
+from fairlead.api.kubebind import (
+    ANNOTATION_BOUND_BY,
+    BoundSchemaSpec,
+    GroupResource,
+)
 from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.api.resource import Resource
 
@@ -31,6 +37,26 @@ def owned(crd: Object, owner: OwnerReference) -> bool:
         reference.uid == owner.uid and reference.name == owner.name
         for reference in crd.meta.owner_references
     )
+
+
+def restored(crd: Object, owner: OwnerReference) -> bool:
+    """Whether a backup brought the CRD back that was made while a binding of this name owned it.
+
+    Its binding has another uid since then. Under the former one the garbage collector takes the
+    CRD, so that a backup which can be used leaves owners out.
+    """
+    said = crd.meta.annotations.get(ANNOTATION_BOUND_BY)
+    return not crd.meta.owner_references and said == owner.name
+
+
+def of_binding(crd: Object, owner: OwnerReference) -> JSON:
+    """The CRD's body with the binding as the one that owns it and has brought it."""
+    body = crd.to_dict()
+    metadata = {**body["metadata"]}
+    metadata["annotations"] = {**metadata.get("annotations", {}), ANNOTATION_BOUND_BY: owner.name}
+    if not owned(crd, owner):
+        metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
+    return {**body, "metadata": metadata}
 
 
 def served_resource(crd: Object) -> Resource | None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from fairlead.api.kubebind import (
+    ANNOTATION_BOUND_BY,
     APIServiceBinding,
     APIServiceExport,
     APIServiceExportRequest,
@@ -352,6 +353,20 @@ def test_a_foreign_crd_is_left_alone(owner: OwnerReference, reason: str) -> None
     plan = reconcile(found)
     assert plan.writes == []
     assert conditions(found, plan)["Connected"] == ("False", reason)
+
+
+@pytest.mark.parametrize("by", [OWNER.name, "others"])
+def test_a_crd_that_a_backup_left_without_its_owner_is_taken_up_by_its_binding(by: str) -> None:
+    body = crd(ownerReferences=[], annotations={ANNOTATION_BOUND_BY: by}).to_dict()
+    plan = reconcile(state(crds={"things.example.org": object_from_dict(body)}))
+    owners = [write.body["metadata"]["ownerReferences"] for write in plan.writes]
+    assert owners == ([[msgspec.to_builtins(OWNER)]] if by == OWNER.name else [])
+
+
+def test_a_crd_of_an_older_konnector_says_from_now_on_whose_it_is() -> None:
+    body = crd(annotations={}).to_dict()
+    (write,) = reconcile(state(crds={"things.example.org": object_from_dict(body)})).writes
+    assert write.body["metadata"]["annotations"] == {ANNOTATION_BOUND_BY: OWNER.name}
 
 
 def test_an_owned_crd_that_differs_is_updated_and_keeps_its_metadata() -> None:

@@ -34,6 +34,15 @@ NS = "kube-bind-1"
         pytest.param("there", "Discard", "Hold", "there", "there", id="names no cluster"),
         pytest.param("there", "Discard:old", "Hold", "there", "there", id="names another cluster"),
         pytest.param("there", "keep", "Hold", "there", "there", id="says nothing known"),
+        pytest.param("", "Hold", "Hold", "here/before", "here/before", id="held, never recorded"),
+        pytest.param("here", "Hold", "Hold", "here/before", "here/before", id="put back"),
+        pytest.param("here/before", "Hold", "Hold", "here/before", "here/before", id="held on"),
+        pytest.param("here/before", "", "Hold", "here/before", "here/before", id="not decided"),
+        pytest.param("here/before", "Keep", "Keep", "here/before", "here", id="put back, kept"),
+        pytest.param(
+            "here/before", "Discard:here/before", "", "here", "here", id="put back, gone"
+        ),
+        pytest.param("there", "Hold", "Hold", "there", "there", id="another one, held on"),
     ],
 )
 def test_copies_of_another_cluster_are_held_until_it_is_said(

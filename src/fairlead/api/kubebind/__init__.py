@@ -63,6 +63,7 @@ from fairlead.api.kubebind.fields import (
 )
 from fairlead.api.kubebind.names import (
     ANNOTATION_AUTHOR,
+    ANNOTATION_BOUND_BY,
     ANNOTATION_CLUSTER_NAMESPACE,
     ANNOTATION_CLUSTER_PRETTY_NAME,
     ANNOTATION_CONSUMER_NAMESPACE,
@@ -157,6 +158,7 @@ from fairlead.api.kubebind.wire import (
 
 __all__ = [
     "ANNOTATION_AUTHOR",
+    "ANNOTATION_BOUND_BY",
     "ANNOTATION_CLUSTER_NAMESPACE",
     "ANNOTATION_CLUSTER_PRETTY_NAME",
     "ANNOTATION_CONSUMER_NAMESPACE",

@@ -14,6 +14,7 @@ from msgspec import Meta
 from fairlead.api.kubebind.conditions import Condition
 from fairlead.api.kubebind.fields import Isolation, Scope
 from fairlead.api.kubebind.names import (
+    ANNOTATION_BOUND_BY,
     ANNOTATION_SOURCE_SPEC_HASH,
     API_VERSION,
     BOUNDSCHEMAS,
@@ -261,6 +262,7 @@ def crd_from_bound_schema(spec: BoundSchemaSpec, *, owner: OwnerReference | None
     """The consumer's CRD of a BoundSchema."""
     metadata: JSON = {"name": crd_name(spec.names.plural, spec.group)}
     if owner is not None:
+        metadata["annotations"] = {ANNOTATION_BOUND_BY: owner.name}
         metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
     body: JSON = {
         "group": spec.group,

@@ -65,7 +65,11 @@ DELETION_POLICY_ORPHAN: Final = "Orphan"
 ANNOTATION_HELD_COPIES: Final = "kube-bind.io/held-copies"
 """Ours, on an APIServiceBinding or its bundle: what becomes of copies that another cluster made
 and whose objects are not here. ``Keep`` lets them go; ``Discard:UID``, with the uid of that
-cluster, has them deleted."""
+cluster, has them deleted; ``Hold``, said before a cluster is put back to a backup of itself, has
+them held there too."""
+ANNOTATION_BOUND_BY: Final = "kube-bind.io/bound-by"
+"""On a consumer's CRD: the name of the APIServiceBinding that brought it. A backup keeps it, which
+gives objects other uids and may leave owners out."""
 ANNOTATION_RESOURCES: Final = "kube-bind.io/resources"
 ANNOTATION_IDENTITY: Final = "backend.kube-bind.io/identity"
 ANNOTATION_LEGACY_IDENTITY: Final = "example-backend.kube-bind.io/identity"

@@ -40,6 +40,7 @@ from fairlead.client import (
     ClusterConfig,
     ConfigError,
     Conflict,
+    ConnectionFailed,
     Forbidden,
     NotFound,
     Unauthorized,
@@ -133,7 +134,7 @@ async def ensure_secret(
         await _ensure(client, SECRETS, body, progress)
         return
     stored = content(found, KUBECONFIG_NAME)
-    if stored != kubeconfig and not await _works(stored, reach):
+    if stored != kubeconfig and not await _works(stored, reach, instead=kubeconfig):
         data = {**(found.to_dict().get("data") or {}), **body["data"]}
         await client.update(SECRETS, {**found.to_dict(), "data": data})
         progress(f"replaced the kubeconfig in Secret {found.key}")
@@ -188,15 +189,29 @@ def _secret_name(config: ClusterConfig) -> str:
     return f"kubeconfig-{place}"
 
 
-async def _works(kubeconfig: bytes, reach: Reach) -> bool:
-    """Whether the provider takes these credentials."""
+async def _works(kubeconfig: bytes, reach: Reach, *, instead: bytes) -> bool:
+    """Whether the provider takes these credentials, and others ``instead`` have been taken."""
     try:
         config = provider_config(kubeconfig)
+    except ConfigError:
+        return False
+    try:
         async with reach(config) as provider:
             await provider.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, config.namespace)
-    except (ConfigError, Unauthorized, Forbidden, NotFound):
+    except (Unauthorized, Forbidden, NotFound):
+        return False
+    except ConnectionFailed:
+        # A provider that was built anew at its address has another authority. With the same one
+        # it is away at the moment, which says nothing of credentials.
+        other = provider_config(instead)
+        if _trust(other) == _trust(config):
+            raise
         return False
     return True
+
+
+def _trust(config: ClusterConfig) -> tuple[bytes, str]:
+    return config.certificate_authority, config.tls_server_name
 
 
 async def ensure_roles(

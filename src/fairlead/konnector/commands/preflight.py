@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fairlead.api.kubebind import (
+    ANNOTATION_BOUND_BY,
     APISERVICEBINDINGS,
     CLUSTER_BINDING_NAME,
     CLUSTERBINDINGS,
@@ -146,6 +147,10 @@ async def check_crds(
         if found is None or found.meta.deleting:
             continue
         owner = found.meta.controller()
+        said = found.meta.annotations.get(ANNOTATION_BOUND_BY)
+        if owner is None and said == request.metadata.name:
+            # A backup brought it back without its owner.
+            continue
         if owner is None or owner.kind != APISERVICEBINDINGS.kind:
             raise BindError(
                 f"CustomResourceDefinition {name} exists in this cluster and is of no binding: "
@@ -157,8 +162,26 @@ async def check_crds(
             where = await whence(client, other, provider)
             raise BindError(
                 f"CustomResourceDefinition {name} is of APIServiceBinding {owner.name}, which "
-                f"binds it from {where}: `fairlead unbind {owner.name}` first"
+                f"binds it from {where}: {await _instead(client, other, provider)}"
             )
+
+
+async def _instead(client: Client, binding: Object, provider: ClusterConfig) -> str:
+    """What to do where a binding is in the way that binds the same from elsewhere."""
+    remedy = f"`fairlead unbind {binding.meta.name}` first"
+    ref = secret_of(binding)
+    try:
+        other = await provider_of(client, ref)
+    except ClientError:
+        return remedy
+    if other.namespace != provider.namespace:
+        return remedy
+    # A cluster namespace has its name from the consumer's identity: it is one consumer.
+    return (
+        f"{remedy}, which deletes its objects here. If that provider is gone and this is where it "
+        f"was restored, give the kubeconfig of this invitation to Secret {ref.namespace}/"
+        f"{ref.name}, key {ref.key}, instead: nothing is deleted then"
+    )
 
 
 async def whence(client: Client, binding: Object, provider: ClusterConfig) -> str:

@@ -4,7 +4,9 @@ A consumer's cluster that was lost and built anew is empty at first. To its konn
 the provider looks like one whose object was deleted. So an export's status records the uid of the
 cluster that it is bound in (that of namespace kube-system). Under another uid no copy is deleted
 until the user has said what shall become of those that still wait for their objects: Keep lets
-them go, so that each is taken up when its object returns; Discard lets them be deleted.
+them go, so that each is taken up when its object returns; Discard lets them be deleted. Of a
+cluster that is put back to a backup of itself the user says Hold beforehand, for its uid is the
+same.
 """
 
 from __future__ import annotations
@@ -30,6 +32,11 @@ from fairlead.konnector.policies.steps import COPY_HELD, Delete, Pair, Refuse, R
 Holding = Literal["", "Hold", "Keep"]
 """Whether copies go with their objects as ever, none goes, or those without one are let go."""
 
+HOLD: Final = "Hold"
+"""The annotation's value for a cluster that is put back to a backup of itself.
+
+Such a cluster has the uid that it had, so that nothing but the user can tell.
+"""
 KEEP: Final = "Keep"
 """The annotation's value that may stand in a repository: it never deletes anything."""
 CLUSTER_CHANGED: Final = "ClusterIdentityChanged"
@@ -43,6 +50,11 @@ def discard(cluster: str) -> str:
     It names the cluster, so that it says nothing of those that the next one has made.
     """
     return f"Discard:{cluster}"
+
+
+def before(cluster: str) -> str:
+    """What is recorded of a cluster as it was before it was put back to a backup."""
+    return f"{cluster}/before"
 
 
 def recorded_cluster(export: Object | None) -> str:
@@ -76,8 +88,8 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def foreign(self) -> bool:
-        """Whether another cluster has made the copies, or may have."""
-        return self.recorded not in {"", self.cluster}
+        """Whether another cluster has made the copies, or may have, or this one as it was."""
+        return self.recorded not in {"", self.cluster} or self.decision == HOLD
 
     @property
     def holding(self) -> Holding:
@@ -88,8 +100,15 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
     def record(self, *, kept: bool) -> str:
         """The uid to record, given whether all that was to be kept is let go."""
+        if self.decision == HOLD and self.recorded in {"", self.cluster}:
+            return before(self.cluster) if self.cluster else self.recorded
         done = not self.holding or (self.holding == "Keep" and kept)
         return self.cluster or self.recorded if done else self.recorded
+
+    @property
+    def _of(self) -> str:
+        """The uid of the cluster that the copies are of, as it is or is going to be recorded."""
+        return self.recorded if self.recorded not in {"", self.cluster} else before(self.cluster)
 
     def condition(self, waiting: Sequence[str] | None) -> Condition:
         """What the binding says, given the copies that wait, None while they are not known."""
@@ -99,12 +118,12 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
             else "and none of them is deleted. Restore the objects, then say what shall become of "
             "copies that still wait: `fairlead bind -f INVITATION --keep-copies` keeps each until "
             "its object returns, `--discard-copies` has them deleted; so does annotation "
-            f"{ANNOTATION_HELD_COPIES} of the binding, with {KEEP} or {discard(self.recorded)}"
+            f"{ANNOTATION_HELD_COPIES} of the binding, with {KEEP} or {discard(self._of)}"
         )
-        message = (
-            f"the copies on the provider were made for another cluster (uid {self.recorded}) than "
-            f"this one (uid {self.cluster}); {_count(waiting)}, {ways}"
-        )
+        whose = f"for another cluster (uid {self.recorded}) than this one (uid {self.cluster})"
+        if self.recorded in {"", self.cluster, before(self.cluster)}:
+            whose = f"before this cluster (uid {self.cluster}) was put back to a backup"
+        message = f"the copies on the provider were made {whose}; {_count(waiting)}, {ways}"
         return Condition(COPIES_HELD, "True", reason=CLUSTER_CHANGED, message=message)
 
 
@@ -129,7 +148,8 @@ def withheld(step: Step, pair: Pair, holding: Holding) -> Step:
     if holding == "Hold":
         return Refuse(
             COPY_HELD,
-            f"{copy.kind} {copy.key} on the provider was made for another cluster, and no copy is "
-            "deleted until the user says so: see condition CopiesHeld of the APIServiceBinding",
+            f"{copy.kind} {copy.key} on the provider was made for another cluster, or for this "
+            "one before it was put back to a backup, and no copy is deleted until the user says "
+            "so: see condition CopiesHeld of the APIServiceBinding",
         )
     return Replace("provider", let_go(copy)) if pair.consumer is None else step

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from fairlead.api.kubebind import (
+    ANNOTATION_BOUND_BY,
     APIServiceBinding,
     APIServiceExport,
     APIServiceExportRequest,
@@ -30,7 +30,14 @@ from fairlead.api.kubebind.conditions import (
     true,
 )
 from fairlead.api.meta import JSON, Object, OwnerReference
-from fairlead.konnector.crds import describes, established, owned, with_versions_of
+from fairlead.konnector.crds import (
+    describes,
+    established,
+    of_binding,
+    owned,
+    restored,
+    with_versions_of,
+)
 
 
 EXPORT_FAILED = "APIServiceExportFailed"
@@ -203,15 +210,18 @@ def _with_schemas(state: State, resources: list[ExportResource]) -> Plan:
             connected = _unserved(schema)
             continue
         body = crd_from_bound_schema(schema, owner=state.owner)
-        if found is not None and owned(found, state.owner):
+        ours = found is not None and (owned(found, state.owner) or restored(found, state.owner))
+        if found is not None and ours:
             body, gone = with_versions_of(body, found)
             removed += [_removed(schema, gone)] if gone else []
-        if found is not None and not owned(found, state.owner):
+        if found is not None and not ours:
             connected = _foreign(name)
         # A CRD that is being deleted is not written: its objects go first, and a new one is made
         # after that.
-        elif found is None or not (found.meta.deleting or state.converged(body, found)):
-            writes.append(CRDWrite(name, found, _body(body, found)))
+        elif found is None or not (
+            found.meta.deleting or (_marked(found, state.owner) and state.converged(body, found))
+        ):
+            writes.append(CRDWrite(name, found, _body(body, found, state.owner)))
         if found is None or not established(found):
             unestablished.append(name)
     agreed = [item for item in bound if _not_agreed(state, item) is None]
@@ -262,12 +272,16 @@ def _not_agreed(state: State, item: GroupResource) -> Condition | None:
     return None
 
 
-def _body(body: JSON, found: Object | None) -> JSON:
+def _body(body: JSON, found: Object | None, owner: OwnerReference) -> JSON:
     """A CRD to replace keeps its metadata, which others may have added to."""
     if found is None:
         return body
-    old: dict[str, Any] = found.to_dict()
-    return {**old, "spec": body["spec"]}
+    return {**of_binding(found, owner), "spec": body["spec"]}
+
+
+def _marked(crd: Object, owner: OwnerReference) -> bool:
+    """Whether the CRD says whose it is, to this cluster and to one that it is restored in."""
+    return owned(crd, owner) and crd.meta.annotations.get(ANNOTATION_BOUND_BY) == owner.name
 
 
 def _foreign(name: str) -> Condition:
