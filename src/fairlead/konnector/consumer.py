@@ -21,7 +21,12 @@ from fairlead.api.kubebind import (
     APIServiceBinding,
     APIServiceExport,
 )
-from fairlead.api.kubebind.conditions import CONSUMER_CLUSTER
+from fairlead.api.kubebind.conditions import (
+    ANOTHER_KONNECTOR,
+    CONSUMER_CLUSTER,
+    SEVERAL_KONNECTORS,
+    get_condition,
+)
 from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
 from fairlead.client import Forbidden, NotFound, Unauthorized
@@ -191,6 +196,7 @@ class Provider:
             recorded=recorded_cluster(export),
             cluster=self.consumer.uid,
             decision=KEEP if leaving else decision(binding, bundle),
+            rival=not leaving and _has_rival(binding),
         )
 
     def holding_of_claims(self) -> Holding:
@@ -199,7 +205,8 @@ class Provider:
         Nothing says which binding's they are, so that one that holds its copies holds them all.
         """
         known = {self.hold(found.meta.name).holding for found in self._bindings()}
-        return "Hold" if "Hold" in known else "Keep" if "Keep" in known else ""
+        strictest: tuple[Holding, ...] = ("Wait", "Hold", "Keep")
+        return next((one for one in strictest if one in known), "")
 
     def holding_of_namespaces(self) -> Holding:
         """What becomes of APIServiceNamespaces without a namespace here.
@@ -208,6 +215,8 @@ class Provider:
         """
         exports = self.kubebind.exports.list(self.namespace)
         holds = [self.hold(export.meta.name) for export in exports]
+        if any(one.holding == "Wait" for one in holds):
+            return "Hold"
         if any(one.holding == "Keep" for one in holds):
             return "Keep"
         return "Hold" if any(one.foreign for one in holds) else ""
@@ -295,3 +304,12 @@ class Provider:
             found = await self.client.get(NAMESPACES, self.namespace)
             self._owner = found.owner_reference(controller=False)
         return self._owner
+
+
+def _has_rival(binding: Object | None) -> bool:
+    """Whether a binding tells that another konnector of ours works with its connection."""
+    if binding is None:
+        return False
+    conditions = binding.decode(APIServiceBinding).status.conditions
+    found = get_condition(conditions, ANOTHER_KONNECTOR)
+    return found is not None and found.reason == SEVERAL_KONNECTORS

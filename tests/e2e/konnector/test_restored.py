@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.support.backups import Style, dump, restore
 from tests.support.e2e import link as invite_over
-from tests.support.konnector import Link, World, konnector, secret
+from tests.support.konnector import Link, World, event, konnector, secret
 from tests.support.line import Line
 from tests.support.provider import prepare, running
 from tests.support.waiting import SECONDS, condition, gone, idle, when
@@ -282,3 +282,48 @@ async def test_an_older_backup_over_a_living_provider_brings_back_nothing_that_w
     await idle(0.3)
     assert await day.copies() == copies
     assert await day.objects() == objects
+
+
+async def test_a_consumer_that_is_restored_beside_itself_writes_nothing_there(
+    day: Day, stack: AsyncExitStack
+) -> None:
+    """Two clusters with one identity: the one that lives goes on, the other is told."""
+    backup = await day.consumers_backup()
+    client = await day.empty("twin")
+    await stack.enter_async_context(konnector(client))
+    await restored(client, backup, "stripped", 1)
+    lines: list[str] = []
+    await bind(client, day.link.response, timeout=SECONDS, progress=lines.append)
+    for side in (client, day.consumer):
+        await when(
+            side,
+            APISERVICEBINDINGS,
+            "widgets",
+            until=lambda body: condition(body, "AnotherKonnector").get("status") == "True",
+        )
+    await when(
+        client,
+        APISERVICEBINDINGS,
+        "widgets",
+        until=lambda body: "nothing is written there" in condition(body, "CopiesHeld")["message"],
+    )
+    copies = await day.copies()
+    # Each wants something else of the same object, and the twin deletes and orders besides.
+    for side, text in ((client, "twin"), (day.consumer, "living")):
+        label = {"metadata": {"labels": {"side": text}}}
+        await side.merge_patch(day.world.widgets, "blue", "default", label)
+    await client.delete(day.world.widgets, "red", "shop")
+    assert "another cluster" in (await event(client, "shop", "CopyHeld"))["message"]
+    there = await day.link.provider_namespace()
+    await when(
+        day.provider,
+        day.world.widgets,
+        "blue",
+        there,
+        until=lambda body: body["metadata"].get("labels") == {"side": "living"},
+    )
+    await idle(0.5)
+    body = (await day.provider.get(day.world.widgets, "blue", there)).to_dict()
+    assert body["metadata"]["labels"] == {"side": "living"}
+    assert await day.copies() == copies
+    await day.order("green", "shop")

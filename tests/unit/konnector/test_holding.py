@@ -53,6 +53,15 @@ def test_copies_of_another_cluster_are_held_until_it_is_said(
     assert (hold.record(kept=False), hold.record(kept=True)) == (recorded_then, recorded_kept)
 
 
+@pytest.mark.parametrize("said", ["", "Keep", "Hold", "Discard:there"])
+def test_as_long_as_the_other_cluster_lives_its_copies_are_its_own(said: str) -> None:
+    hold = Hold(recorded="there", cluster="here", decision=said, rival=True)
+    assert hold.holding == "Wait"
+    assert hold.record(kept=True) == "there"
+    assert "stop the one that shall not be" in hold.condition([]).message
+    assert Hold(recorded="here", cluster="here", rival=True).holding == ""
+
+
 def test_a_cluster_that_does_not_know_itself_holds_and_records_nothing() -> None:
     hold = Hold(recorded="there")
     assert (hold.holding, hold.record(kept=True)) == ("Hold", "there")

@@ -20,6 +20,8 @@ Severity = Literal["", "Error", "Warning", "Info"]
 READY: Final = "Ready"
 ANOTHER_KONNECTOR: Final = "AnotherKonnector"
 """Ours, on an APIServiceBinding: True while another konnector works with its ClusterBinding."""
+SEVERAL_KONNECTORS: Final = "SeveralKonnectors"
+"""The reason of AnotherKonnector where all of them are ours."""
 CONFLICTS: Final = "Conflicts"
 CONNECTED: Final = "Connected"
 COPIES_HELD: Final = "CopiesHeld"

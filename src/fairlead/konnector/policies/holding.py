@@ -26,11 +26,25 @@ from fairlead.api.kubebind.conditions import (
 from fairlead.api.kubebind.names import ANNOTATION_HELD_COPIES
 from fairlead.api.meta import Object
 from fairlead.konnector.policies.copies import let_go
-from fairlead.konnector.policies.steps import COPY_HELD, Delete, Pair, Refuse, Replace, Step
+from fairlead.konnector.policies.steps import (
+    COPY_HELD,
+    AskNamespace,
+    Create,
+    Delete,
+    Pair,
+    PatchMetadata,
+    Refuse,
+    Replace,
+    ReplaceStatus,
+    Step,
+)
 
 
-Holding = Literal["", "Hold", "Keep"]
-"""Whether copies go with their objects as ever, none goes, or those without one are let go."""
+Holding = Literal["", "Hold", "Keep", "Wait"]
+"""Whether copies go with their objects as ever, none goes, or those without one are let go.
+
+With "Wait" nothing at all is written on the provider.
+"""
 
 HOLD: Final = "Hold"
 """The annotation's value for a cluster that is put back to a backup of itself.
@@ -79,12 +93,13 @@ def decision(*objects: Object | None) -> str:
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """Which cluster the copies of an export are of, which this one is, and what the user says.
 
-    Both clusters are uids, "" while unknown.
+    Both clusters are uids, "" while unknown. ``rival`` says that another konnector is at work.
     """
 
     recorded: str = ""
     cluster: str = ""
     decision: str = ""
+    rival: bool = False
 
     @property
     def foreign(self) -> bool:
@@ -93,7 +108,13 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holding(self) -> Holding:
-        """What becomes of copies without an object."""
+        """What becomes of copies without an object.
+
+        As long as a konnector of the cluster lives that made them, they are that one's: two
+        clusters that were restored from one backup would write in turn.
+        """
+        if self.rival and self.recorded not in {"", self.cluster}:
+            return "Wait"
         if not self.foreign or self.decision == discard(self.recorded):
             return ""
         return "Keep" if self.decision == KEEP else "Hold"
@@ -123,6 +144,12 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
         whose = f"for another cluster (uid {self.recorded}) than this one (uid {self.cluster})"
         if self.recorded in {"", self.cluster, before(self.cluster)}:
             whose = f"before this cluster (uid {self.cluster}) was put back to a backup"
+        if self.holding == "Wait":
+            ways = (
+                "and nothing is written there for this cluster, since another konnector is at "
+                "work with the same invitation: stop the one that shall not be (see condition "
+                "AnotherKonnector), or bind this cluster with an invitation of its own"
+            )
         message = f"the copies on the provider were made {whose}; {_count(waiting)}, {ways}"
         return Condition(COPIES_HELD, "True", reason=CLUSTER_CHANGED, message=message)
 
@@ -143,6 +170,12 @@ def _count(waiting: Sequence[str] | None) -> str:
 def withheld(step: Step, pair: Pair, holding: Holding) -> Step:
     """The step, or what is done in its place where it would delete a copy that is held."""
     copy = pair.provider
+    if holding == "Wait" and _writes_there(step):
+        return Refuse(
+            COPY_HELD,
+            "nothing is written on the provider for this object, since another cluster with the "
+            "same invitation is at work: see condition CopiesHeld of the APIServiceBinding",
+        )
     if not holding or copy is None or not isinstance(step, Delete) or step.side != "provider":
         return step
     if holding == "Hold":
@@ -153,3 +186,13 @@ def withheld(step: Step, pair: Pair, holding: Holding) -> Step:
             "so: see condition CopiesHeld of the APIServiceBinding",
         )
     return Replace("provider", let_go(copy)) if pair.consumer is None else step
+
+
+def _writes_there(step: Step) -> bool:
+    match step:
+        case AskNamespace():
+            return True
+        case Create() | Delete() | PatchMetadata() | Replace() | ReplaceStatus():
+            return step.side == "provider"
+        case _:
+            return False

@@ -68,7 +68,7 @@ def leftovers(
         if copy is None or key is None or copy.meta.deleting or not ours(copy):
             continue
         obj = here.newest(key)
-        if obj is None or (holding == "Hold" and obj.meta.deleting):
+        if obj is None or (holding in {"Hold", "Wait"} and obj.meta.deleting):
             found.append(f"{copy.kind} {key}")
     return sorted(found)
 

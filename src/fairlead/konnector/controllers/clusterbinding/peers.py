@@ -17,6 +17,7 @@ import msgspec
 from fairlead.api.kubebind.conditions import (
     ANOTHER_KONNECTOR,
     KONNECTORS,
+    SEVERAL_KONNECTORS,
     Condition,
     get_condition,
 )
@@ -111,4 +112,4 @@ def several(peers: Peers, name: str, namespace: str) -> Condition | None:
         "one cluster take turns with --leader-elect true and one Lease (--lease-namespace, "
         "--lease-name); another cluster needs an invitation of its own"
     )
-    return Condition(ANOTHER_KONNECTOR, "True", reason="SeveralKonnectors", message=message)
+    return Condition(ANOTHER_KONNECTOR, "True", reason=SEVERAL_KONNECTORS, message=message)

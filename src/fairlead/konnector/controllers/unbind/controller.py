@@ -86,7 +86,7 @@ class UnbindController:
             patience=self._patience.timeout,
             given_up=given_up,
             undeletable=bool(refused),
-            held=provider is not None and provider.hold(request.name).holding == "Hold",
+            held=provider is not None and provider.hold(request.name).holding in {"Hold", "Wait"},
         )
         await self._releases.follow(request.name, plan.let_go)
         if plan.release and given_up:
