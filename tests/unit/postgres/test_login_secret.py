@@ -15,6 +15,8 @@ from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.postgresaccess import PostgresAccessSpec, SecretTemplate
 from fairlead.postgres.controllers.rules.login_secret import (
     GENERATED_ANNOTATION,
+    MANAGED_BY,
+    MANAGED_BY_LABEL,
     Content,
     check_name,
     check_ours,
@@ -87,6 +89,12 @@ def secret(owner: Object | None, *, type_: str = "Opaque", **data: str) -> Objec
     return object_from_dict(body)
 
 
+def restored(manager: str = MANAGED_BY) -> Object:
+    body = secret(None).to_dict()
+    body["metadata"]["labels"] = {MANAGED_BY_LABEL: manager}
+    return object_from_dict(body)
+
+
 def texts(body: JSON) -> dict[str, str]:
     return {key: base64.b64decode(value).decode() for key, value in body["data"].items()}
 
@@ -116,6 +124,8 @@ def test_the_generated_secret_has_a_name_that_a_secret_can_have(name: str, wrong
         pytest.param(secret(access(), type_=""), "Opaque", "", id="no-type-is-Opaque"),
         pytest.param(secret(access(), type_="a/b"), "a/b", "", id="the-templates-type"),
         pytest.param(secret(None), "Opaque", "controlled by nobody", id="nobodys"),
+        pytest.param(restored(), "Opaque", "", id="restored-without-owner"),
+        pytest.param(restored("team"), "Opaque", "controlled by nobody", id="labelled-by-others"),
         pytest.param(
             secret(access(uid="u2", name="other")), "Opaque",
             "controlled by PostgresAccess other", id="A10-anothers",

@@ -176,7 +176,7 @@ def check_ours(existing: Object, access: Object, type_: str = _OPAQUE) -> None:
     """
     flags = existing.decode(_Flags)
     owner = existing.meta.controller()
-    if owner is None or owner.uid != access.meta.uid:
+    if (owner is None or owner.uid != access.meta.uid) and not is_restored(existing):
         whose = f"{owner.kind} {owner.name}" if owner else "nobody"
         raise invalid(
             "SecretConflict",
@@ -189,6 +189,16 @@ def check_ours(existing: Object, access: Object, type_: str = _OPAQUE) -> None:
             f"Secret {existing.key} has type {flags.type}, which cannot be changed to {type_};"
             " set spec.secretTemplate.type back, or delete the Secret",
         )
+
+
+def is_restored(existing: Object) -> bool:
+    """Whether a backup brought the Secret back without its owner: its password may be in use.
+
+    In its own namespace nothing is won by passing another Secret off as such a one, whose login
+    and password are written over or taken up, as those of any generated Secret.
+    """
+    meta = existing.meta
+    return not meta.owner_references and meta.labels.get(MANAGED_BY_LABEL) == MANAGED_BY
 
 
 def is_leftover(existing: Object, access: Object) -> bool:
@@ -374,6 +384,8 @@ def secret_body(access: Object, name: str, wanted: Content, existing: Object | N
         AccessError: SecretConflict, when it would change but must not.
     """
     body: JSON = existing.to_dict() if existing else _fresh(access, name, wanted.type)
+    if existing and not existing.meta.owner_references:
+        body["metadata"]["ownerReferences"] = _owners(access)
     before = _made(existing)
     data = {key: base64.b64encode(value.encode()).decode() for key, value in wanted.values.items()}
     if existing and existing.decode(_Flags).immutable:
@@ -440,14 +452,18 @@ def _made(existing: Object | None) -> _Made:
         return _Made(defaults=False)
 
 
-def _fresh(access: Object, name: str, type_: str) -> JSON:
-    owner = msgspec.to_builtins(
+def _owners(access: Object) -> list[JSON]:
+    owner: JSON = msgspec.to_builtins(
         msgspec.structs.replace(
             access.owner_reference(),
             api_version=POSTGRESACCESSES.api_version,
             kind=POSTGRESACCESSES.kind,
         )
     )
+    return [owner]
+
+
+def _fresh(access: Object, name: str, type_: str) -> JSON:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -455,6 +471,6 @@ def _fresh(access: Object, name: str, type_: str) -> JSON:
         "metadata": {
             "name": name,
             "namespace": access.meta.namespace,
-            "ownerReferences": [owner],
+            "ownerReferences": _owners(access),
         },
     }
