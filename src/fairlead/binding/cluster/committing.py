@@ -24,6 +24,7 @@ from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.contexts.changes import SecretWrite, secret_body
 from fairlead.binding.expressions.fixedpath import read
 from fairlead.binding.reads import Answer, Failure, Get
+from fairlead.binding.workloads.records import RECORDED_ANNOTATION
 from fairlead.binding.workloads.workload import Workload
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, NotFound
 from fairlead.runtime import EventRecorder, StatusWriter, commit
@@ -171,6 +172,9 @@ class Committer:
             except AlreadyExists as error:
                 raise Conflict(error.status) from None
         # The name alone proves nothing: somebody may have had a Secret of that name.
+        if _is_restored(live, body):
+            owned = {**live.to_dict()["metadata"], "ownerReferences": _owners(body)}
+            return await commit(self._client, SECRETS, live, {**live.to_dict(), "metadata": owned})
         if not live.meta.owned_by(write.owner.uid):
             raise SecretTaken(
                 f"Secret {live.key} exists and does not belong to this binding: delete it, "
@@ -289,3 +293,15 @@ def stored_conditions(binding: Object) -> list[Condition]:
 
 class SecretTaken(Exception):  # noqa: N818 (a finding)
     """A Secret that is not the binding's has the name that its intermediate Secret needs."""
+
+
+def _is_restored(live: Object, wanted: JSON) -> bool:
+    """Whether a backup brought the Secret back without its owner, with this very content."""
+    if live.meta.owner_references or RECORDED_ANNOTATION not in live.meta.annotations:
+        return False
+    return bool(live.to_dict().get("data") == wanted["data"])
+
+
+def _owners(body: JSON) -> list[JSON]:
+    found: list[JSON] = body["metadata"]["ownerReferences"]
+    return found
