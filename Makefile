@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr 3 \* "$$(nproc 2>/dev/null || echo 2)")
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test matrix envtest charts browser screenshots simulate test-of lint types crds metrics bench bench-sync bench-postgres bench-binding bench-serve sizes docs docs-serve reference format requirements clean
+.PHONY: help demo test matrix envtest charts browser screenshots simulate test-of lint types crds metrics image bench bench-sync bench-postgres bench-binding bench-serve sizes docs docs-serve reference format requirements clean
 
 help: ## list the targets
 	@grep -hE '^[.a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -110,6 +110,10 @@ metrics: $(VENV)/dev.stamp ## regenerate the page of metrics and the dashboard f
 
 reference: $(VENV)/dev.stamp ## regenerate the manual's reference from CRDs, commands and alerts
 	$(BIN)/python -m hack.reference docs/reference
+
+IMAGE ?= fairlead
+image: $(VENV)/dev.stamp ## the OCI image into dist, without a daemon, with its bill of materials and licences; IMAGE=its name, without a tag
+	@$(BIN)/python -m hack.image --name $(IMAGE)
 
 bench: $(VENV)/dev.stamp ## ratios against limits measured in the same run; BENCH_LONG=1 keeps results
 	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench
