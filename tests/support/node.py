@@ -93,7 +93,7 @@ class Node:
         if before is not None:
             await asyncio.wait([before])
         folder = self._place(deployment)
-        async with pod(self._admin, deployment, self._fairlead, folder, *_listening(deployment)):
+        async with pod(self._admin, deployment, self._fairlead, folder, *listening(deployment)):
             await self._tell(deployment.key)
             await asyncio.Event().wait()
 
@@ -153,7 +153,7 @@ class Node:
             task.cancel()
 
 
-def _listening(deployment: Object) -> list[str]:
+def listening(deployment: Object) -> list[str]:
     """Addresses on loopback for what the program serves besides."""
     (container,) = deployment.to_dict()["spec"]["template"]["spec"]["containers"]
     flags = {word.partition("=")[0] for word in container["args"]}

@@ -37,13 +37,15 @@ EVERYWHERE = (
     "there is no fish",
     "there is no Chromium",
     "there is no helm",
+    "there is no crane",
+    "Debian's packages cannot be fetched",
     "the history of this checkout ends before the former version",
     "the former version does not run with the packages of today's",
 )
 """Reasons to skip a test that hold on a machine that has all the suite asks for, too.
 
-Chromium and helm are among them since not every machine can have them: ``.ci/run`` tries. So is
-the former version, which a shallow clone does not have.
+Chromium, helm, crane and Debian's packages are among them since not every machine can have them:
+``.ci/run`` tries. So is the former version, which a shallow clone does not have.
 """
 MISSING = (
     "is not installed",
