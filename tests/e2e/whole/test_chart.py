@@ -320,7 +320,7 @@ async def test_plain_manifests_become_a_release_without_being_made_anew(
     kind: str, request: pytest.FixtureRequest, stack: AsyncExitStack, tmp_path: Path
 ) -> None:
     (cluster,) = await clusters(request, stack, kind, tmp_path, "adopting")
-    bodies = konnector_manifests(image="fairlead:0.1.0.dev0")
+    bodies = konnector_manifests(image="fairlead:0.2.0")
     await create_all(cluster.admin, bodies)
     (deployment,) = (one for one in bodies if one["kind"] == "Deployment")
     await cluster.admin.create(DEPLOYMENTS, deployment, "kube-bind")
