@@ -42,11 +42,12 @@ demo: $(VENV)/demo.stamp ## play the story on embedded control planes and an emb
 test: $(VENV)/dev.stamp ## what a change needs: all but the matrix and a real control plane
 	$(PYTEST) -m test
 
-# Without Go there is no helm, and what needs it is skipped.
+# Without Go there is no helm and no crane, and what needs them is skipped.
 HELM = FAIRLEAD_HELM="$$(hack/helm || true)"
+CRANE = FAIRLEAD_CRANE="$$(hack/crane || true)"
 
-matrix: $(VENV)/dev.stamp ## other versions of PostgreSQL and administrators, kills, bombs, long searches, alerts, the chart
-	$(HELM) PROMTOOL="$$(hack/promtool)" $(PYTEST) -m matrix
+matrix: $(VENV)/dev.stamp ## other versions of PostgreSQL and administrators, kills, bombs, long searches, alerts, the chart, the image, a release
+	$(HELM) $(CRANE) PROMTOOL="$$(hack/promtool)" $(PYTEST) -m matrix
 
 envtest: $(VENV)/dev.stamp ## the contract and e2e suites on a real control plane
 	assets="$$(hack/envtest)" && $(HELM) KUBEBUILDER_ASSETS="$$assets" $(PYTEST) -m envtest

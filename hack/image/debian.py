@@ -188,7 +188,7 @@ def _unpack(package: Package, root: Path) -> None:
     with _tar(package.file) as archive:
         for member in archive:
             name = _merged(member.name)
-            if not _UNWANTED.match(f"{name}/" if member.isdir() else name):
+            if not _unwanted(f"{name}/" if member.isdir() else name):
                 _place(archive, member, root, root / name)
     # Scanners find packages and their versions here, as in other images without dpkg.
     status = root / "var/lib/dpkg/status.d" / package.name
@@ -208,6 +208,11 @@ def _place(archive: tarfile.TarFile, member: tarfile.TarInfo, root: Path, target
         target.write_bytes(content.read())
         # A module that is a script as well has nothing here that would start it.
         target.chmod(0o755 if member.mode & 0o100 and target.suffix != ".py" else 0o644)
+
+
+def _unwanted(name: str) -> bool:
+    """Whether the image goes without a file, or without a folder, whose name ends in a slash."""
+    return bool(_UNWANTED.match(name))
 
 
 def _merged(name: str) -> str:

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-_KEPT = 3
-"""Results of one kind that stay: a release and what is worked on beside it."""
+_KEPT = 2
+"""Results of one kind that stay: that of a release, and that of what is worked on beside it."""
 
 
 def cache() -> Path:

@@ -38,7 +38,7 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     "--image",
     default=DEFAULT_IMAGE,
     show_default=True,
-    help="Built with the repository's Dockerfile; nodes use the one that they have, or pull it.",
+    help="Built by `make image` or the Dockerfile; nodes use the one that they have, or pull it.",
 )
 @pod_options
 @click.option(
