@@ -139,7 +139,7 @@ class Apt:
             "APT::Sandbox::User": "",
             # Hooks of the machine are about its own packages.
             "APT::Update::Post-Invoke": "",
-            "Acquire::Retries": 3,
+            "Acquire::Retries": 1,
             "Acquire::http::Timeout": 20,
             "Acquire::https::Timeout": 20,
             # Ours is flock's, which is waited for.

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from email.parser import HeaderParser
 from pathlib import Path
-from typing import NamedTuple
 from zipfile import ZipFile
 
 import pytest
@@ -37,7 +36,7 @@ pytestmark = [
 
 
 class Maker:
-    """Somebody with a repository of this checkout's files, and a key."""
+    """Makes releases, in a repository of this checkout's files and with a key of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "repository"
@@ -169,14 +168,9 @@ def test_it_is_made_once(maker: Maker) -> None:
     assert {file: file.stat().st_mtime_ns for file in maker.made.iterdir()} == before
 
 
-class Registry(NamedTuple):
-    """A registry on loopback."""
-
-    name: str
-
-
 @contextmanager
-def registry() -> Iterator[Registry]:
+def registry() -> Iterator[str]:
+    """Where a registry is on loopback, while the block runs."""
     process = subprocess.Popen(
         [CRANE, "registry", "serve", "--address", "127.0.0.1:0"],
         stderr=subprocess.PIPE,
@@ -187,7 +181,7 @@ def registry() -> Iterator[Registry]:
             assert process.stderr
             found = re.search(r"serving on port (\d+)", process.stderr.readline())
             assert found
-            yield Registry(f"127.0.0.1:{found[1]}/team")
+            yield f"127.0.0.1:{found[1]}/team"
         finally:
             process.terminate()
 
@@ -196,13 +190,13 @@ def registry() -> Iterator[Registry]:
 def test_it_is_pushed_where_it_is_said_and_once(maker: Maker, tmp_path: Path) -> None:
     record = json.loads((maker.made / "release.json").read_text())
     with registry() as there:
-        image, chart = f"{there.name}/fairlead:{VERSION}", f"{there.name}/charts/fairlead"
+        image, chart = f"{there}/fairlead:{VERSION}", f"{there}/charts/fairlead"
         for _ in range(2):
-            told = maker.release("--push", there.name).splitlines()
+            told = maker.release("--push", there).splitlines()
             assert told[-2:] == [f"pushed {image}@{record['image']}", f"pushed oci://{chart}"]
         assert said(CRANE, "digest", image).strip() == record["image"]
         said(CRANE, "validate", "--remote", image)
-        told = said(
+        said(
             *(helm(), "pull", f"oci://{chart}", "--version", VERSION, "--plain-http", "--verify"),
             *("--keyring", maker.made / "fairlead-signing-key.gpg", "--destination", tmp_path),
         )
