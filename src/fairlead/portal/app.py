@@ -255,11 +255,13 @@ def console(
     doing = actions(hub) if actions is not None else NoActions()
     acting = ActionPage(directory, access, doing, tokens if actions is not None else None)
     clusters = Clusters(cluster, hub, ownership)
-    bind_page = BindPage(cluster, hub, catalog, clusters=clusters, tokens=tokens)
+    bind_page = BindPage(
+        cluster, hub, catalog, clusters=clusters, consumers=consumers, tokens=tokens
+    )
     bound_page = BoundPage(cluster, hub, clusters=clusters, tokens=tokens)
     views: list[View] = [
         Catalogue(cluster, hub, catalog),
-        TemplatePage(cluster, hub, catalog),
+        TemplatePage(cluster, hub, catalog, clusters=clusters, consumers=consumers),
         bind_page,
         bound_page,
         Bindings(consumers, sights),

@@ -17,6 +17,7 @@ from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON
 from fairlead.client import ClientError
 from fairlead.portal.console.allowed import at_consumer, at_provider
+from fairlead.portal.console.bindings import Consumers
 from fairlead.portal.console.bundles import bundle
 from fairlead.portal.console.catalogue import Offers, TemplatePage
 from fairlead.portal.console.clusters import Clusters
@@ -103,10 +104,10 @@ class BindPage(TemplatePage):
         offers: Offers,
         *,
         clusters: Clusters,
+        consumers: Consumers,
         tokens: FormTokens,
     ) -> None:
-        super().__init__(cluster, hub, offers)
-        self._clusters = clusters
+        super().__init__(cluster, hub, offers, clusters=clusters, consumers=consumers)
         self._tokens = tokens
 
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
@@ -127,6 +128,7 @@ class BindPage(TemplatePage):
         clusters = self._clusters.of(session.person)
         first = clusters[0].namespace if clusters else NEW
         return {
+            **await super().own(session, scope, asked),
             "token": self._tokens.token(session, action(scope)),
             "clusters": clusters,
             "by_identity": {one.identity: one for one in clusters},

@@ -18,7 +18,9 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.portal.console.authoring.printing import as_yaml
+from fairlead.portal.console.bindings import Consumers
 from fairlead.portal.console.claims import in_words
+from fairlead.portal.console.clusters import Clusters
 from fairlead.portal.console.live import Hub
 from fairlead.portal.console.schemas import Field, example, fields
 from fairlead.portal.console.viewing import Asked, MissingError, Topics, View
@@ -53,6 +55,14 @@ class Shelf(msgspec.Struct, frozen=True):
     title: str
     description: str
     cards: tuple[Card, ...]
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """A binding of a person's cluster that brings all of a template."""
+
+    cluster: str
+    consumer: str
+    name: str
 
 
 class ShownResource(msgspec.Struct, frozen=True):
@@ -113,13 +123,23 @@ class Catalogue(View):
 
 
 class TemplatePage(View):
-    """One template: what it brings, in which form, and what it claims."""
+    """One template: what it brings, in which form, what it claims, and who has bound it."""
 
     route = "/templates/{name}"
     template = "template.html"
 
-    def __init__(self, cluster: Cluster, hub: Hub, offers: Offers) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        hub: Hub,
+        offers: Offers,
+        *,
+        clusters: Clusters,
+        consumers: Consumers,
+    ) -> None:
         self._offers = offers
+        self._clusters = clusters
+        self._consumers = consumers
         hub.informer(cluster, APISERVICEEXPORTTEMPLATES)
         self._crds = hub.informer(
             cluster, CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true"
@@ -156,6 +176,18 @@ class TemplatePage(View):
             "claims": in_words(spec.permission_claims),
             "namespaces": [one.name for one in spec.namespaces],
         }
+
+    async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
+        """What the person's clusters have bound of it already."""
+        found = self._offers.template(scope)
+        wanted = set(_card(found).resources) if found is not None else {""}
+        bound = [
+            Bound(self._consumers.title(known.namespace), known.namespace, export.meta.name)
+            for known in self._clusters.of(session.person)
+            for export in self._consumers.exports(known.namespace)
+            if wanted <= set(self._consumers.read(export).kinds)
+        ]
+        return {"bound": bound}
 
     def _shown(self, group: str, resource: str) -> ShownResource:
         name = f"{resource}.{group}" if group else resource

@@ -16,12 +16,13 @@ from tests.integration.portal.handshake.conftest import (
     admin,
     house,
     plane,
+    template,
 )
 from tests.support.filled import GADGETS, Filled, condition, crd, gadget
 from tests.support.portal import Answer
 from tests.support.waiting import eventually
 
-from fairlead.api.kubebind import APISERVICEEXPORTS
+from fairlead.api.kubebind import APISERVICEEXPORTS, APISERVICEEXPORTTEMPLATES
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
 from fairlead.client import AlreadyExists, Client, Forbidden, NotFound
@@ -132,6 +133,22 @@ async def test_a_list_is_filtered_by_its_query(plane: Sandbox, admin: Client) ->
             assert "which fit of 2" in page.text
         page = await shown(there, ADA, "/bindings?kind=none.example.org")
         assert "None of 2 bindings fits" in page.text
+
+
+async def test_a_template_says_where_it_is_bound_already(plane: Sandbox, admin: Client) -> None:
+    filled = Filled(admin)
+    await filled.kinds()
+    await ada(filled)
+    await filled.export("ada-1", "others", kinds=("plants",))
+    body = template("shop")
+    body["spec"]["resources"][0]["resource"] = "gadgets"
+    async with house(plane, admin, provider=False) as there:
+        await admin.create(APISERVICEEXPORTTEMPLATES, body)
+        await there.allow("User:oidc:ada", "User:oidc:ben")
+        for path in ("/templates/shop", "/bind/shop"):
+            text = await tells(there, ADA, path, "bound it already: tools in cluster of ada")
+            assert "others" not in text
+            assert "already" not in (await shown(there, BEN, path)).text
 
 
 async def test_two_people_do_not_see_each_others(plane: Sandbox, admin: Client) -> None:
