@@ -25,6 +25,7 @@ from fairlead.api.servicebinding.mapping import mapping_name
 from fairlead.binding.admission.requester import NOBODY
 from fairlead.binding.contexts import reader
 from fairlead.binding.manifests import manifests
+from fairlead.binding.reads import Get, Read
 from fairlead.binding.rights import Eligibility, eligibility
 
 
@@ -228,3 +229,24 @@ def test_a_binding_that_nobody_has_asked_for_may_do_nothing(api: str) -> None:
     assert "nobody has asked for it as it is now" in str(binding["status"])
     assert "volumes" not in made.get("deployments", "web")["spec"]["template"]["spec"]
     assert made.reviews == []
+
+
+def test_what_is_no_workload_is_not_read() -> None:
+    settings: JSON = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "settings", "namespace": "ns"},
+    }
+    cluster = FakeCluster(objects=[secret(), database(), settings])
+    asked: list[Read] = []
+
+    def noted(read: Read) -> None:
+        asked.append(read)
+
+    cluster.refuse = noted
+    binding = spec_binding(workload={"apiVersion": "v1", "kind": "ConfigMap", "name": "settings"})
+    cluster.reconcile(binding)
+    assert conditions(binding)["InjectionReady"] == ("False", "WorkloadNotAllowed")
+    names = [read.name for read in asked if isinstance(read, Get)]
+    assert "db" in names
+    assert "settings" not in names

@@ -113,7 +113,9 @@ class Reader:
         if isinstance(resource, Resource) and eligibility(resource) != "never":
             free.append(Marked(resource, namespace, record_key(self.binding.uid)))
             reads.append(_mapping_of(resource))
-            if workloads.name and workloads.selector is None:
+            # What is a workload only where it is mapped is read once that is known.
+            named = workloads.name and workloads.selector is None
+            if named and eligibility(resource) == "free":
                 reads.append(Get(resource, namespace, workloads.name, spec_only=True))
                 updates.append(self._question("update", resource, namespace, workloads.name))
         await self._want_allowed(reads, free, updates)
