@@ -24,7 +24,7 @@ from bench.serve.bare import bare_server
 from bench.serve.calls import BARE_REQUESTS, BareBind
 from bench.serve.figures import CONNECTIONS, Asked, Bound, Cold, Figures, Load, rows
 from bench.serve.furnishing import ALL, HALF, TEMPLATES, furnish, serving, template
-from bench.serve.pages import ADMINISTRATOR, PAGES, Page, fill, time_page
+from bench.serve.pages import ADMINISTRATOR, PAGES, TIMES, Page, fill, time_page
 from bench.serve.screens import Screens, watch
 from bench.sizes import BINDS, CHANGES, PARTS, PLANES, SERVE_ROUNDS, SERVE_SECONDS, STREAMS
 from fairlead.api.kubebind import (
@@ -209,21 +209,20 @@ async def show(kind: str) -> dict[str, Page]:
         plane = await stack.enter_async_context(planes.plane(kind, own))
         admin = await stack.enter_async_context(Client(plane.admin))
         port = free_ports(1)[0]
-        person = Person(f"http://127.0.0.1:{port}/oidc", ADMINISTRATOR)
+        issuer = f"http://127.0.0.1:{port}/oidc"
         await furnish(admin)
-        await fill(admin, Person(person.issuer, "author"))
+        await fill(admin, Person(issuer, "author"))
         account = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
         await stack.enter_async_context(serving(account, own, port))
         sessions = Sessions(
             SecretStore(Cluster("bench", admin), DEFAULT_NAMESPACE), lifetime=_SECONDS
         )
-        token = (await sessions.create(person, "cli"))[0]
+        people = [Person(issuer, f"{ADMINISTRATOR}-{number}") for number in range(TIMES + 1)]
+        tokens = [(await sessions.create(person, "cli"))[0] for person in people]
         bare = await stack.enter_async_context(bare_server())
         return {
-            name: await time_page(
-                name, Place(port, path, token), Place(bare.port, f"/rows/{rows}")
-            )
-            for name, (path, rows) in PAGES.items()
+            name: await time_page(name, port, tokens, Place(bare.port, f"/rows/{most}"))
+            for name, (_, most) in PAGES.items()
         }
 
 

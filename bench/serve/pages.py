@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import aiohttp
@@ -26,6 +27,7 @@ OBJECTS = 500
 TIMES = 20
 """Requests for a page after the first."""
 ADMINISTRATOR = "administrator"
+"""What the names of all who ask begin with."""
 _BIG = "consumer-0000"
 _AT_ONCE = 16
 PAGES = {
@@ -54,10 +56,13 @@ async def fill(admin: Client, author: Person) -> None:
     """Write what so many consumers leave on a provider; one of them has many objects."""
     filled = Filled(admin)
     await filled.kinds()
-    await filled.lets(
-        f"oidc:{ADMINISTRATOR}",
-        *(("kube-bind.io", "*"), ("", "namespaces"), ("", "events"), ("example.org", "gadgets")),
-    )
+    for number in range(TIMES + 1):
+        await filled.lets(
+            f"oidc:{ADMINISTRATOR}-{number}",
+            *(("kube-bind.io", "*"), ("", "namespaces"), ("", "events")),
+            ("example.org", "gadgets"),
+            name=f"lets-{number}",
+        )
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def consumer(number: int) -> None:
@@ -78,14 +83,18 @@ async def fill(admin: Client, author: Person) -> None:
     await asyncio.gather(*map(put, range(OBJECTS)))
 
 
-async def time_page(name: str, place: Place, bare: Place) -> Page:
-    """Ask for a page and for the bare rows, one after the other."""
+async def time_page(name: str, port: int, tokens: Sequence[str], bare: Place) -> Page:
+    """Ask for a page and for the bare rows, one after the other.
+
+    Each time it is another person who asks: after a costly page the same person would wait.
+    """
+    path = PAGES[name][0]
     async with aiohttp.ClientSession() as session:
-        first, _, size = await _fetch(session, place)
+        first, _, size = await _fetch(session, Place(port, path, tokens[0]))
         await _fetch(session, bare)
         found = Page(PAGES[name][1], first, [], [], [], size)
-        for _ in range(TIMES):
-            begun, ended, _ = await _fetch(session, place)
+        for token in tokens[1:]:
+            begun, ended, _ = await _fetch(session, Place(port, path, token))
             found.ours.append(begun)
             found.whole.append(ended)
             found.bare.append((await _fetch(session, bare))[0])

@@ -14,6 +14,7 @@ from fairlead.client import ClientError
 from fairlead.portal.console.entering import Entrance
 from fairlead.portal.console.live import Hub, Live, Subscription, message
 from fairlead.portal.console.rendering import Pages, digest
+from fairlead.portal.console.turns import Turns
 from fairlead.portal.console.viewing import Asked, MissingError, View, asked_of
 from fairlead.portal.http.context import ENDLESS, REQUEST_ID
 from fairlead.portal.http.errors import Refusal
@@ -39,6 +40,7 @@ class Site:
         self._entrance = entrance
         self._hub = hub
         self._live = Live(pages, hub)
+        self._turns = Turns()
         self._views = list(views)
 
     def routes(self) -> list[web.RouteDef]:
@@ -73,13 +75,15 @@ class Site:
             ClientError: the API server refused, or is away.
         """
         asked = asked_of(request)
+        tabs = await self._pages.tabs(session)
         try:
             scope = await view.scope(session, asked)
-            values = dict(await view.values(scope, asked))
-            own = await view.own(session, scope, asked)
+            async with self._turns.of(session.person.author):
+                values = dict(await view.values(scope, asked))
+                own = await view.own(session, scope, asked)
+                part = self._pages.part(view.template, values)
         except MissingError as missing:
             return await self.missing(request, session, missing)
-        part = self._pages.part(view.template, values)
         stream = ""
         if view.topics(scope):
             query = dict(asked.query) | {_SEEN: digest(part)}
@@ -90,7 +94,7 @@ class Site:
             person=session.person,
             status=status,
             live=stream,
-            tabs=await self._pages.tabs(session),
+            tabs=tabs,
             part=Markup(part),  # noqa: S704  rendered with autoescape
             **(values | dict(own) | more),
         )
