@@ -1,4 +1,8 @@
-"""README's commands, word for word, by somebody who has two clusters or none."""
+"""The tutorials from the installation on, word for word, by a person with two clusters or none.
+
+tests/e2e/docs has all pages, with the programs of the checkout; here `uv` installs them, and the
+clusters may be real ones.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,16 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 import uv
-from tests.support.documents import Block, Person, blocks, section
+from tests.support.documents import Block, Person, blocks
 from tests.support.image import ROOT
 from tests.support.kubectl import MISSING, kubectls
+from tests.support.pages import CONSUMER, PROVIDER, Fence, fences_of, printed
 from tests.support.pairs import fresh_planes
 from tests.support.pods import kubelet
 from tests.support.provider import WIDGETS
@@ -28,9 +33,10 @@ from fairlead.demo.postgres import database
 from fairlead.demo.postgres.server import EmbeddedPostgres
 
 
-ELSEWHERE = ("docker ", "kind ", "k3d ")
-"""What needs an engine for containers."""
-
+INSTALLS = "uv tool install"
+"""What is run of a block that other tests leave out; the rest needs a registry or containers."""
+CLUSTERS = {PROVIDER: "provider", CONSUMER: "consumer"}
+TUTORIALS = ROOT / "docs" / "tutorials"
 README = (ROOT / "README.md").read_text()
 WIDGETS_README = (ROOT / "examples" / "widgets" / "README.md").read_text()
 
@@ -91,7 +97,13 @@ class Clusters:
     def kubeconfig(self, name: str) -> Path:
         return self._folder / f"{name}.kubeconfig"
 
-    async def read(self, person: Person, block: Block) -> None:
+    async def read(self, person: Person, fence: Fence) -> str:
+        """Have a person do what a block says, in the cluster that its title names."""
+        if cluster := CLUSTERS.get(fence.title):
+            person.environment["KUBECONFIG"] = str(self.kubeconfig(cluster))
+        return await done(person, fence)
+
+    async def read_widgets(self, person: Person, block: Block) -> None:
         """Have a person do what a block says, in the cluster that its paragraph names."""
         named = re.findall(r"(provider|consumer)'s cluster", block.paragraph)
         if named:
@@ -99,8 +111,7 @@ class Clusters:
         for command in block.commands:
             if "NAMESPACE" in command:
                 command = command.replace("NAMESPACE", await self._namespace())  # noqa: PLW2901
-            if not command.startswith(ELSEWHERE):
-                await person.do(command)
+            await person.do(command)
 
     async def _namespace(self) -> str:
         """The provider's namespace that the widget of the example has come to."""
@@ -111,6 +122,26 @@ class Clusters:
         )
         await when(self.admins["provider"], WIDGETS, "blue", place, until=bool)
         return str(place)
+
+
+async def done(person: Person, fence: Fence) -> str:
+    """Have a person run a block; what it printed."""
+    shown = ""
+    for command in fence.commands:
+        if fence.not_run and not command.startswith(INSTALLS):
+            continue
+        expected = fence.exit_code if command == fence.commands[-1] else 0
+        shown += await person.do(f"{command} || test $? = {expected}" if expected else command)
+    return shown
+
+
+def test_the_readme_names_what_the_makefile_has() -> None:
+    targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = re.findall(r"\bmake ([a-z-]+)", README)
+    assert named == ["demo", "docs-serve", "test"]
+    assert set(named) <= targets
+    called = (ROOT / ".ci" / "run").read_text().splitlines()[-1].split()
+    assert {"docs", "test"} <= set(called)
 
 
 @pytest.mark.parametrize("kind", ["sandbox", real("real")])
@@ -126,19 +157,27 @@ async def test_on_your_own_clusters(
         request.getfixturevalue("real_programs")
     server = await stack.enter_async_context(EmbeddedPostgres())
     await database.prepare(server, objects.DATABASE)
-    own_server(checkout / "examples" / "postgres" / "provider.yaml", server)
     clusters = Clusters(tmp_path)
     installed = Path(environment["HOME"], ".local", "bin", "fairlead")
     await clusters.start(stack, kind, installed)
-    person = Person(
-        stack, checkout, environment, lambda text: text.replace("=...", f"={server.password}")
-    )
-    for block in blocks(section(README, "On your own clusters")):
-        await clusters.read(person, block)
+
+    def own(text: str) -> str:
+        """Put our database server into the example, as its reader does; ours has no TLS."""
+        for example, mine in (
+            ("host: postgres.databases.svc", f"host: {server.host}"),
+            ("port: 5432", f"port: {server.port}"),
+            ("sslMode: require", "sslMode: disable"),
+            ("password=...", f"password={server.password}"),
+        ):
+            text = text.replace(example, mine)
+        return waited(text)
+
+    person = Person(stack, checkout, environment, own)
+    await read(TUTORIALS / "own-clusters.md", person, checkout, own, clusters.read)
     assert f"current_user {objects.USERNAME} in database shop" in await app(person)
 
     for block in blocks(WIDGETS_README):
-        await clusters.read(person, block)
+        await clusters.read_widgets(person, block)
     await when(
         clusters.admins["consumer"],
         WIDGETS,
@@ -148,17 +187,27 @@ async def test_on_your_own_clusters(
     )
 
 
-def own_server(file: Path, server: EmbeddedPostgres) -> None:
-    """Put our database server into the example, as its reader does; ours has no TLS."""
-    text = file.read_text()
-    for example, own in (
-        ("host: postgres.databases.svc", f"host: {server.host}"),
-        ("port: 5432", f"port: {server.port}"),
-        ("sslMode: require", "sslMode: disable"),
-    ):
-        assert example in text
-        text = text.replace(example, own)
-    file.write_text(text)
+async def read(
+    page: Path,
+    person: Person,
+    folder: Path,
+    own: Callable[[str], str],
+    run: Callable[[Person, Fence], Awaitable[str]],
+) -> None:
+    """Have a person go through a tutorial, block by block."""
+    shown = ""
+    for fence in fences_of(page):
+        if fence.language == "yaml":
+            (folder / fence.title).write_text(own(fence.text))
+        elif fence.language == "sh":
+            shown = await run(person, fence)
+        elif fence.language == "text":
+            assert printed(fence.text, shown) == "", f"{page.name}:{fence.line}\n{shown}"
+
+
+def waited(text: str) -> str:
+    """Let `kubectl wait` have the time that a busy machine needs."""
+    return re.sub(r"( wait .*)", rf"\1 --timeout={SECONDS:.0f}s", text)
 
 
 async def app(person: Person) -> str:
@@ -176,14 +225,9 @@ WAIT = f"kubectl -n shop wait --for=condition=Ready servicebinding/shop --timeou
 async def test_without_a_cluster(
     stack: AsyncExitStack, checkout: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    def own(command: str) -> str:
-        command = command.replace("/tmp/planes", str(tmp_path / "planes"))
-        return re.sub(r"( wait .*)", rf"\1 --timeout={SECONDS:.0f}s", command)
+    def own(text: str) -> str:
+        return waited(text.replace("/tmp/planes", str(tmp_path / "planes")))
 
     person = Person(stack, checkout, environment, own)
-    printed = ""
-    for block in blocks(section(README, "Without a cluster")):
-        for command in block.commands:
-            printed = await person.do(command)
-    assert {"host", "port", "username", "password", "database"} <= set(printed.split())
+    await read(TUTORIALS / "without-a-cluster.md", person, checkout, own, done)
     assert f"current_user {objects.USERNAME} in database shop" in await app(person)
