@@ -8,8 +8,8 @@ from pathlib import Path
 from hack.reference import alerts, commands, resources
 
 
-BY_HAND = "index.md"
-"""The page of the reference that is written by hand."""
+BY_HAND = {"index.md", "serve.md"}
+"""The pages of the reference that are written by hand."""
 
 
 def pages() -> dict[str, str]:
@@ -39,4 +39,4 @@ def stale(folder: Path) -> Iterator[str]:
 
 def _present(folder: Path) -> set[str]:
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
-    return found - {BY_HAND}
+    return found - BY_HAND

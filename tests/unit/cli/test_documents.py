@@ -18,6 +18,7 @@ DOCUMENTS = sorted(
     for folder, pattern in (
         (ROOT, "*.md"),
         (ROOT / "docs", "*.md"),
+        (ROOT / "docs" / "reference", "*.md"),
         (ROOT / "examples", "**/*.md"),
     )
     for path in folder.glob(pattern)

@@ -21,7 +21,8 @@ def test_a_page_that_is_no_more_and_one_that_is_not_yet_are_told_and_mended(
     tmp_path: Path,
 ) -> None:
     pages.write(tmp_path)
-    (tmp_path / "index.md").write_text("# By hand\n")
+    for name in pages.BY_HAND:
+        (tmp_path / name).write_text("# By hand\n")
     assert list(pages.stale(tmp_path)) == []
     (tmp_path / "resources" / "gone.md").write_text("# Gone\n")
     (tmp_path / "alerts.md").unlink()
@@ -104,3 +105,8 @@ def test_an_alert_leads_to_its_runbook_and_values_are_told_by_their_names() -> N
 )
 def test_descriptions_are_text(text: str, expected: str) -> None:
     assert tables.words(text) == expected
+
+
+def test_pages_by_hand_are_there_and_none_that_the_code_makes() -> None:
+    assert all((FOLDER / name).exists() for name in pages.BY_HAND)
+    assert pages.BY_HAND.isdisjoint(pages.pages())
