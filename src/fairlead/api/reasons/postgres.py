@@ -283,7 +283,9 @@ _OTHERS: Final = (
     ),
     Reason("RoleRenamed", "an Event: a role was renamed by hand", "rename it back, or leave it"),
     Reason(
-        "ServerChanged", "an Event: the access is at another server now", "see docs/postgres.md"
+        "ServerChanged",
+        "an Event: the access is at another server now, and its role stays on the former one",
+        "drop the role there when the migration is over",
     ),
 )
 

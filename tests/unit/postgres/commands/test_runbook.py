@@ -1,4 +1,4 @@
-"""Every reason that an access may give has its row in docs/postgres.md, and its step."""
+"""Every reason that an access may give has its row in docs/reasons.md, and its step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead.postgres.database.connections import failures
 
 
 SOURCES = Path(fairlead.postgres.__file__).parent
-RUNBOOK = (SOURCES.parents[2] / "docs" / "postgres.md").read_text(encoding="utf-8")
+RUNBOOK = (SOURCES.parents[2] / "docs" / "reasons.md").read_text(encoding="utf-8")
 ERRORS = {"AccessError", "refusal", "invalid"}
 ELSEWHERE = {
     "NotFound": "a command found no such object",
@@ -61,6 +61,6 @@ def test_there_are_reasons() -> None:
 
 @pytest.mark.parametrize("reason", reasons())
 def test_a_reason_has_its_row_and_its_step(reason: str) -> None:
-    table = RUNBOOK.split("## What each reason means", 1)[1]
+    table = RUNBOOK.partition("\n## PostgresAccess\n")[2].partition("\n## ")[0]
     assert f"`{reason}`" in table
     assert (step_of(reason) == "grants") is (reason in AT_GRANTS)
