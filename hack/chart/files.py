@@ -14,7 +14,7 @@ from hack.chart.programs import programs
 
 ROOT = Path(__file__).parents[2]
 CHART = "charts/fairlead"
-INSTALL = "docs/install.md"
+PAGE = "docs/reference/chart.md"
 ALERTS = "config/alerts"
 _BEGIN, _END = "<!-- values -->\n", "<!-- end of values -->\n"
 _MADE = "{{- /* Made by `python -m hack.chart` of what `fairlead manifests` prints. */}}\n"
@@ -29,7 +29,7 @@ def files() -> dict[str, str]:
     found[f"{CHART}/Chart.yaml"] = _chart()
     found[f"{CHART}/values.yaml"] = values.values_file(every)
     found[f"{CHART}/values.schema.json"] = json.dumps(values.schema(every), indent=2) + "\n"
-    found[INSTALL] = _page(values.page(every))
+    found[PAGE] = _page(values.page(every))
     for rules in sorted((ROOT / ALERTS).glob("*.yaml")):
         # Files of a chart have to be below it.
         found[f"{CHART}/files/alerts/{rules.name}"] = rules.read_text()
@@ -66,7 +66,7 @@ def _chart() -> str:
 
 
 def _page(table: str) -> str:
-    text = (ROOT / INSTALL).read_text()
+    text = (ROOT / PAGE).read_text()
     head, _, rest = text.partition(_BEGIN)
     _, _, tail = rest.partition(_END)
     return f"{head}{_BEGIN}{table}{_END}{tail}"

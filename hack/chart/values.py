@@ -371,7 +371,7 @@ def values_file(programs: Sequence[Program]) -> str:
 
 _HEAD = """\
 # Values of the chart. Made by `python -m hack.chart`, like values.schema.json and the table in
-# docs/install.md. No program is on: say which, such as `konnector.enabled: true`."""
+# docs/reference/chart.md. No program is on: say which, such as `konnector.enabled: true`."""
 
 
 def _wrapped(text: str, width: int) -> list[str]:

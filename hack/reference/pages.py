@@ -8,7 +8,16 @@ from pathlib import Path
 from hack.reference import alerts, commands, resources
 
 
-BY_HAND = {"bindings.md", "index.md", "postgres-access.md", "serve.md", "sync.md"}
+BY_HAND = {
+    "bindings.md",
+    "chart.md",
+    "image.md",
+    "index.md",
+    "postgres-access.md",
+    "serve.md",
+    "sizes.md",
+    "sync.md",
+}
 """The pages of the reference that are written by hand."""
 
 

@@ -51,7 +51,7 @@ REPLICAS = 2
 """One works while another stands by, or both at once."""
 MEMORY_REQUEST = "128Mi"
 MEMORY_LIMIT = "512Mi"
-"""Enough for some 40,000 objects of a konnector; docs/install.md has what was measured."""
+"""Enough for some 40,000 objects of a konnector; docs/reference/sizes.md has what was measured."""
 CPU_REQUEST = "10m"
 SPREAD = ("kubernetes.io/hostname",)
 """Topology keys: replicas on one node go down with it."""

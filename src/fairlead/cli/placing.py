@@ -49,8 +49,8 @@ def pod_options(function: F) -> F:
             _amount(
                 "--memory-limit",
                 MEMORY_LIMIT,
-                "Memory beyond which a Pod is ended; docs/install.md says how much for how many "
-                "objects.",
+                "Memory beyond which a Pod is ended; docs/reference/sizes.md says how much for "
+                "how many objects.",
             ),
             click.option("--priority-class", default="", metavar="NAME", help="Of the Pods."),
             click.option(

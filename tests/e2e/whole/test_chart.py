@@ -58,7 +58,7 @@ PROGRAMS = {
     "postgres": ("fairlead-postgres", "fairlead-postgres"),
     "serve": ("fairlead-serve", "fairlead-serve"),
 }
-INSTALL = ROOT / "docs" / "install.md"
+PAGE = ROOT / "docs" / "reference" / "chart.md"
 NAMESPACE = ("--namespace", RELEASE, "--create-namespace")
 CONSUMER: JSON = {"konnector": {"enabled": True}, "binding": {"enabled": True}}
 PROVIDER: JSON = {
@@ -303,7 +303,7 @@ async def test_the_story_goes_on_through_upgrade_and_rollback_and_ends_in_order(
 
 
 async def goes_on(cluster: Cluster) -> None:
-    """Have a release that was not to be uninstalled go on, as docs/install.md says."""
+    """Have a release that was not to be uninstalled go on, as docs/reference/chart.md says."""
     where = (RELEASE, *NAMESPACE[:2])
     said = await cluster.helm.does("history", *where, "--output=json")
     last = max(revision["revision"] for revision in json.loads(said))
@@ -342,7 +342,7 @@ async def test_plain_manifests_become_a_release_without_being_made_anew(
     path = [str(tmp_path / "adopting" / "node"), kubectl, str(Path(program("helm")).parent)]
     environment = {**cluster.helm.environment, "PATH": os.pathsep.join([*path, os.defpath])}
     person = Person(stack, ROOT, environment, lambda text: text)
-    for block in blocks(section(INSTALL.read_text(), "From plain manifests to the chart")):
+    for block in blocks(section(PAGE.read_text(), "From plain manifests to the chart")):
         for command in block.commands:
             await person.do(command)
     await cluster.running("konnector")

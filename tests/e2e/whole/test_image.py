@@ -77,7 +77,9 @@ def test_it_is_that_alone_and_runs_as_nobody() -> None:
     ]
 
 
-@pytest.mark.parametrize("file", ["Dockerfile", "docs/tutorials/own-clusters.md"])
+@pytest.mark.parametrize(
+    "file", ["Dockerfile", "docs/reference/image.md", "docs/tutorials/own-clusters.md"]
+)
 def test_it_is_called_as_the_manifests_call_it(file: str) -> None:
     called = re.findall(r"docker build -t (\S+) \.", (ROOT / file).read_text())
     assert called == [DEFAULT_IMAGE]
