@@ -45,7 +45,7 @@ pytestmark = [pytest.mark.extended, pytest.mark.skipif(not kubectls(), reason=MI
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The repository, as somebody has it who has just cloned it."""
+    """The repository, as it is right after a clone."""
     folder = tmp_path / "fairlead"
     for name in ("src", "examples"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
