@@ -56,9 +56,7 @@ def row(**more: Any) -> Row:
             "NotInvited",
             id="no-binding",
         ),
-        pytest.param(
-            {"warnings": ["one", "two"]}, [], "failed", "healthy, 2 warnings", id="warnings"
-        ),
+        pytest.param({"warnings": ["one", "two"]}, [], "failed", "2 warnings", id="warnings"),
         pytest.param(
             {},
             [false(READY, "", ""), false("PermissionsGranted", "Forbidden", "")],

@@ -67,7 +67,7 @@ def standing(row: Row, wrong: Sequence[Fault]) -> Standing:
     if row.healthy.status != "True":
         return Standing(row.state, row.healthy.reason)
     if row.warnings:
-        return Standing("failed", f"healthy, {_number(len(row.warnings), 'warning')}")
+        return Standing("failed", _number(len(row.warnings), "warning"))
     if wrong:
         worst = min(wrong, key=lambda one: WORST.index(one.state))
         return Standing(worst.state, worst.reason or worst.type)
