@@ -22,11 +22,13 @@ from fairlead.runtime.admission.metrics import ReviewMetrics
 _HEAD = """\
 # Metrics
 
-What each program serves at `/metrics`, at the address that `--metrics-bind-address` names. This
-page is made of the program's own collectors by `python -m hack.metrics > docs/metrics.md`. Alerts
-on them are in [config/alerts](../config/alerts), with a page for each in
-[runbooks](runbooks/README.md); a dashboard for Grafana is in
-[config/dashboards](../config/dashboards).
+Here you look up what a series counts, when you read a graph or write a query of your own. You need
+none of it to begin: [alerts](reference/alerts.md) with a [runbook](runbooks/README.md) each, and a
+dashboard for Grafana in [config/dashboards](../config/dashboards), are ready to use.
+[Monitor Fairlead](how-to/monitor.md) sets them up.
+
+Each program serves its series at `/metrics`, at port 8080 of its Pods (`fairlead provider serve`:
+8082), or at the address of `--metrics-bind-address`.
 
 No series names a host of a database, a role, a credential or a person. Labels have few values,
 whatever strangers ask and tenants write:
@@ -53,7 +55,8 @@ _LABELS = {
     "ends each watch after some minutes, and a kind may not be served yet",
 }
 _TAIL = """
-Histograms have the series `_bucket`, `_sum` and `_count`.
+Histograms have the series `_bucket`, `_sum` and `_count`. This page is made of the programs' own
+collectors: `python -m hack.metrics > docs/metrics.md`.
 """
 
 

@@ -11,16 +11,22 @@ from fairlead.api.reasons.servicebinding import SERVICE_BINDING
 _HEAD = """\
 # Reasons
 
-What conditions and Events of the three systems give for a reason, what has happened, and what
-helps: the explaining commands end with the same words. This page is made of the program's own
-tables by `python -m hack.reasons > docs/reasons.md`.
+A condition or an Event shows a reason: find it here by its name, and read what has happened and
+what helps. The column `state` tells whether you have to act: `broken` needs a person, `waits` goes
+on by itself, or when another object is there. `fairlead explain` prints the same for one object.
+
+There is one table for each system: [PostgresAccess](#postgresaccess),
+[Service Binding](#service-binding) and [kube-bind](#kube-bind).
+"""
+_TAIL = """\
+This page is made of the program's own tables: `python -m hack.reasons > docs/reasons.md`.
 """
 _BAD = {"failed": "broken", "waiting": "waits", "unknown": "not seen", "ok": "well"}
 
 
 def page() -> str:
     """The page in Markdown."""
-    return "\n".join([_HEAD, *map(_section, (POSTGRES, SERVICE_BINDING, KUBE_BIND))])
+    return "\n".join([_HEAD, *map(_section, (POSTGRES, SERVICE_BINDING, KUBE_BIND)), _TAIL])
 
 
 def _section(table: Reasons) -> str:
@@ -28,7 +34,7 @@ def _section(table: Reasons) -> str:
         f"| `{one.name}` | {one.what} | {_BAD[one.state]} | {one.helps} |"
         for one in sorted(table, key=lambda one: one.name)
     ]
-    head = [f"## {table.title}", "", "| reason | what has happened | | what helps |"]
+    head = [f"## {table.title}", "", "| reason | what has happened | state | what helps |"]
     return "\n".join([*head, "|---|---|---|---|", *rows, ""])
 
 

@@ -14,9 +14,12 @@ from hack.reference.tables import ROOT, code, table, words
 _HEAD = """\
 # Alerts
 
-The rules of `config/alerts`, for Prometheus. The chart brings them as PrometheusRules. Each alert
-has a runbook: what is broken, how to see it, how to mend it. What the series count is in
-[Metrics](../metrics.md).
+An alert has fired: find it here by its name, read what it means, and follow the link to its
+runbook, which tells how to see it and how to fix it. [Monitor Fairlead](../how-to/monitor.md)
+shows how to turn the alerts on. What the series count is in [Metrics](../metrics.md).
+
+The rules are the files of `config/alerts`, for Prometheus. The chart brings them as
+PrometheusRules.
 """
 _PROGRAMS = {
     "binding": "fairlead binding run",

@@ -158,7 +158,7 @@ def _hints(provider: Path, consumer: Path, database: DatabaseServer, link: str) 
             "",
             f"{number}. {one.title}:",
             f"  {_patch(path, one, one.change)}",
-            f"The console: {one.shows}. To mend it:",
+            f"The console: {one.shows}. To fix it:",
             f"  {_patch(path, one, one.mend)}",
         ]
     return [*lines, "", "Ctrl-C removes everything."]

@@ -118,7 +118,8 @@ _HEALTH = click.option(
     default=None,
     metavar="HOST:PORT",
     help="Where /healthz and /readyz listen; empty turns them off. Default: a free "
-    "port on loopback, which is logged; in a Pod 127.0.0.1:8081.",
+    "port on loopback, which is logged; in a Pod 127.0.0.1:8081. `fairlead manifests` and the "
+    "chart set 0.0.0.0:8081, which the kubelet reaches.",
 )
 _METRICS = click.option(
     "--metrics-bind-address",
@@ -126,7 +127,8 @@ _METRICS = click.option(
     default=None,
     metavar="HOST:PORT",
     help="Where /metrics listens; empty serves it beside /healthz. Default: beside "
-    "/healthz; in a Pod 127.0.0.1:8080.",
+    "/healthz; in a Pod 127.0.0.1:8080. `fairlead manifests` and the chart set 0.0.0.0:8080, for "
+    "`provider serve` 0.0.0.0:8082, which Prometheus reaches.",
 )
 _LOG_FORMAT = click.option(
     "--log-format",

@@ -78,7 +78,7 @@ def test_an_alert_says_what_is_broken_and_leads_to_a_page(rule: dict[str, Any]) 
     assert page == RUNBOOKS / f"{rule['alert']}.md"
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"# {rule['alert']}\n")
-    for part in ("## What is broken", "## How to see it", "## How to mend it"):
+    for part in ("## What is broken", "## How to see it", "## How to fix it"):
         assert f"\n{part}\n" in text
     # It names a series that the alert is about.
     assert set(_NAMES.findall(rule["expr"])) & set(_NAMES.findall(text))

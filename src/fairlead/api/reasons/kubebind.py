@@ -14,7 +14,7 @@ _PROVIDER = "ask the provider's team"
 _AGAIN = "wait: it is tried again by itself"
 _INVITE = "ask the provider's team for a new invitation, and bind with it: fairlead bind -f"
 _KUBECONFIG = "restore the Secret, or bind again with the invitation: fairlead bind -f"
-_REQUEST = "correct the request, or have its invitation made anew"
+_REQUEST = "correct the request, or ask for a new invitation"
 
 _CONFLICTS: Final = (
     Reason(
@@ -100,7 +100,7 @@ _BINDINGS: Final = (
     Reason(
         "WritesRefused",
         "no object of a kind can be written",
-        "grant the right, or mend the webhook or schema, that the message names",
+        "grant the right, or fix the webhook or schema, that the message names",
     ),
     Reason("SeveralKonnectors", "several konnectors use one ClusterBinding", "stop all but one"),
     Reason("VersionsAlternate", "konnectors of two versions take turns", "stop all but one"),
@@ -194,7 +194,7 @@ _EXPORTS: Final = (
     Reason("TooManyResources", "a request names too many resources", _REQUEST),
     Reason("DuplicateResource", "a resource is named twice", _REQUEST),
     Reason(
-        "BoundSchemaMissing", "the BoundSchema is gone", "restore it, or have the export made anew"
+        "BoundSchemaMissing", "the BoundSchema is gone", "restore it, or have the export recreated"
     ),
     Reason("BoundSchemaConflict", "another's BoundSchema has the name", "rename or delete it"),
     Reason(
@@ -202,10 +202,10 @@ _EXPORTS: Final = (
     ),
     Reason("NA", "the consumer does not bind the export", KONNECTOR, "waiting"),
     Reason("Unknown", "the consumer's binding tells nothing of it yet", KONNECTOR, "waiting"),
-    Reason("Current", "the message is what the konnector works with", state="ok"),
+    Reason("Current", "the message names the credentials or konnectors in use", state="ok"),
     Reason("Recorded", "the message is the cluster that the copies are made for", state="ok"),
     Reason("BoundSchemasNotValid", "a BoundSchema of the export is not valid", _PROVIDER),
-    Reason("Revoked", "the consumer's access is being taken away", "invite the consumer again"),
+    Reason("Revoked", "the consumer's access is being removed", "invite the consumer again"),
     Reason(
         "Forbidden", "the provider may not grant the rights", "grant it what the message names"
     ),
@@ -249,7 +249,7 @@ _EXPORTS: Final = (
         "have one that is not used revoked: fairlead provider revoke",
     ),
     Reason("SecretCreationFailed", "the answer cannot be written", "do as the message says"),
-    Reason("SecretReady", "the answer is in its Secret", state="ok"),
+    Reason("SecretReady", "the invitation is in the Secret that the request names", state="ok"),
 )
 
 _OBJECTS: Final = (

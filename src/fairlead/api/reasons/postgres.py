@@ -70,8 +70,8 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             Reason(
                 "AuthenticationFailed",
                 "the server refuses the administrator's login",
-                "write the administrator's password anew into the Secret of the PostgresServer or"
-                " of spec.connection",
+                "write the administrator's present password into the Secret of the PostgresServer"
+                " or of spec.connection",
             ),
             Reason(
                 "ConnectionFailed",
@@ -126,7 +126,7 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             Reason(
                 "ControllerInvalid",
                 "the Controller cannot be used",
-                "mend the Controller in the operator's namespace",
+                "correct the Controller in the operator's namespace",
             ),
             Reason(
                 "PolicyDenied",

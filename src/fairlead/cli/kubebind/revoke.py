@@ -64,11 +64,11 @@ def revoke(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Take the consumer NAME away: its access at once, then its data.
+    """Remove the consumer NAME: its access at once, then its data.
 
-    NAME is what `fairlead provider consumers` shows, or the cluster namespace. What was
-    interrupted is finished by saying the same again. The exit code is 3 when the access is gone
-    and some of the data could not be looked at: mend what is named, and say the same again.
+    NAME is what `fairlead provider consumers` shows, or the cluster namespace. If it is
+    interrupted, run it again to continue. The exit code is 3 when the access is gone and some of
+    the data could not be read: fix what is named, and run it again.
 
     \b
     Example:
