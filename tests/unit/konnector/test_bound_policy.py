@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
+from fairlead.konnector.policies import bound
 from fairlead.konnector.policies.bound import BoundPolicy
+from fairlead.konnector.policies.copies import payload
 from fairlead.konnector.policies.steps import (
     AskNamespace,
     Create,
@@ -604,3 +606,20 @@ def test_what_came_of_a_write_is_no_difference(source: Any, target: Any, converg
     now = outcome(source, target)
     assert Pair(key=KEY, outcomes={"provider": written}).converged("provider", now) is converged
     assert Pair(key=KEY).converged("provider", now) is (now is None)
+
+
+def test_each_ends_payload_is_computed_once_for_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also what came of the write is compared with the same value of the consumer's object."""
+    asked: list[str] = []
+
+    def counted(obj: Object) -> JSON:
+        asked.append(obj.meta.uid)
+        return payload(obj)
+
+    monkeypatch.setattr(bound, "payload", counted)
+    found = pair(consumer=consumer(spec={"size": 2}), converged=())
+    step = next_step(found)
+    assert isinstance(step, Replace)
+    defaulted = object_from_dict({**step.body, "spec": {"size": 2, "kind": "small"}})
+    assert POLICY.outcome("provider", found.having("provider", defaulted)) is not None
+    assert asked == ["consumer-1", "provider-1", "provider-1"]

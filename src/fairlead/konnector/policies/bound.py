@@ -19,18 +19,18 @@ from fairlead.konnector.policies.copies import (
     is_ours,
     is_recorded,
     let_go,
-    merged_body,
     payload,
     provider_annotations,
     says_nothing,
     source_annotations,
     status_in_step,
     status_of,
+    with_payload,
     with_status,
 )
 from fairlead.konnector.policies.holding import Holding, withheld
 from fairlead.konnector.policies.isolation import MAX_NAME, place
-from fairlead.konnector.policies.merge import has_more
+from fairlead.konnector.policies.merge import has_more, merged
 from fairlead.konnector.policies.steps import (
     FOREIGN_OBJECT,
     NAME_TOO_LONG,
@@ -51,8 +51,7 @@ from fairlead.konnector.policies.steps import (
     Side,
     Step,
     Wait,
-    digest,
-    outcome,
+    content,
 )
 
 
@@ -98,7 +97,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if consumer is None or provider is None:
             return None
         compare = _status_outcome if side == "consumer" else _payload_outcome
-        return pair.compared(side, lambda: compare(consumer, provider))
+        return pair.compared(side, lambda: compare(pair, consumer, provider))
 
     def _there(self, pair: Pair, *, orphan: bool) -> Step:
         """What the consumer's object wants of its copy next."""
@@ -144,22 +143,18 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         annotated = wanted.items() <= provider.meta.annotations.items()
         if annotated and pair.converged("provider", self.outcome("provider", pair)):
             return InSync()
-        return self._merge(pair, consumer, provider, annotated=annotated)
-
-    def _merge(self, pair: Pair, consumer: Object, provider: Object, *, annotated: bool) -> Step:
-        """What somebody added over there stays; what the consumer took away goes.
-
-        Which is which only the provider knows, and only a copy that has more needs the question.
-        """
-        found = payload(provider.to_dict())
-        if pair.owned is None and has_more(found, payload(consumer.to_dict())):
-            return Read("provider")
-        body = merged_body(provider, consumer, self.cluster_namespace, pair.owned or {})
-        if annotated and digest(payload(body)) == digest(found):
+        new, found = pair.content("consumer", payload), pair.content("provider", payload)
+        # What was added over there stays; what the consumer took away goes. Which is which only
+        # the provider knows, and only a copy that has more needs the question.
+        if has_more(found.value, new.value):
+            if pair.owned is None:
+                return Read("provider")
+            new = content(merged(found.value, new.value, pair.owned))
+        if annotated and new.digest == found.digest:
             # All that the copy has more is others'. This is remembered, or the provider would be
             # asked whose it is at every look.
             return Settle("provider")
-        return Replace("provider", body)
+        return Replace("provider", with_payload(provider, new.value, wanted))
 
     def _refuse(self, provider: Object) -> Refuse:
         if is_foreign(provider.meta, self.cluster_namespace):
@@ -262,16 +257,16 @@ def _proved(pair: Pair, consumer: Object, provider: Object) -> bool:
     return known and pair.wrote
 
 
-def _status_outcome(consumer: Object, provider: Object) -> Outcome | None:
+def _status_outcome(pair: Pair, consumer: Object, provider: Object) -> Outcome | None:
     if status_in_step(consumer, provider):
         return None
-    return outcome(status_of(provider), status_of(consumer))
+    return pair.content("provider", status_of).outcome(pair.content("consumer", status_of))
 
 
-def _payload_outcome(consumer: Object, provider: Object) -> Outcome | None:
+def _payload_outcome(pair: Pair, consumer: Object, provider: Object) -> Outcome | None:
     if in_step(consumer, provider):
         return None
-    return outcome(payload(consumer.to_dict()), payload(provider.to_dict()))
+    return pair.content("consumer", payload).outcome(pair.content("provider", payload))
 
 
 def _with_finalizer(consumer: Object, annotations: dict[str, str]) -> Step:

@@ -40,17 +40,14 @@ def owner_of(obj: Object) -> str:
     return obj.meta.labels.get(LABEL_OWNER, "")
 
 
-def payload(obj: JSON) -> JSON:
+def payload(obj: Object) -> JSON:
     """What is copied of an object, and compared: all but what belongs to one cluster.
 
     A ServiceAccount's ``secrets`` are filled in by each cluster itself.
     """
-    metadata = obj.get("metadata", {})
-    hidden = _NOT_PAYLOAD | ({"secrets"} if obj.get("kind") == "ServiceAccount" else set())
-    result: JSON = {name: value for name, value in obj.items() if name not in hidden}
-    result["labels"] = metadata.get("labels", {})
-    result["annotations"] = metadata.get("annotations", {})
-    return result
+    hidden = _NOT_PAYLOAD | ({"secrets"} if obj.kind == "ServiceAccount" else set())
+    result = {name: value for name, value in obj.to_dict().items() if name not in hidden}
+    return {**result, "labels": obj.meta.labels, "annotations": obj.meta.annotations}
 
 
 def consumer_copy(provider: Object) -> JSON:
@@ -144,7 +141,7 @@ def is_token(obj: Object) -> bool:
 
 
 def _copied(source: Object, owner: str, annotations: dict[str, str]) -> JSON:
-    result = payload(source.to_dict())
+    result = payload(source)
     labels = {name: value for name, value in result["labels"].items() if _KCP_LABEL not in name}
     kept = {
         name: value

@@ -54,7 +54,6 @@ from fairlead.konnector.policies.steps import (
     Side,
     Step,
     Wait,
-    outcome,
 )
 
 
@@ -116,14 +115,14 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def outcome(self, side: Side, pair: Pair) -> Outcome | None:
         """What came of the original's payload on the copy's side."""
-        consumer, provider = pair.consumer, pair.provider
-        if consumer is None or provider is None:
+        if pair.consumer is None or pair.provider is None:
             return None
-        compare = self._sent_outcome if side == "provider" else _fetched_outcome
-        return pair.compared(side, lambda: compare(consumer, provider))
-
-    def _sent_outcome(self, consumer: Object, provider: Object) -> Outcome | None:
-        return outcome(self._sent(consumer), payload(provider.to_dict()))
+        wanted = (
+            pair.content("consumer", self._sent)
+            if side == "provider"
+            else pair.content("provider", consumer_copy)
+        )
+        return wanted.outcome(pair.content(side, payload))
 
     def _sent(self, consumer: Object) -> JSON:
         return provider_copy(consumer, cluster_namespace=self.cluster_namespace)
@@ -140,7 +139,7 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if owner_of(consumer) != OWNER_CONSUMER:
             return _set_owner("consumer", OWNER_CONSUMER)
         name, namespace = pair.target.name, pair.target.namespace
-        content = self._sent(consumer)
+        content = pair.content("consumer", self._sent).value
         return Create(
             "provider", new_body(consumer, content, name=name, namespace=namespace, owner=None)
         )
@@ -174,7 +173,7 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return _set_owner("consumer", OWNER_CONSUMER)
         if pair.converged("provider", self.outcome("provider", pair)):
             return InSync()
-        content = self._sent(consumer)
+        content = pair.content("consumer", self._sent).value
         if must_recreate(provider, content):
             return Delete("provider", provider.key, provider.meta.uid)
         return Replace("provider", replaced_body(provider, content, owner=None))
@@ -218,7 +217,7 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def _keep_consumer(self, pair: Pair, state: ClaimState, provider: Object) -> Step:
         consumer = pair.consumer
         owner = binding_reference(self.binding_name, self.binding_uid)
-        content = consumer_copy(provider)
+        content = pair.content("provider", consumer_copy).value
         if consumer is None:
             if not state.expected:
                 return _refuse_unexpected(pair, provider)
@@ -237,10 +236,6 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if must_recreate(consumer, content):
             return _delete_consumer(consumer)
         return Replace("consumer", replaced_body(consumer, content, owner=owner))
-
-
-def _fetched_outcome(consumer: Object, provider: Object) -> Outcome | None:
-    return outcome(consumer_copy(provider), payload(consumer.to_dict()))
 
 
 def _set_owner(side: Side, owner: str | None) -> Step:

@@ -21,7 +21,6 @@ from fairlead.api.kubebind.names import (
     GROUP,
 )
 from fairlead.api.meta import JSON, Object, ObjectMeta
-from fairlead.konnector.policies.merge import Owned, merged
 
 
 SERVER_SET = frozenset(
@@ -134,19 +133,16 @@ def is_orphan(consumer: ObjectMeta) -> bool:
     return consumer.annotations.get(ANNOTATION_DELETION_POLICY) == DELETION_POLICY_ORPHAN
 
 
-def payload(body: JSON) -> JSON:
+def payload(obj: Object) -> JSON:
     """What of an object follows the consumer, as one JSON value.
 
     That is labels, annotations and all members but the status; neither what is about this one
     cluster nor kube-bind's own keys.
     """
-    metadata = body.get("metadata", {})
-    result: JSON = {name: value for name, value in body.items() if name not in _NOT_PAYLOAD}
-    result["metadata"] = {
-        "labels": _followed(metadata.get("labels") or {}),
-        "annotations": _followed(metadata.get("annotations") or {}),
-    }
-    return result
+    result = {name: value for name, value in obj.to_dict().items() if name not in _NOT_PAYLOAD}
+    meta = obj.meta
+    followed = {"labels": _followed(meta.labels), "annotations": _followed(meta.annotations)}
+    return {**result, "metadata": followed}
 
 
 def in_step(consumer: Object, provider: Object) -> bool:
@@ -176,24 +172,18 @@ def copy_of(consumer: Object, cluster_namespace: str) -> JSON:
     return body
 
 
-def merged_body(provider: Object, consumer: Object, cluster_namespace: str, owned: Owned) -> JSON:
-    """The whole provider object with what the consumer has, for a PUT.
+def with_payload(provider: Object, new: JSON, annotations: dict[str, str]) -> JSON:
+    """The whole provider object with another payload and our annotations, for a PUT.
 
     A PUT takes away what the consumer took away, which a patch by another manager could not.
     """
     body = provider.to_dict()
-    source, target = payload(consumer.to_dict()), payload(body)
-    new = merged(target, source, owned)
     metadata = {**body["metadata"]}
     metadata.pop("managedFields", None)
-    ours = source_annotations(consumer.meta, cluster_namespace)
-    followed = new.pop("metadata")
-    for field, more in (("labels", {}), ("annotations", ours)):
+    for field, more in (("labels", {}), ("annotations", annotations)):
         old = metadata.pop(field, None) or {}
-        kept = {
-            name: value for name, value in old.items() if name not in target["metadata"][field]
-        }
-        if values := {**kept, **followed.get(field, {}), **more}:
+        kept = {name: value for name, value in old.items() if not _follows(name)}
+        if values := {**kept, **new["metadata"][field], **more}:
             metadata[field] = values
     fixed = {name: body[name] for name in _NOT_PAYLOAD if name in body}
     return {**fixed, **new, "metadata": metadata}
@@ -231,11 +221,11 @@ def status_in_step(consumer: Object, provider: Object) -> bool:
 
 
 def _followed(keys: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: value
-        for name, value in keys.items()
-        if name != LAST_APPLIED and not name.startswith(_PROTOCOL)
-    }
+    return {name: value for name, value in keys.items() if _follows(name)}
+
+
+def _follows(name: str) -> bool:
+    return name != LAST_APPLIED and not name.startswith(_PROTOCOL)
 
 
 def _members(obj: Object) -> dict[str, msgspec.Raw]:

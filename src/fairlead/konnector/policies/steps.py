@@ -38,10 +38,25 @@ class Outcome(NamedTuple):
     found: bytes
 
 
+class Content(NamedTuple):
+    """A JSON value of one end, which is never changed, and its digest."""
+
+    value: Any
+    digest: bytes
+
+    def outcome(self, found: Content) -> Outcome | None:
+        """The outcome to remember where this was wanted; None when both are equal."""
+        return None if self.digest == found.digest else Outcome(self.digest, found.digest)
+
+
+def content(value: Any) -> Content:
+    """A JSON value with its digest."""
+    return Content(value, digest(value))
+
+
 def outcome(wanted: Any, found: Any) -> Outcome | None:
     """The outcome to remember of two JSON values; None when they are equal."""
-    result = Outcome(digest(wanted), digest(found))
-    return None if result.wanted == result.found else result
+    return content(wanted).outcome(content(found))
 
 
 def digest(value: Any) -> bytes:
@@ -94,23 +109,45 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         What came of a write is looked at right after it, and again for the step that follows.
         """
-        # msgspec.structs.replace gives a new pair without these, so that what was found holds for
-        # the two objects that it was found of.
-        known = self.__dict__
-        if side not in known:
-            known[side] = compare()
-        found: Outcome | None = known[side]
+        found: Outcome | None = self._once((side, None), compare)
         return found
 
+    def content(self, side: Side, of: Callable[[Object], Any]) -> Content:
+        """What a function makes of the end on this side, which is there; it is called once.
+
+        Raises:
+            ValueError: there is no object on this side.
+        """
+        obj = self.at(side)
+        if obj is None:
+            raise ValueError(f"nothing of {self.key} is on the {side}'s side")
+
+        found: Content = self._once((side, of), lambda: content(of(obj)))
+        return found
+
+    def _once(self, name: tuple[Side, object], make: Callable[[], Any]) -> Any:
+        known = self.__dict__.setdefault("known", {})
+        if name not in known:
+            known[name] = make()
+        return known[name]
+
+    def knowing(self, **more: Any) -> Pair:
+        """The pair of the same two objects, of which more is known."""
+        pair = msgspec.structs.replace(self, **more)
+        pair.__dict__.update(self.__dict__)
+        return pair
+
     def having(self, side: Side, obj: Object | None) -> Pair:
-        """The pair with another object on this side."""
-        if side == "consumer":
-            return msgspec.structs.replace(self, consumer=obj)
-        return msgspec.structs.replace(self, provider=obj)
+        """The pair with another object on this side; what is known of the other end is kept."""
+        pair = msgspec.structs.replace(self, **{side: obj})
+        known = self.__dict__.get("known", {})
+        kept = {name: value for name, value in known.items() if name[0] != side and name[1]}
+        pair.__dict__["known"] = kept
+        return pair
 
     def without(self, side: Side) -> Pair:
         """The pair whose end on this side is gone, as the server itself has said."""
-        return msgspec.structs.replace(self.having(side, None), gone=self.gone | {side})
+        return self.having(side, None).knowing(gone=self.gone | {side})
 
 
 class Step(msgspec.Struct, frozen=True, tag=True):

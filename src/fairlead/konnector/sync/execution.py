@@ -105,7 +105,7 @@ class Executor:
                 return None
             case ConfirmNamespace():
                 gone = await self._ends.namespaces.gone(pair.key.namespace)
-                return msgspec.structs.replace(pair, namespace_gone=True) if gone else None
+                return pair.knowing(namespace_gone=True) if gone else None
             case Read():
                 return await self._read(step.side, pair)
             case PatchMetadata():
@@ -140,7 +140,7 @@ class Executor:
             return pair.without(side)
         if side == "provider":
             body = found.to_dict()
-            pair = msgspec.structs.replace(pair, owned=owned_fields(body), wrote=wrote(body))
+            pair = pair.knowing(owned=owned_fields(body), wrote=wrote(body))
         if not end.seen(place):
             # It may be gone again before a watch tells of it, as what was just created may.
             end.expectations.wrote(found, created=True)
@@ -170,7 +170,7 @@ class Executor:
             # The cache is behind, or somebody was faster: what is there decides the next step.
             return await self._read(step.side, pair)
         if step.side == "provider":
-            pair = msgspec.structs.replace(pair, made=created.meta.uid)
+            pair = pair.knowing(made=created.meta.uid)
         return self._wrote(step.side, pair, created, created=True)
 
     async def _replace(self, step: Replace, pair: Pair) -> Pair | None:
@@ -232,4 +232,4 @@ class Executor:
             outcomes.pop(pair.key, None)
         else:
             outcomes[pair.key] = known[side] = found
-        return msgspec.structs.replace(pair, outcomes=known)
+        return pair.knowing(outcomes=known)

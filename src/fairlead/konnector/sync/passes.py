@@ -223,7 +223,7 @@ class Passes:
         now = self._policy.outcome("provider", pair) if side == "provider" else None
         if now is not None:
             # The status comes back all the while, as if what is there were what was wanted.
-            settled = msgspec.structs.replace(pair, outcomes={**pair.outcomes, "provider": now})
+            settled = pair.knowing(outcomes={**pair.outcomes, "provider": now})
             rest = self._policy.next_step(settled)
             if not isinstance(rest, TERMINAL) and not self._undone.pause(pair, rest):
                 return rest
@@ -272,7 +272,9 @@ class Passes:
         changed = pair.key in self._ends.provider.outcomes and (
             consumer is not None
             and copy is not None
-            and contradicts(payload(consumer.to_dict()), payload(copy.to_dict()))
+            and contradicts(
+                pair.content("consumer", payload).value, pair.content("provider", payload).value
+            )
         )
         if not changed:
             self._unaltered(pair.key)

@@ -22,6 +22,7 @@ from fairlead.konnector.policies.steps import (
     PatchMetadata,
     Replace,
     ReplaceStatus,
+    Side,
     Step,
     digest,
 )
@@ -107,14 +108,12 @@ def _content(pair: Pair, step: Step) -> bytes:
     """What is written, without what the end already has of others."""
     if isinstance(step, PatchMetadata):
         # With a change of the object its finalizer is put back at once, for the rest to follow.
-        here = None if pair.consumer is None else payload(pair.consumer.to_dict())
+        here = None if pair.consumer is None else pair.content("consumer", payload).value
         return digest([step.metadata, here])
-    source = pair.consumer if getattr(step, "side", "") == "provider" else pair.provider
-    if source is None:
+    source: Side = "consumer" if getattr(step, "side", "") == "provider" else "provider"
+    if pair.at(source) is None:
         return b""
-    if isinstance(step, ReplaceStatus):
-        return digest(status_of(source))
-    return digest(payload(source.to_dict()))
+    return pair.content(source, status_of if isinstance(step, ReplaceStatus) else payload).digest
 
 
 def others(obj: Object) -> str:

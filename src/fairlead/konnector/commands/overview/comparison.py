@@ -65,7 +65,7 @@ def waiting(policy: BoundPolicy, pair: Pair) -> AwaitedStep | None:
         step = policy.next_step(pair)
         if isinstance(step, Read) and pair.provider is not None:
             body = pair.provider.to_dict()
-            pair = msgspec.structs.replace(pair, owned=owned_fields(body), wrote=wrote(body))
+            pair = pair.knowing(owned=owned_fields(body), wrote=wrote(body))
         elif (settled := _as_good_as_done(step, pair)) is not None:
             pair = _remembering(policy, pair, settled)
         else:
@@ -98,7 +98,7 @@ def _remembering(policy: BoundPolicy, pair: Pair, side: Side) -> Pair:
     known = dict(pair.outcomes)
     if came is not None:
         known[side] = came
-    return msgspec.structs.replace(pair, outcomes=known)
+    return pair.knowing(outcomes=known)
 
 
 def _side(step: Step, pair: Pair) -> Object | None:
