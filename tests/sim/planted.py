@@ -17,8 +17,7 @@ from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.client import Client
 from fairlead.konnector.policies import bound, copies
-from fairlead.konnector.policies.copies import copy_of
-from fairlead.konnector.policies.isolation import place
+from fairlead.konnector.policies.copies import copy_of, place
 from fairlead.konnector.policies.steps import Create, Pair, Step
 from fairlead.konnector.sync import objects
 from fairlead.runtime.cache import informer

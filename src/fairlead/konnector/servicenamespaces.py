@@ -1,4 +1,4 @@
-"""The consumer's namespaces and what the provider has assigned to them."""
+"""The consumer's namespaces and what the provider has assigned to them: where copies belong."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from fairlead.api.kubebind import (
     APIServiceNamespace,
 )
 from fairlead.api.kubebind.conditions import NAMESPACE_READY, get_condition
-from fairlead.api.meta import Object, OwnerReference
+from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.client import Client
 from fairlead.client.errors import AlreadyExists
 from fairlead.client.lookups import find
+from fairlead.konnector.policies.isolation import Place
 from fairlead.runtime import Delta, Informer
 
 
@@ -28,7 +29,13 @@ Called also when the provider says for another reason than before why it has non
 
 
 class ServiceNamespaces:
-    """Both directions of the mapping, kept up to date by the APIServiceNamespaces' informer."""
+    """Both directions of the mapping, kept up to date by the APIServiceNamespaces' informer.
+
+    It is the strategy of namespaced objects, whose copies go with their namespaces.
+    """
+
+    needs_namespace = True
+    owner = None
 
     def __init__(self, client: Client, informer: Informer, cluster_namespace: str) -> None:
         self._client = client
@@ -54,6 +61,17 @@ class ServiceNamespaces:
         """Wait until the mapping is complete."""
         await self._informer.synced()
 
+    def place(self, key: Key) -> Place:
+        """The same name in the namespace that the provider has assigned."""
+        if assigned := self._forward.get(key.namespace):
+            return Place(Key(assigned, key.name))
+        return Place(None, self.asked(key.namespace), self._refusals.get(key.namespace, ""))
+
+    def to_consumer(self, key: Key) -> Key | None:
+        """None for a namespace that no APIServiceNamespace of this consumer has."""
+        namespace = self._reverse.get(key.namespace)
+        return Key(namespace, key.name) if namespace else None
+
     def provider(self, namespace: str) -> str:
         """The provider namespace for a consumer namespace, "" when none is assigned."""
         return self._forward.get(namespace, "")
@@ -61,10 +79,6 @@ class ServiceNamespaces:
     def consumer(self, namespace: str) -> str:
         """The consumer namespace for a provider namespace, "" when it is none of ours."""
         return self._reverse.get(namespace, "")
-
-    def refusal(self, namespace: str) -> str:
-        """Why the provider gives a consumer namespace none, "" when it does not refuse."""
-        return self._refusals.get(namespace, "")
 
     def assigned(self) -> dict[str, str]:
         """Provider namespaces by consumer namespaces."""

@@ -1,16 +1,48 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import msgspec
 import pytest
 
-from fairlead.api.meta import Key, OwnerReference
+from fairlead.api.meta import Key, OwnerReference, object_from_dict
 from fairlead.konnector.policies import isolation
+from fairlead.konnector.policies.copies import place
+from fairlead.konnector.servicenamespaces import ServiceNamespaces
+from fairlead.runtime import Delta
 
 
 CLUSTER_NS = "cluster-abc"
 OWNER = OwnerReference("v1", "Namespace", CLUSTER_NS, "ns-uid")
-FORWARD = {"shop": "cluster-abc-shop"}
-REVERSE = {"cluster-abc-shop": "shop"}
+TAKEN = [{"type": "NamespaceReady", "status": "False", "severity": "Error", "message": "taken"}]
+
+
+def namespaces() -> ServiceNamespaces:
+    """One namespace has its counterpart, one waits for it and one is refused."""
+    known = {
+        name: object_from_dict(
+            {
+                "apiVersion": "kube-bind.io/v1alpha2",
+                "kind": "APIServiceNamespace",
+                "metadata": {"name": name, "namespace": CLUSTER_NS},
+                "status": status,
+            }
+        )
+        for name, status in {
+            "shop": {"namespace": "cluster-abc-shop"},
+            "late": {},
+            "taken": {"conditions": TAKEN},
+        }.items()
+    }
+    handlers: list[Any] = []
+    informer = SimpleNamespace(
+        subscribe=handlers.append, get=lambda _namespace, name: known.get(name)
+    )
+    made = ServiceNamespaces(cast("Any", None), cast("Any", informer), CLUSTER_NS)
+    for obj in known.values():
+        handlers[0](Delta("ADDED", None, obj))
+    return made
 
 
 def chosen(scope: str, mode: str) -> isolation.Strategy:
@@ -18,19 +50,18 @@ def chosen(scope: str, mode: str) -> isolation.Strategy:
         scope=scope,
         isolation=mode,
         cluster_namespace=OWNER,
-        provider_namespace=lambda name: FORWARD.get(name, ""),
-        consumer_namespace=lambda name: REVERSE.get(name, ""),
+        namespaces=namespaces(),
     )
 
 
 @pytest.mark.parametrize(
     ("scope", "mode", "kind"),
     [
-        pytest.param("Namespaced", "Prefixed", isolation.ServiceNamespaced, id="namespaced-1"),
-        pytest.param("Namespaced", "None", isolation.ServiceNamespaced, id="namespaced-2"),
+        pytest.param("Namespaced", "Prefixed", ServiceNamespaces, id="namespaced-1"),
+        pytest.param("Namespaced", "None", ServiceNamespaces, id="namespaced-2"),
         pytest.param("Cluster", "Prefixed", isolation.Prefixed, id="prefixed"),
         pytest.param("Cluster", "Namespaced", isolation.Namespaced, id="namespaced"),
-        pytest.param("Cluster", "None", isolation.Identical, id="none"),
+        pytest.param("Cluster", "None", isolation.Prefixed, id="none"),
     ],
 )
 def test_the_strategy_follows_scope_and_isolation(scope: str, mode: str, kind: type) -> None:
@@ -65,7 +96,7 @@ def test_an_unknown_isolation_is_refused(mode: str) -> None:
 )
 def test_keys_map_there_and_back(scope: str, mode: str, consumer: Key, provider: Key) -> None:
     strategy = chosen(scope, mode)
-    assert strategy.to_provider(consumer) == provider
+    assert strategy.place(consumer) == (provider, True, "")
     assert strategy.to_consumer(provider) == consumer
 
 
@@ -82,8 +113,18 @@ def test_a_foreign_key_maps_to_nothing(scope: str, mode: str, provider: Key) -> 
     assert chosen(scope, mode).to_consumer(provider) is None
 
 
-def test_a_namespace_that_is_not_assigned_yet_maps_to_nothing() -> None:
-    assert chosen("Namespaced", "None").to_provider(Key("new", "db")) is None
+@pytest.mark.parametrize(
+    ("namespace", "asked", "refusal"),
+    [
+        pytest.param("new", False, "", id="new"),
+        pytest.param("late", True, "", id="asked"),
+        pytest.param("taken", True, "taken", id="refused"),
+    ],
+)
+def test_a_namespace_without_a_counterpart_has_no_place(
+    namespace: str, asked: bool, refusal: str
+) -> None:
+    assert chosen("Namespaced", "None").place(Key(namespace, "db")) == (None, asked, refusal)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +152,6 @@ def test_a_namespace_that_is_not_assigned_yet_maps_to_nothing() -> None:
 )
 def test_a_copy_is_placed(mode: str, key: Key, metadata: dict[str, object]) -> None:
     body = {"metadata": {"name": "db", "labels": {"a": "b"}}, "spec": {}}
-    owner = chosen("Cluster", mode).owner()
-    placed = isolation.place(body, key, msgspec.to_builtins(owner) if owner else None)
+    placed = place(body, key, msgspec.to_builtins(chosen("Cluster", mode).owner))
     assert placed == {"metadata": metadata, "spec": {}}
     assert body["metadata"] == {"name": "db", "labels": {"a": "b"}}

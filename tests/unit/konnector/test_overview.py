@@ -15,22 +15,20 @@ from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dic
 from fairlead.api.reasons.kubebind import KONNECTOR, KUBE_BIND
 from fairlead.api.reasons.model import State
 from fairlead.konnector.commands.overview.comparison import changed_at, contains, waiting
+from fairlead.konnector.commands.overview.fetch import Places
 from fairlead.konnector.commands.overview.objects import ObjectRow, happened_at, object_rows
 from fairlead.konnector.commands.overview.origin import events_at
 from fairlead.konnector.commands.overview.rows import Copies, FetchedBinding, Kind, make_row
 from fairlead.konnector.policies.bound import BoundPolicy
-from fairlead.konnector.policies.isolation import Prefixed, ServiceNamespaced, Strategy
+from fairlead.konnector.policies.isolation import Prefixed, Strategy
 from fairlead.konnector.policies.steps import Pair
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 HOUR_AGO = "2026-01-01T11:00:00Z"
 MINUTE_AGO = "2026-01-01T11:59:00Z"
-SERVED = ServiceNamespaced(
-    provider_namespace=lambda name: f"c-{name}" if name == "default" else "",
-    consumer_namespace=lambda name: name.removeprefix("c-"),
-)
-PREFIXED = Prefixed(OwnerReference("v1", "Namespace", "c", "u"))
+SERVED = Places({"default": "c-default"})
+PREFIXED = Prefixed(OwnerReference("v1", "Namespace", "c", "u"), "c-")
 
 
 POLICY = BoundPolicy(cluster_namespace="c")
@@ -39,7 +37,7 @@ POLICY = BoundPolicy(cluster_namespace="c")
 def thing(name: str = "a", *, namespace: str = "default", **parts: Any) -> Object:
     """An object of the consumer that has crossed; ``meta`` is laid over its metadata."""
     place = PREFIXED if not namespace else SERVED
-    target = place.to_provider(Key(namespace, name)) or Key("", "")
+    target = place.place(Key(namespace, name)).target or Key("", "")
     metadata = {
         "finalizers": ["kubebind.io/syncer"],
         "annotations": {
@@ -159,7 +157,8 @@ def test_contains(whole: Any, part: Any, expected: bool) -> None:
 def test_the_side_that_waits(
     ours: Object, theirs: Object | None, status: bool, expected: str
 ) -> None:
-    pair = Pair(key=ours.key, consumer=ours, provider=theirs, target=SERVED.to_provider(ours.key))
+    target = SERVED.place(ours.key).target
+    pair = Pair(key=ours.key, consumer=ours, provider=theirs, target=target)
     found = waiting(msgspec.structs.replace(POLICY, status=status), pair)
     assert (found.side if found else None) is {"ours": ours, "theirs": theirs, "": None}[expected]
 
@@ -472,7 +471,7 @@ def test_provider_and_heartbeat() -> None:
 
 
 def listed(ours: Object, theirs: Object | None, *warnings: JSON) -> list[ObjectRow]:
-    target = SERVED.to_provider(ours.key)
+    target = SERVED.place(ours.key).target
     known = {target: theirs} if target is not None and theirs is not None else {}
     copies = Copies(POLICY, SERVED, known)
     about = {warning["involvedObject"]["uid"]: object_from_dict(warning) for warning in warnings}
@@ -513,8 +512,7 @@ def test_what_an_object_waits_for(ours: Object, theirs: Object | None, expected:
 
 
 def test_a_namespace_that_the_provider_refuses_is_told() -> None:
-    nowhere = ServiceNamespaced(provider_namespace=lambda _: "", consumer_namespace=lambda _: "")
-    copies = Copies(POLICY, nowhere, {}, {"default": "kube-system is reserved"})
+    copies = Copies(POLICY, Places({}, {"default": "kube-system is reserved"}), {})
     found = object_rows(
         FetchedBinding(binding(), [Kind([thing()], copies)], reached=True), {}, NOW
     )

@@ -20,6 +20,7 @@ from fairlead.konnector.policies.copies import (
     is_recorded,
     let_go,
     payload,
+    place,
     provider_annotations,
     says_nothing,
     source_annotations,
@@ -29,7 +30,7 @@ from fairlead.konnector.policies.copies import (
     with_status,
 )
 from fairlead.konnector.policies.holding import Holding, withheld
-from fairlead.konnector.policies.isolation import MAX_NAME, place
+from fairlead.konnector.policies.isolation import MAX_NAME
 from fairlead.konnector.policies.merge import has_more, merged
 from fairlead.konnector.policies.steps import (
     FOREIGN_OBJECT,

@@ -20,7 +20,7 @@ from fairlead.api.kubebind.names import (
     DELETION_POLICY_ORPHAN,
     GROUP,
 )
-from fairlead.api.meta import JSON, Object, ObjectMeta
+from fairlead.api.meta import JSON, Key, Object, ObjectMeta
 
 
 SERVER_SET = frozenset(
@@ -143,6 +143,17 @@ def payload(obj: Object) -> JSON:
     meta = obj.meta
     followed = {"labels": _followed(meta.labels), "annotations": _followed(meta.annotations)}
     return {**result, "metadata": followed}
+
+
+def place(body: JSON, key: Key, owner: JSON | None) -> JSON:
+    """The body of a copy, put at its provider key; ``owner`` is an owner reference."""
+    metadata: JSON = {**body["metadata"], "name": key.name}
+    metadata.pop("namespace", None)
+    if key.namespace:
+        metadata["namespace"] = key.namespace
+    if owner is not None:
+        metadata["ownerReferences"] = [owner]
+    return {**body, "metadata": metadata}
 
 
 def in_step(consumer: Object, provider: Object) -> bool:

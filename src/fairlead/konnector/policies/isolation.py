@@ -1,25 +1,33 @@
 """Where the copy of an object lives on the other side: the isolation strategies of kube-bind.
 
-A strategy is a pure mapping of keys and of the parts of a body that follow from it. Sources:
-kube-bind v1alpha2, `APIServiceExport.spec.isolation`; the strategy ``ServiceNamespaced`` has no
-name on the wire: it is used whenever the provider's resource is namespaced.
+A strategy maps keys, and says what owns a new copy. Sources: kube-bind v1alpha2,
+`APIServiceExport.spec.isolation`. Wherever the provider's resource is namespaced, what it has
+assigned to the consumer's namespaces is the strategy, which has no name on the wire.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from fairlead.api.meta import JSON, Key, OwnerReference
+from fairlead.api.meta import Key, OwnerReference
 
-
-NamespaceLookup = Callable[[str], str]
-"""The namespace of the other side for one of ours; "" when there is none (yet)."""
 
 MAX_NAME = 253
 """The longest name of most objects (DNS subdomain), in characters."""
+
+
+class Place(NamedTuple):
+    """The provider key for a consumer key; None as long as the provider has assigned no namespace.
+
+    ``asked`` says whether there is an APIServiceNamespace then, ``refusal`` why the provider
+    assigns none ("" if it does not refuse).
+    """
+
+    target: Key | None
+    asked: bool = True
+    refusal: str = ""
 
 
 class Strategy(Protocol):
@@ -29,130 +37,69 @@ class Strategy(Protocol):
     def needs_namespace(self) -> bool:
         """Whether a consumer namespace must first get its APIServiceNamespace."""
 
-    def to_provider(self, key: Key) -> Key | None:
-        """The provider key for a consumer key; None when it cannot be known yet."""
+    @property
+    def owner(self) -> OwnerReference | None:
+        """The owner that a new provider copy gets; None where it goes with its namespace."""
+
+    def place(self, key: Key) -> Place:
+        """Where the provider's end of a consumer key belongs."""
 
     def to_consumer(self, key: Key) -> Key | None:
         """The consumer key for a provider key; None when the object is not this consumer's."""
 
-    def owner(self) -> OwnerReference | None:
-        """The owner that a new provider copy gets."""
-
-
-class ServiceNamespaced(msgspec.Struct, frozen=True):
-    """Consumer namespaces map to provider namespaces by APIServiceNamespaces; names stay."""
-
-    provider_namespace: NamespaceLookup
-    consumer_namespace: NamespaceLookup
-    needs_namespace: bool = True
-
-    def to_provider(self, key: Key) -> Key | None:
-        """None until the provider has assigned a namespace."""
-        namespace = self.provider_namespace(key.namespace)
-        return Key(namespace, key.name) if namespace else None
-
-    def to_consumer(self, key: Key) -> Key | None:
-        """None for a namespace that no APIServiceNamespace of this consumer has."""
-        namespace = self.consumer_namespace(key.namespace)
-        return Key(namespace, key.name) if namespace else None
-
-    def owner(self) -> OwnerReference | None:
-        """None: the namespace goes with everything in it."""
-        return None
-
-
-class Identical(msgspec.Struct, frozen=True):
-    """Isolation ``None``: cluster-scoped objects keep their names."""
-
-    cluster_namespace: OwnerReference
-    needs_namespace: bool = False
-
-    def to_provider(self, key: Key) -> Key | None:
-        """The same key."""
-        return key
-
-    def to_consumer(self, key: Key) -> Key | None:
-        """The same key."""
-        return key
-
-    def owner(self) -> OwnerReference | None:
-        """The consumer's cluster namespace, so that the copies go with it."""
-        return self.cluster_namespace
-
 
 class Prefixed(msgspec.Struct, frozen=True):
-    """Cluster-scoped objects carry the name of the cluster namespace before their own."""
+    """Cluster-scoped objects carry a prefix before their own names; with isolation ``None``, none.
 
-    cluster_namespace: OwnerReference
+    Copies go with their owner, the consumer's cluster namespace.
+    """
+
+    owner: OwnerReference
+    prefix: str = ""
     needs_namespace: bool = False
 
-    @property
-    def _prefix(self) -> str:
-        return f"{self.cluster_namespace.name}-"
-
-    def to_provider(self, key: Key) -> Key | None:
+    def place(self, key: Key) -> Place:
         """The prefixed name."""
-        return Key("", self._prefix + key.name)
+        return Place(Key("", self.prefix + key.name))
 
     def to_consumer(self, key: Key) -> Key | None:
         """The name without the prefix, which is taken off once."""
-        name = key.name.removeprefix(self._prefix)
-        return Key("", name) if name and name != key.name else None
-
-    def owner(self) -> OwnerReference | None:
-        """The consumer's cluster namespace, so that the copies go with it."""
-        return self.cluster_namespace
+        name = key.name.removeprefix(self.prefix)
+        return Key("", name) if name and self.prefix + name == key.name else None
 
 
 class Namespaced(msgspec.Struct, frozen=True):
     """Cluster-scoped for the consumer, namespaced on the provider: all in one namespace."""
 
     cluster_namespace: str
+    owner: OwnerReference | None = None
     needs_namespace: bool = False
 
-    def to_provider(self, key: Key) -> Key | None:
+    def place(self, key: Key) -> Place:
         """The same name in the cluster namespace."""
-        return Key(self.cluster_namespace, key.name)
+        return Place(Key(self.cluster_namespace, key.name))
 
     def to_consumer(self, key: Key) -> Key | None:
         """None for objects of other namespaces."""
         return Key("", key.name) if key.namespace == self.cluster_namespace else None
 
-    def owner(self) -> OwnerReference | None:
-        """None: the namespace goes with everything in it."""
-        return None
-
 
 def choose(
-    *,
-    scope: str,
-    isolation: str,
-    cluster_namespace: OwnerReference,
-    provider_namespace: NamespaceLookup,
-    consumer_namespace: NamespaceLookup,
+    *, scope: str, isolation: str, cluster_namespace: OwnerReference, namespaces: Strategy
 ) -> Strategy:
     """The strategy for a BoundSchema's scope and an export's isolation.
+
+    ``namespaces`` is the one of what the provider has assigned.
 
     Raises:
         ValueError: the isolation is none that kube-bind knows; the copies' place is unknown.
     """
     if scope == "Namespaced":
-        return ServiceNamespaced(provider_namespace, consumer_namespace)
+        return namespaces
     if isolation == "Prefixed":
-        return Prefixed(cluster_namespace)
+        return Prefixed(cluster_namespace, f"{cluster_namespace.name}-")
     if isolation == "Namespaced":
         return Namespaced(cluster_namespace.name)
     if isolation == "None":
-        return Identical(cluster_namespace)
+        return Prefixed(cluster_namespace)
     raise ValueError(f"isolation {isolation!r} is none of Prefixed, Namespaced, None")
-
-
-def place(body: JSON, key: Key, owner: JSON | None) -> JSON:
-    """The body of a copy, put at its provider key; ``owner`` is an owner reference."""
-    metadata: JSON = {**body["metadata"], "name": key.name}
-    metadata.pop("namespace", None)
-    if key.namespace:
-        metadata["namespace"] = key.namespace
-    if owner is not None:
-        metadata["ownerReferences"] = [owner]
-    return {**body, "metadata": metadata}

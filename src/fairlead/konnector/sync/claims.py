@@ -15,7 +15,6 @@ from fairlead.konnector.consumer import Provider
 from fairlead.konnector.policies.claimcopies import is_consumer_copy, owner_of
 from fairlead.konnector.policies.claims import ClaimPolicy, ClaimState
 from fairlead.konnector.policies.copies import is_orphan, is_ours, is_system
-from fairlead.konnector.policies.isolation import ServiceNamespaced
 from fairlead.konnector.policies.steps import Pair, Step
 from fairlead.konnector.policies.work import ClaimSpec, WorkKey
 from fairlead.konnector.reports import Fault
@@ -135,7 +134,7 @@ class _Run:
         self._ends = ends = BothEnds(
             consumer=self._consumers,
             provider=self._providers,
-            strategy=ServiceNamespaced(namespaces.provider, namespaces.consumer),
+            strategy=namespaces,
             namespaces=namespaces,
             export=export,
         )

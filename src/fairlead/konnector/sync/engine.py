@@ -330,7 +330,7 @@ class Engine:
         not there is known only when all of it is.
         """
         consumer, provider = self._ends.consumer, self._ends.provider
-        target = self._ends.strategy.to_provider(key)
+        target, asked, refusal = self._ends.strategy.place(key)
         # The newest of cache and expectations: after our own write the cache is older for a while.
         here = consumer.newest(key)
         if here is None and not consumer.ready(key.namespace):
@@ -338,7 +338,6 @@ class Engine:
         there = provider.newest(target) if target is not None else None
         if target is not None and there is None and not provider.ready(target.namespace):
             return None
-        namespaced = self._ends.strategy.needs_namespace
         outcomes = {
             end.side: found
             for end in (consumer, provider)
@@ -349,7 +348,7 @@ class Engine:
             consumer=here,
             provider=there,
             target=target,
-            namespace_asked=not namespaced or self._ends.namespaces.asked(key.namespace),
-            namespace_refusal=self._ends.namespaces.refusal(key.namespace),
+            namespace_asked=asked,
+            namespace_refusal=refusal,
             outcomes=outcomes,
         )

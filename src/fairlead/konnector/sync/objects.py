@@ -96,13 +96,11 @@ class BoundObjects:
             scope=wanted.scope,
             isolation=wanted.isolation,
             cluster_namespace=await provider.owner(),
-            provider_namespace=namespaces.provider,
-            consumer_namespace=namespaces.consumer,
+            namespaces=namespaces,
         )
-        owner = strategy.owner()
         policy = BoundPolicy(
             cluster_namespace=provider.namespace,
-            owner=msgspec.to_builtins(owner) if owner is not None else None,
+            owner=msgspec.to_builtins(strategy.owner),
             status=wanted.status_subresource,
             holding=wanted.holding,
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Self
+from typing import Self
 
 import msgspec
 
@@ -38,7 +38,7 @@ from fairlead.konnector.commands.readiness import untouched
 from fairlead.konnector.controllers.apiservicebinding.reconcile import EXPORT_NOT_FOUND, no_export
 from fairlead.konnector.crds import has_status, served_resource
 from fairlead.konnector.policies.bound import BoundPolicy
-from fairlead.konnector.policies.isolation import Strategy, choose
+from fairlead.konnector.policies.isolation import Place, Strategy, choose
 from fairlead.konnector.secrets import content, provider_config
 from fairlead.konnector.servicenamespaces import refusal_of
 
@@ -64,11 +64,23 @@ class UnknownBindingError(ClientError):
     """There is no binding of a name; the text names those that there are."""
 
 
-class Places(NamedTuple):
-    """Where a provider keeps copies, by the consumer's namespace, or why it does not."""
+class Places(msgspec.Struct, frozen=True):
+    """Where a provider keeps namespaced copies, by the consumer's namespace, or why not."""
 
     assigned: Mapping[str, str]
-    refusals: Mapping[str, str]
+    refusals: Mapping[str, str] = {}
+    owner: OwnerReference | None = None
+    needs_namespace: bool = True
+
+    def place(self, key: Key) -> Place:
+        """The same name in the namespace that the provider has assigned."""
+        if assigned := self.assigned.get(key.namespace):
+            return Place(Key(assigned, key.name))
+        return Place(None, refusal=self.refusals.get(key.namespace, ""))
+
+    def to_consumer(self, key: Key) -> Key | None:
+        """None: only the way to the provider is asked for here."""
+        return None
 
 
 class Overview:
@@ -218,9 +230,13 @@ class Overview:
         places = await self._places(client)
         kinds = []
         for kind in consumed:
-            strategy = _strategy(kind.resource, isolation, namespace, places.assigned)
+            strategy = choose(
+                scope="Namespaced" if kind.resource.namespaced else "Cluster",
+                isolation=isolation,
+                cluster_namespace=OwnerReference("v1", "Namespace", namespace, ""),
+                namespaces=places,
+            )
             copies = await self._copies(client, kind, strategy, flipped=isolation == "Namespaced")
-            copies = msgspec.structs.replace(copies, refusals=places.refusals)
             kinds.append(Kind(kind.objects, copies, kind.resource))
         return FetchedBinding(binding, kinds, known, reached=True)
 
@@ -258,7 +274,7 @@ class Overview:
         self, client: Client, kind: _Consumed, strategy: Strategy, *, flipped: bool
     ) -> Copies:
         """What is where copies of the consumer's objects would be."""
-        targets = {strategy.to_provider(obj.key) for obj in kind.objects}
+        targets = {strategy.place(obj.key).target for obj in kind.objects}
         namespaces = sorted({target.namespace for target in targets if target is not None})
         namespaced = kind.resource.namespaced or flipped
         resource = msgspec.structs.replace(kind.resource, namespaced=namespaced)
@@ -272,16 +288,3 @@ class Overview:
     async def _list(self, client: Client, resource: Resource, namespace: str = "") -> list[Object]:
         async with self._slots:
             return (await client.list(resource, namespace)).items
-
-
-def _strategy(
-    resource: Resource, isolation: str, namespace: str, assigned: Mapping[str, str]
-) -> Strategy:
-    return choose(
-        scope="Namespaced" if resource.namespaced else "Cluster",
-        isolation=isolation,
-        cluster_namespace=OwnerReference("v1", "Namespace", namespace, ""),
-        provider_namespace=lambda name: assigned.get(name, ""),
-        # Only the way to the provider is asked for here.
-        consumer_namespace=lambda _name: "",
-    )

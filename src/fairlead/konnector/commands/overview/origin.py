@@ -41,7 +41,7 @@ def judge(bound: FetchedBinding, obj: Object) -> Link:
     if bound.problem or copies is None:
         problem = bound.problem or "the provider was not seen"
         return broken("NotReached", problem, f"fairlead bindings {name}")
-    target = copies.strategy.to_provider(obj.key)
+    target = copies.strategy.place(obj.key).target
     copy = copies.objects.get(target) if target is not None else None
     waits = _waits(bound)
     remedy = f"fairlead bindings {name} --objects"

@@ -30,8 +30,6 @@ class Copies(msgspec.Struct, frozen=True):
     policy: BoundPolicy
     strategy: Strategy
     objects: Mapping[Key, Object]
-    refusals: Mapping[str, str] = {}
-    """Why the provider gives a consumer's namespace no place, by its name."""
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -120,13 +118,13 @@ def unsynced(kind: Kind) -> Iterable[tuple[Pair, AwaitedStep]]:
     if copies is None:
         return
     for obj in kind.objects:
-        target = copies.strategy.to_provider(obj.key)
+        target, _, refusal = copies.strategy.place(obj.key)
         pair = Pair(
             key=obj.key,
             consumer=obj,
             provider=copies.objects.get(target) if target is not None else None,
             target=target,
-            namespace_refusal=copies.refusals.get(obj.meta.namespace, ""),
+            namespace_refusal=refusal,
         )
         found = waiting(copies.policy, pair)
         if found is not None:

@@ -180,7 +180,7 @@ class Telling:
         if bound.problem:
             notes.append(f"the provider's side was not seen: {bound.problem}")
         copies = bound.kinds[0].copies if bound.kinds else None
-        target = copies.strategy.to_provider(found.key) if copies is not None else None
+        target = copies.strategy.place(found.key).target if copies is not None else None
         if copies is None or target is None:
             return bound, None
         return bound, copies.objects.get(target)
