@@ -150,7 +150,7 @@ class Controller:
         workers: int = 2,
         timeout: float = 120.0,
         stopped: Callable[[], Awaitable[None]] | None = None,
-        group: Callable[[Request], Hashable] = lambda _: None,
+        group: Callable[[Request], Hashable] | None = None,
     ) -> None:
         self.name = name
         self.stats = ControllerStats()

@@ -56,7 +56,7 @@ class QueueClosed(Exception):  # noqa: N818
 class _Waiting(Generic[K]):
     """Keys that wait, and since when: the oldest first, and those of several groups in turn."""
 
-    def __init__(self, group: Callable[[K], Hashable]) -> None:
+    def __init__(self, group: Callable[[K], Hashable] | None) -> None:
         self._group = group
         self._groups: OrderedDict[Hashable, OrderedDict[K, float]] = OrderedDict()
 
@@ -67,14 +67,17 @@ class _Waiting(Generic[K]):
         return bool(self._groups)
 
     def __contains__(self, key: K) -> bool:
-        return key in self._groups.get(self._group(key), ())
+        return key in self._groups.get(self._group_of(key), ())
 
     def add(self, key: K, since: float) -> None:
-        self._groups.setdefault(self._group(key), OrderedDict())[key] = since
+        self._groups.setdefault(self._group_of(key), OrderedDict())[key] = since
+
+    def _group_of(self, key: K) -> Hashable:
+        return self._group(key) if self._group is not None else None
 
     def take(self, key: K) -> float | None:
         """Since when the key has waited, which it does no more; None where it did not."""
-        group = self._group(key)
+        group = self._group_of(key)
         keys = self._groups.get(group)
         since = keys.pop(key, None) if keys is not None else None
         if not keys:
@@ -115,7 +118,7 @@ class WorkQueue(Generic[K]):
         self,
         stats: QueueStats | None = None,
         *,
-        group: Callable[[K], Hashable] = lambda _: None,
+        group: Callable[[K], Hashable] | None = None,
     ) -> None:
         self.stats = stats or QueueStats()
         self.stats.attach(self)
