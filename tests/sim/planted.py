@@ -120,9 +120,9 @@ def _unasked() -> None:
     """Let an object go when the cache has no copy of it, without asking the provider."""
     release = bound.BoundPolicy._release
 
-    def _release(policy: bound.BoundPolicy, pair: Pair, consumer: Object, *, orphan: bool) -> Step:
+    def _release(policy: bound.BoundPolicy, pair: Pair, consumer: Object) -> Step:
         known = pair if pair.provider is not None else pair.without("provider")
-        return release(policy, known, consumer, orphan=orphan)
+        return release(policy, known, consumer)
 
     _replace(bound.BoundPolicy, _release)
 
@@ -147,6 +147,7 @@ def _orphans() -> None:
     def is_orphan(consumer: ObjectMeta) -> bool:
         return False
 
+    _replace(bound, is_orphan)
     _replace(objects, is_orphan)
 
 

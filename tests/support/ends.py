@@ -10,8 +10,7 @@ from fairlead.api.resource import CONFIGMAPS
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Namespaced
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
-from fairlead.konnector.sync.collection import EVERYWHERE, WatchedCollection
-from fairlead.konnector.sync.execution import BothEnds, Executor
+from fairlead.konnector.sync.ends import EVERYWHERE, BothEnds, Executor, WatchedCollection
 
 
 EXPORT = OwnerReference("kube-bind.io/v1alpha2", "APIServiceExport", "db", "export-1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -38,20 +38,12 @@ def config_map(key: Key, version: str) -> Object:
 class Copying:
     """A policy that makes a copy where there is none."""
 
-    failed = "SyncFailed"
-
     def next_step(self, pair: Pair) -> Step:
         body = config_map(TARGET, "").to_dict()
         return InSync() if pair.provider is not None else Create("provider", body)
 
     def outcome(self, side: Side, pair: Pair) -> Outcome | None:
         return None
-
-    def faults(self) -> Iterable[Fault]:
-        return ()
-
-    async def ready(self) -> None:
-        return
 
 
 class Lease:

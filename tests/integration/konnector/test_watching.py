@@ -15,7 +15,7 @@ from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.files import WatchBudget
 from fairlead.konnector.secrets import content
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
-from fairlead.konnector.sync.collection import EVERYWHERE, WatchedCollection
+from fairlead.konnector.sync.ends import EVERYWHERE, WatchedCollection
 from fairlead.runtime import Cluster, Delta
 
 

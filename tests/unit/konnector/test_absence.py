@@ -12,7 +12,7 @@ from fairlead.api.status import Status, StatusDetails
 from fairlead.client import Client, NotFound
 from fairlead.client.errors import api_error
 from fairlead.konnector.policies.steps import ConfirmNamespace, Delete, Pair, Read, Step
-from fairlead.konnector.sync.execution import Executor
+from fairlead.konnector.sync.ends import Executor
 
 
 KEY = Key("shop", "creds")

@@ -108,8 +108,8 @@ def pair(**given: Any) -> Pair:
     return msgspec.structs.replace(found, outcomes=outcomes)
 
 
-def next_step(found: Pair, **given: Any) -> Step:
-    return POLICY.next_step(found, **given)
+def next_step(found: Pair, *, orphan: bool = False) -> Step:
+    return msgspec.structs.replace(POLICY, orphaning=lambda: orphan).next_step(found)
 
 
 FOREIGN = {**SOURCE, "kube-bind.io/cluster-namespace": "cluster-other"}

@@ -11,7 +11,7 @@ from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import api_error
 from fairlead.konnector.policies.steps import Create, Delete, Pair, Replace, Settle
-from fairlead.konnector.sync.execution import Executor
+from fairlead.konnector.sync.ends import Executor
 from fairlead.runtime.cache.expectations import LAG, Expectations
 
 

@@ -7,6 +7,8 @@ kube-bind's documents on its spec and status syncers, and on isolation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from fairlead.api.kubebind.names import ANNOTATION_CLUSTER_NAMESPACE, FINALIZER_SYNCER
@@ -16,6 +18,7 @@ from fairlead.konnector.policies.copies import (
     copy_of,
     in_step,
     is_foreign,
+    is_orphan,
     is_ours,
     is_recorded,
     let_go,
@@ -35,7 +38,6 @@ from fairlead.konnector.policies.merge import has_more, merged
 from fairlead.konnector.policies.steps import (
     FOREIGN_OBJECT,
     NAME_TOO_LONG,
-    TERMINAL,
     AskNamespace,
     Create,
     Delete,
@@ -65,48 +67,39 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     ``cluster_namespace`` is the consumer's on the provider. ``owner`` is set on new copies, None
     for copies that go with their namespace. ``status`` says whether the resource has a status
-    that comes back. ``holding`` is what becomes of copies that would be deleted.
+    that comes back. ``holding`` is what becomes of copies that would be deleted. ``orphaning``
+    tells whether all of them stay when their objects go; by its annotation each may by itself.
     """
 
     cluster_namespace: str
     owner: JSON | None = None
     status: bool = True
     holding: Holding = ""
+    orphaning: Callable[[], bool] = lambda: False
 
-    def next_step(self, pair: Pair, *, orphan: bool = False) -> Step:
-        """What to do next about one object.
-
-        ``orphan`` says that the copy shall stay when the object goes.
-        """
-        return withheld(self._next(pair, orphan=orphan), pair, self.holding)
-
-    def _next(self, pair: Pair, *, orphan: bool) -> Step:
-        step = self._there(pair, orphan=orphan)
+    def next_step(self, pair: Pair) -> Step:
+        """What to do next about one object."""
+        step = self._there(pair)
         # Where an object may not be synchronised, nothing comes back either. A wait holds nothing
         # up: a copy that is being deleted still gives its status.
-        if isinstance(step, Refuse) or not isinstance(step, TERMINAL):
-            return step
-        back = self._back(pair)
-        return step if isinstance(back, Done) else back
+        if isinstance(step, Done | Wait):
+            back = self._back(pair)
+            step = step if isinstance(back, Done) else back
+        return withheld(step, pair, self.holding) if self.holding else step
 
     def outcome(self, side: Side, pair: Pair) -> Outcome | None:
-        """What came of the consumer's payload, or of the provider's status.
+        """What came of the consumer's payload, or of the provider's status."""
+        if side == "consumer":
+            return pair.compared(side, status_of, status_of, status_in_step)
+        return pair.compared(side, payload, payload, in_step)
 
-        Equal bytes prove that nothing else did; different ones prove nothing.
-        """
-        consumer, provider = pair.consumer, pair.provider
-        if consumer is None or provider is None:
-            return None
-        compare = _status_outcome if side == "consumer" else _payload_outcome
-        return pair.compared(side, lambda: compare(pair, consumer, provider))
-
-    def _there(self, pair: Pair, *, orphan: bool) -> Step:
+    def _there(self, pair: Pair) -> Step:
         """What the consumer's object wants of its copy next."""
         consumer, target = pair.consumer, pair.target
         if consumer is None:
             return Done()
         if consumer.meta.deleting:
-            return self._release(pair, consumer, orphan=orphan)
+            return self._release(pair, consumer)
         if target is None:
             return _without_namespace(pair, consumer)
         if len(target.name) > MAX_NAME:
@@ -174,13 +167,13 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
             )
         return Refuse(FOREIGN_OBJECT, message)
 
-    def _release(self, pair: Pair, consumer: Object, *, orphan: bool) -> Step:
-        """The object goes only when its copy is gone."""
+    def _release(self, pair: Pair, consumer: Object) -> Step:
+        """The object goes only when its copy is gone, or let go."""
         if FINALIZER_SYNCER not in consumer.meta.finalizers:
             return Done()
         remaining = consumer.meta.without_finalizer(FINALIZER_SYNCER)
         release = PatchMetadata("consumer", {"finalizers": remaining})
-        provider = pair.provider
+        provider, orphan = pair.provider, is_orphan(consumer.meta) or self.orphaning()
         # Without a provider namespace there is no copy: it was never made, or went with the
         # namespace.
         if pair.target is None:
@@ -256,18 +249,6 @@ def _proved(pair: Pair, consumer: Object, provider: Object) -> bool:
     """
     known = says_nothing(provider.meta) and is_recorded(consumer.meta, provider.meta)
     return known and pair.wrote
-
-
-def _status_outcome(pair: Pair, consumer: Object, provider: Object) -> Outcome | None:
-    if status_in_step(consumer, provider):
-        return None
-    return pair.content("provider", status_of).outcome(pair.content("consumer", status_of))
-
-
-def _payload_outcome(pair: Pair, consumer: Object, provider: Object) -> Outcome | None:
-    if in_step(consumer, provider):
-        return None
-    return pair.content("consumer", payload).outcome(pair.content("provider", payload))
 
 
 def _with_finalizer(consumer: Object, annotations: dict[str, str]) -> Step:

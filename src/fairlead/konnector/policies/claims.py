@@ -95,7 +95,8 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def next_step(self, pair: Pair, state: ClaimState) -> Step:
         """What to do next about one name."""
-        return withheld(self._next(pair, state), pair, self.holding)
+        step = self._next(pair, state)
+        return withheld(step, pair, self.holding) if self.holding else step
 
     def _next(self, pair: Pair, state: ClaimState) -> Step:
         if not (state.consumer or state.provider):
@@ -115,14 +116,7 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def outcome(self, side: Side, pair: Pair) -> Outcome | None:
         """What came of the original's payload on the copy's side."""
-        if pair.consumer is None or pair.provider is None:
-            return None
-        wanted = (
-            pair.content("consumer", self._sent)
-            if side == "provider"
-            else pair.content("provider", consumer_copy)
-        )
-        return wanted.outcome(pair.content(side, payload))
+        return pair.compared(side, self._sent if side == "provider" else consumer_copy, payload)
 
     def _sent(self, consumer: Object) -> JSON:
         return provider_copy(consumer, cluster_namespace=self.cluster_namespace)

@@ -104,13 +104,35 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Whether the end on this side is what came of writing it last, or equal anyway."""
         return now is None or self.outcomes.get(side) == now
 
-    def compared(self, side: Side, compare: Callable[[], Outcome | None]) -> Outcome | None:
-        """What ``compare`` finds of the end on this side; it is asked once, for the pair is fixed.
+    def compared(
+        self,
+        side: Side,
+        wanted: Callable[[Object], Any],
+        found: Callable[[Object], Any],
+        same: Callable[[Object, Object], bool] = lambda _consumer, _provider: False,
+    ) -> Outcome | None:
+        """What came of writing the end on this side; None where it is what was wanted.
 
-        What came of a write is looked at right after it, and again for the step that follows.
+        Args:
+            side: of the copy.
+            wanted: makes what is wanted of the original.
+            found: makes what is there of the copy.
+            same: whether both ends are equal byte by byte, which spares reading them.
         """
-        found: Outcome | None = self._once((side, None), compare)
-        return found
+        consumer, provider = self.consumer, self.provider
+        if consumer is None or provider is None:
+            return None
+        known = self._known
+        # What came of a write is looked at right after it, and again for the step that follows.
+        if (side, None) not in known:
+            source: Side = "consumer" if side == "provider" else "provider"
+            known[side, None] = (
+                None
+                if same(consumer, provider)
+                else self.content(source, wanted).outcome(self.content(side, found))
+            )
+        came: Outcome | None = known[side, None]
+        return came
 
     def content(self, side: Side, of: Callable[[Object], Any]) -> Content:
         """What a function makes of the end on this side, which is there; it is called once.
@@ -122,14 +144,17 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if obj is None:
             raise ValueError(f"nothing of {self.key} is on the {side}'s side")
 
-        found: Content = self._once((side, of), lambda: content(of(obj)))
+        known = self._known
+        if (side, of) not in known:
+            value = of(obj)
+            known[side, of] = Content(value, digest(value))
+        found: Content = known[side, of]
         return found
 
-    def _once(self, name: tuple[Side, object], make: Callable[[], Any]) -> Any:
-        known = self.__dict__.setdefault("known", {})
-        if name not in known:
-            known[name] = make()
-        return known[name]
+    @property
+    def _known(self) -> dict[tuple[Side, object], Any]:
+        known: dict[tuple[Side, object], Any] = self.__dict__.setdefault("known", {})
+        return known
 
     def knowing(self, **more: Any) -> Pair:
         """The pair of the same two objects, of which more is known."""
@@ -140,8 +165,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def having(self, side: Side, obj: Object | None) -> Pair:
         """The pair with another object on this side; what is known of the other end is kept."""
         pair = msgspec.structs.replace(self, **{side: obj})
-        known = self.__dict__.get("known", {})
-        kept = {name: value for name, value in known.items() if name[0] != side and name[1]}
+        kept = {name: one for name, one in self._known.items() if name[0] != side and name[1]}
         pair.__dict__["known"] = kept
         return pair
 

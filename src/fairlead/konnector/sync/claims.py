@@ -18,9 +18,8 @@ from fairlead.konnector.policies.copies import is_orphan, is_ours, is_system
 from fairlead.konnector.policies.steps import Pair, Step
 from fairlead.konnector.policies.work import ClaimSpec, WorkKey
 from fairlead.konnector.reports import Fault
-from fairlead.konnector.sync.collection import EVERYWHERE, WatchedCollection, faults_of
+from fairlead.konnector.sync.ends import EVERYWHERE, BothEnds, WatchedCollection, faults_of
 from fairlead.konnector.sync.engine import Engine
-from fairlead.konnector.sync.execution import BothEnds
 from fairlead.konnector.sync.objects import leftovers, surroundings
 from fairlead.konnector.sync.selection import Referrers, Reserved, Selection, keys
 from fairlead.runtime import Informer
@@ -91,8 +90,6 @@ class ClaimedObjects:
 class _Run:
     """One run of a claim: the policy, with what it has to know of the claims around it."""
 
-    failed = "ClaimFailed"
-
     def __init__(
         self,
         provider: Provider,
@@ -138,7 +135,16 @@ class _Run:
             namespaces=namespaces,
             export=export,
         )
-        around = surroundings(provider, binding.name, "claim", wanted.claim.name, resource.kind)
+        around = surroundings(
+            provider,
+            binding.name,
+            "claim",
+            wanted.claim.name,
+            resource.kind,
+            failed="ClaimFailed",
+            faults=self._faults,
+            ready=self._ready,
+        )
         self._engine = Engine(ends, self, around)
 
     async def run(self) -> None:
@@ -148,7 +154,7 @@ class _Run:
             self._provider.claims.pop(self._key, None)
             self._provider.leftovers.pop(self._key, None)
 
-    async def ready(self) -> None:
+    async def _ready(self) -> None:
         """Referring objects are known first: what nobody refers to is taken away."""
         for informer in self._referring:
             await informer.synced()
@@ -157,7 +163,7 @@ class _Run:
         if self._wanted.holding:
             self._provider.leftovers[self._key] = self._leftovers
 
-    def faults(self) -> Iterable[Fault]:
+    def _faults(self) -> Iterable[Fault]:
         return [faults_of(informer) for informer in self._referring if informer.error]
 
     def next_step(self, pair: Pair) -> Step:

@@ -24,8 +24,7 @@ from fairlead.api.meta import Key
 from fairlead.client.errors import ApiError, Conflict, NotServed
 from fairlead.konnector.policies.steps import Pair
 from fairlead.konnector.reports import Failure, Fault
-from fairlead.konnector.sync.collection import WatchedCollection
-from fairlead.konnector.sync.execution import BothEnds
+from fairlead.konnector.sync.ends import BothEnds, WatchedCollection
 from fairlead.konnector.sync.passes import EngineContext, Passes, Policy
 from fairlead.konnector.sync.versions import ServedVersions
 from fairlead.runtime import Delta, Request, Result
@@ -55,9 +54,13 @@ class _Absence(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A change of one end; ``since`` is when it arrived if it had to wait, in seconds."""
+    """A change of one end; ``since`` is when it arrived if it had to wait, in seconds.
+
+    ``key`` is the object's at this end.
+    """
 
     end: WatchedCollection
+    key: Key
     delta: Delta
     since: float | None = None
 
@@ -66,7 +69,7 @@ class _Change(NamedTuple):
         expectations, new = self.end.expectations, self.delta.new
         # Also an event that is no echo ends the wait for a created object: from here on it is the
         # cache that says whether the object exists.
-        expectations.seen(self.delta.object.key)
+        expectations.seen(self.key)
         # A deletion is never an echo: that the object is gone has to be looked at, whoever did it.
         return new is not None and expectations.echoes(new)
 
@@ -76,7 +79,6 @@ class Engine:
 
     def __init__(self, ends: BothEnds, policy: Policy, around: EngineContext) -> None:
         self._ends = ends
-        self._policy = policy
         self._around = around
         self._metrics = around.metrics
         self._passes = Passes(ends, policy, around, self._hurry)
@@ -106,7 +108,7 @@ class Engine:
         # An object whose namespace has no counterpart has no copy to wait for: that is known
         # only when all APIServiceNamespaces are.
         await namespaces.synced()
-        await self._policy.ready()
+        await self._around.ready()
         self._metrics.queue(lambda: len(self._controller.queue))
         # The engine listens before the collections are listed, so that a namespace which is
         # assigned in between puts its objects into the queue, too.
@@ -174,7 +176,7 @@ class Engine:
     async def _look_after(self) -> None:
         """No event reports a failing watch, so the watches are polled."""
         while True:
-            faults = [*self._policy.faults(), *self._ends.consumer.faults()]
+            faults = [*self._around.faults(), *self._ends.consumer.faults()]
             told = [
                 Fault(self._passes.advised(fault.message, fault.cause), fault.cause)
                 for fault in faults
@@ -232,12 +234,14 @@ class Engine:
         self._enqueue_all("")
 
     def _consumer_changed(self, delta: Delta) -> None:
-        self._changed(_Change(self._ends.consumer, delta), delta.object.key)
+        key = delta.object.key
+        self._changed(_Change(self._ends.consumer, key, delta), key)
 
     def _provider_changed(self, delta: Delta) -> None:
-        key = self._ends.strategy.to_consumer(delta.object.key)
+        target = delta.object.key
+        key = self._ends.strategy.to_consumer(target)
         if key is not None:
-            self._changed(_Change(self._ends.provider, delta), key)
+            self._changed(_Change(self._ends.provider, target, delta), key)
 
     def _changed(self, change: _Change, key: Key) -> None:
         """The event of a write often comes before its answer: it is judged after the pass."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -16,18 +17,15 @@ from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.copies import is_orphan, is_ours
 from fairlead.konnector.policies.holding import Holding
 from fairlead.konnector.policies.isolation import choose
-from fairlead.konnector.policies.steps import Pair, Step
 from fairlead.konnector.policies.work import BoundSpec, WorkKey
-from fairlead.konnector.reports import Fault
-from fairlead.konnector.sync.collection import EVERYWHERE, WatchedCollection
+from fairlead.konnector.sync.ends import EVERYWHERE, BothEnds, WatchedCollection
 from fairlead.konnector.sync.engine import Engine
-from fairlead.konnector.sync.execution import BothEnds
 from fairlead.konnector.sync.passes import EngineContext
 from fairlead.runtime import Delta, spec_changed
 
 
 def surroundings(
-    provider: Provider, binding: str, verb: str, subject: str, kind: str
+    provider: Provider, binding: str, verb: str, subject: str, kind: str, **more: Any
 ) -> EngineContext:
     """Those of the work on one resource or claim of one binding.
 
@@ -37,6 +35,7 @@ def surroundings(
         verb: what is done, for names of controllers.
         subject: the resource or claim.
         kind: of the objects, for people.
+        more: what differs from most.
     """
     consumer, name = provider.consumer, f"{verb}-{subject}"
     return EngineContext(
@@ -48,6 +47,7 @@ def surroundings(
         controller=provider.consumer.controller,
         workers=consumer.options.workers,
         interval=consumer.options.health_interval,
+        **more,
     )
 
 
@@ -103,6 +103,7 @@ class BoundObjects:
             owner=msgspec.to_builtins(strategy.owner),
             status=wanted.status_subresource,
             holding=wanted.holding,
+            orphaning=self._orphaning,
         )
         here, there = provider.consumer.cluster, provider.cluster
         ends = BothEnds(
@@ -122,7 +123,7 @@ class BoundObjects:
         around = surroundings(
             provider, self._binding, "sync", resource.group_resource, resource.kind
         )
-        engine = Engine(ends, _Deciding(provider, self._binding, policy), around)
+        engine = Engine(ends, policy, around)
         async with AsyncExitStack() as stack:
             self._follow_schema(stack, engine.schema_changed)
             if wanted.holding:
@@ -148,6 +149,11 @@ class BoundObjects:
             stack.push_async_callback(lease.close)
             lease.subscribe(partial(_replaced, resource.group_resource, told))
 
+    def _orphaning(self) -> bool:
+        """Whether the binding goes, and its copies stay."""
+        binding = self._provider.consumer.bindings.get("", self._binding)
+        return binding is not None and binding.meta.deleting and is_orphan(binding.meta)
+
     def _namespaces(self) -> frozenset[str]:
         """Where the konnector has the right to watch copies."""
         if self._wanted.scope == "Cluster":
@@ -161,36 +167,6 @@ class BoundObjects:
 def _replaced(name: str, told: Callable[[], None], delta: Delta) -> None:
     if delta.object.meta.name == name and not delta.initial and spec_changed(delta):
         told()
-
-
-class _Deciding:
-    """The policy, with what it has to know of the binding."""
-
-    failed = "SyncFailed"
-
-    def __init__(self, provider: Provider, binding: str, policy: BoundPolicy) -> None:
-        self._bindings = provider.consumer.bindings
-        self._binding = binding
-        self._policy = policy
-        self.outcome = policy.outcome
-
-    def next_step(self, pair: Pair) -> Step:
-        return self._policy.next_step(pair, orphan=self._orphan(pair))
-
-    def faults(self) -> Iterable[Fault]:
-        return ()
-
-    async def ready(self) -> None:
-        return
-
-    def _orphan(self, pair: Pair) -> bool:
-        """By the object's own annotation, or by that of its binding when the binding goes."""
-        consumer = pair.consumer
-        if consumer is None or not consumer.meta.deleting:
-            return False
-        binding = self._bindings.get("", self._binding)
-        leaving = binding is not None and binding.meta.deleting and is_orphan(binding.meta)
-        return leaving or is_orphan(consumer.meta)
 
 
 def _theirs(wanted: BoundSpec) -> Resource:

@@ -8,7 +8,7 @@ time that it is tried again; the binding's conditions and the metrics count it a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
@@ -37,13 +37,15 @@ from fairlead.konnector.policies.steps import (
 )
 from fairlead.konnector.reports import Fault, Report
 from fairlead.konnector.rights import remedy
-from fairlead.konnector.sync.execution import BothEnds, Executor
+from fairlead.konnector.sync.ends import BothEnds, Executor
 from fairlead.konnector.sync.undone import UndoneWrites, contradicts, others
-from fairlead.runtime import Controller, EventRecorder, Reconciler, Result, step_by_step
+from fairlead.runtime import Controller, EventRecorder, Reconciler, Result
 
 
 SILENT = 15.0
 """Seconds without an answer of the provider after which a binding says so."""
+MOST_STEPS = 12
+"""Steps of one pass, more than any object needs; to need more is a defect."""
 LONG = 10.0
 """Seconds after which an object says that it waits for a deletion on the provider."""
 
@@ -55,12 +57,7 @@ class Undone(Wait, frozen=True):
 
 
 class Policy(Protocol):
-    """What is decided about the objects of one resource, and what that needs to be known."""
-
-    @property
-    def failed(self) -> str:
-        """The reason of Events of objects that could not be synchronised."""
-        ...
+    """What is decided about the objects of one resource."""
 
     def next_step(self, pair: Pair) -> Step:
         """What to do next about one object."""
@@ -68,14 +65,6 @@ class Policy(Protocol):
 
     def outcome(self, side: Side, pair: Pair) -> Outcome | None:
         """What came of writing the end on this side; None where it is what was wanted."""
-        ...
-
-    def faults(self) -> Iterable[Fault]:
-        """Why something of the consumer that decisions depend on is not known."""
-        ...
-
-    async def ready(self) -> None:
-        """Wait until decisions can be made."""
         ...
 
 
@@ -87,11 +76,18 @@ class MakeController(Protocol):
         ...
 
 
+async def at_once() -> None:
+    """Wait for nothing."""
+
+
 class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
     """Where an engine works, and whom it tells what it sees.
 
     ``name`` is the controller's.
     ``interval`` is the seconds between looks at the watches; it costs no request.
+    ``failed`` is the reason of Events of objects that could not be synchronised, ``faults`` are
+    why something of the consumer that decisions depend on is not known, and ``ready`` waits until
+    decisions can be made.
     """
 
     name: str
@@ -102,6 +98,9 @@ class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
     controller: MakeController
     workers: int
     interval: float
+    failed: str = "SyncFailed"
+    faults: Callable[[], Iterable[Fault]] = tuple
+    ready: Callable[[], Awaitable[None]] = at_once
 
 
 class _Waiting(NamedTuple):
@@ -185,7 +184,7 @@ class Passes:
             # ClusterRole there gives rights on the provider.
             ours = any(error is refused for refused in self._executor.refused.values())
             message = self.advised(error.message, error if ours else None)
-            self._tell(pair.consumer, self._policy.failed, message)
+            self._tell(pair.consumer, self._around.failed, message)
 
     async def run(self, pair: Pair) -> Result | None:
         """Do what can be done now; the result says when to look again.
@@ -195,24 +194,21 @@ class Passes:
         """
         self._in_sync.discard(pair.key)
         with self._around.metrics.looking(pair.key) as look:
-
-            async def perform(step: Step, pair: Pair) -> Pair | None:
-                after = await self._answered(step, pair)
-                # Only what crosses counts as written: our own finalizer on the consumer's object
-                # says nothing of whether the provider takes our writes.
-                if isinstance(step, CROSSINGS):
-                    self._report.wrote()
-                _crossed(step, look)
-                return after
-
-            settled = await step_by_step(pair, decide=self._paced, perform=perform, last=_is_last)
-            self._unanswered.pop(pair.key, None)
-            if settled.step is not None:
-                if isinstance(settled.step, Undone):
-                    await self._blame(settled.step, settled.state)
-                return self._rest(settled.step, settled.state, look)
-            self._report.well(pair.key)
-            return None
+            for _ in range(MOST_STEPS):
+                step = self._paced(pair)
+                if isinstance(step, TERMINAL):
+                    self._unanswered.pop(pair.key, None)
+                    if isinstance(step, Undone):
+                        await self._blame(step, pair)
+                    return self._rest(step, pair, look)
+                after = await self._take(step, pair, look)
+                if after is None:
+                    self._report.well(pair.key)
+                    return None
+                pair = after
+            raise RuntimeError(
+                f"not settled after {MOST_STEPS} steps: the last was {type(step).__name__}"
+            )
 
     def _paced(self, pair: Pair) -> Step:
         """The next step; one that was undone again and again has to wait for its turn."""
@@ -251,7 +247,7 @@ class Passes:
             "ever less often; have one of the two leave it alone",
         )
 
-    async def _answered(self, step: Step, pair: Pair) -> Pair | None:
+    async def _take(self, step: Step, pair: Pair, look: Pass) -> Pair | None:
         """Carry out a step; what the provider leaves without an answer is remembered."""
         if isinstance(step, AskNamespace | ConfirmNamespace) or _side(step) == "provider":
             self._unanswered.setdefault(pair.key, asyncio.get_running_loop().time())
@@ -264,6 +260,11 @@ class Passes:
         self._undone.wrote(pair, step)
         if isinstance(step, Create | Replace) and step.side == "provider" and after is not None:
             self._look_for_change(after)
+        # Only what crosses counts as written: our own finalizer on the consumer's object says
+        # nothing of whether the provider takes our writes.
+        if isinstance(step, CROSSINGS):
+            self._report.wrote()
+        _crossed(step, look)
         return after
 
     def _look_for_change(self, pair: Pair) -> None:
@@ -362,10 +363,6 @@ def _long_ago(since: float) -> bool:
 def _side(step: Step) -> str:
     side: str = getattr(step, "side", "")
     return side
-
-
-def _is_last(step: Step) -> bool:
-    return isinstance(step, TERMINAL)
 
 
 def _crossed(step: Step, look: Pass) -> None:

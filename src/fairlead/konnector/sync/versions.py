@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from fairlead.client.errors import ClientError, NotFound
-from fairlead.konnector.sync.collection import WatchedCollection
+from fairlead.konnector.sync.ends import WatchedCollection
 
 
 ASKED_SECONDS = 30.0
