@@ -556,3 +556,30 @@ def test_where_to_look_follows_the_referring_objects() -> None:
         {Key("", "db")},
         {Key("shop", "db")},
     ]
+
+
+def test_an_edited_referrer_concerns_what_it_names_anew_or_no_more() -> None:
+    listed = {**REFERENCE, "jsonPath": {"name": "spec.names"}}
+    claim = msgspec.convert(
+        {"resource": "secrets", "selector": {"references": [listed]}}, PermissionClaim
+    )
+    informer = FakeInformer()
+    referrers = Referrers(claim.selector.references[0], [cast("Any", informer)])
+    changed: list[Targets] = []
+    moved: list[None] = []
+    chosen = Selection(
+        claim, [referrers], changed=changed.append, moved=lambda: moved.append(None)
+    )
+    chosen.start()
+
+    def naming(*names: str, size: int = 1) -> Object:
+        body = referring("", "shop").to_dict()
+        return object_from_dict({**body, "spec": {"names": list(names), "size": size}})
+
+    one, other, edited = naming("a", "b"), naming("b", "c"), naming("b", "c", size=2)
+    informer.tell(Delta("ADDED", None, one))
+    informer.tell(Delta("MODIFIED", one, other))
+    informer.tell(Delta("MODIFIED", other, edited))
+    assert [{key.name for key in item.keys} for item in changed] == [{"a", "b"}, {"a", "c"}]
+    assert chosen.namespaces() == {"shop"}
+    assert len(moved) == 1

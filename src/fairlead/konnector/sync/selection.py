@@ -40,8 +40,8 @@ class Referrers:
 class Selection:
     """A claim's selector with the referrers of the moment.
 
-    ``changed`` is called with what a referring object refers to, whenever one comes, changes or
-    goes; ``moved`` when the set of namespaces has changed.
+    ``changed`` is called with what a referring object refers to and did not before, or did and
+    does no more; ``moved`` when the set of namespaces has changed.
     """
 
     def __init__(
@@ -110,24 +110,24 @@ class Selection:
                 yield from referrers.of(name)
 
     def _take(self, referrers: Referrers, delta: Delta) -> None:
+        old, new = (
+            Targets(frozenset())
+            if obj is None
+            else reference_targets(referrers.reference, obj.to_dict())
+            for obj in (delta.old, delta.new)
+        )
+        if old == new:
+            return
         before = self.everywhere(), self.namespaces()
-        # Both what the object referred to and what it refers to are looked at: the one may be
-        # claimed no more, the other be claimed by this.
-        for obj, count in ((delta.old, -1), (delta.new, 1)):
-            if obj is not None:
-                self._note(referrers, obj, count)
+        self._namespaces.update(new.namespaces)
+        self._namespaces.subtract(old.namespaces)
+        # The keys say where to watch: one without a referrer would keep a watch open for nothing.
+        self._namespaces = +self._namespaces
+        # The one may be claimed no more, the other be claimed by this; what the object still
+        # refers to is claimed as it was.
+        self._changed(Targets(old.keys ^ new.keys))
         if (self.everywhere(), self.namespaces()) != before:
             self._moved()
-
-    def _note(self, referrers: Referrers, obj: Object, count: int) -> None:
-        targets = reference_targets(referrers.reference, obj.to_dict())
-        for namespace in targets.namespaces:
-            self._namespaces[namespace] += count
-            # The keys say where to watch: one without a referrer would keep a watch open for
-            # nothing.
-            if not self._namespaces[namespace]:
-                del self._namespaces[namespace]
-        self._changed(targets)
 
 
 def keys(targets: Targets, known: Iterable[Key]) -> set[Key]:
