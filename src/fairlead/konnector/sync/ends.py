@@ -214,6 +214,34 @@ class BothEnds(msgspec.Struct, frozen=True):
         """The end on this side."""
         return self.consumer if side == "consumer" else self.provider
 
+    def look(self, key: Key) -> Pair | None:
+        """Both ends of an object, by the consumer's key; None when one may have it unseen.
+
+        What is there can be worked on while the rest is still being listed. That something is
+        not there is known only when all of it is.
+        """
+        target, asked, refusal = self.strategy.place(key)
+        here = self.consumer.newest(key)
+        if here is None and not self.consumer.ready(key.namespace):
+            return None
+        there = self.provider.newest(target) if target is not None else None
+        if target is not None and there is None and not self.provider.ready(target.namespace):
+            return None
+        outcomes = {
+            end.side: found
+            for end in (self.consumer, self.provider)
+            if (found := end.outcomes.get(key)) is not None
+        }
+        return Pair(
+            key=key,
+            consumer=here,
+            provider=there,
+            target=target,
+            namespace_asked=asked,
+            namespace_refusal=refusal,
+            outcomes=outcomes,
+        )
+
 
 class Executor:
     """One write or question per step; what came of it goes into the pair.

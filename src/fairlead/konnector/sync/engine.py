@@ -301,7 +301,7 @@ class Engine:
                 self._take(change, key)
 
     async def _look_at(self, key: Key) -> Result | None:
-        pair = self._look(key)
+        pair = self._ends.look(key)
         # Nothing is lost by leaving: the filled cache or the watch that works again has all
         # objects looked at.
         if pair is None or self._absence is not None:
@@ -326,33 +326,3 @@ class Engine:
         if refused is not None and key not in self._around.report.failures:
             self._taken(pair, refused)
         return result
-
-    def _look(self, key: Key) -> Pair | None:
-        """What the caches say; None when one of them is not filled and lacks the object.
-
-        What is there can be worked on while the rest is still being listed. That something is
-        not there is known only when all of it is.
-        """
-        consumer, provider = self._ends.consumer, self._ends.provider
-        target, asked, refusal = self._ends.strategy.place(key)
-        # The newest of cache and expectations: after our own write the cache is older for a while.
-        here = consumer.newest(key)
-        if here is None and not consumer.ready(key.namespace):
-            return None
-        there = provider.newest(target) if target is not None else None
-        if target is not None and there is None and not provider.ready(target.namespace):
-            return None
-        outcomes = {
-            end.side: found
-            for end in (consumer, provider)
-            if (found := end.outcomes.get(key)) is not None
-        }
-        return Pair(
-            key=key,
-            consumer=here,
-            provider=there,
-            target=target,
-            namespace_asked=asked,
-            namespace_refusal=refusal,
-            outcomes=outcomes,
-        )
