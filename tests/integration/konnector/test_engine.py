@@ -13,7 +13,7 @@ from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import api_error, refusal
 from fairlead.konnector.metrics import SyncMetrics
-from fairlead.konnector.policies.steps import Create, InSync, Outcome, Pair, Side, Step
+from fairlead.konnector.policies.steps import Create, InSync, Outcome, Pair, Settle, Side, Step
 from fairlead.konnector.reports import Fault, Reports
 from fairlead.konnector.sync import engine as engines
 from fairlead.konnector.sync.engine import Engine
@@ -44,6 +44,13 @@ class Copying:
 
     def outcome(self, side: Side, pair: Pair) -> Outcome | None:
         return None
+
+
+class Restless(Copying):
+    """A policy that always finds something to do."""
+
+    def next_step(self, pair: Pair) -> Step:
+        return Settle("provider")
 
 
 class Lease:
@@ -240,3 +247,9 @@ async def test_it_is_tried_again_when_the_watch_never_failed(world: World) -> No
     world.engine._patience = engines.ABSENT_SECONDS
     await world.work()
     assert world.engine._provider_faults() != []
+
+
+async def test_a_pass_that_comes_to_no_end_is_a_defect(world: World) -> None:
+    cast("Any", world.engine)._passes._policy = Restless()
+    with pytest.raises(RuntimeError, match="not settled after 12 steps: the last was Settle"):
+        await world.work()

@@ -195,7 +195,9 @@ class Passes:
         self._in_sync.discard(pair.key)
         with self._around.metrics.looking(pair.key) as look:
             for _ in range(MOST_STEPS):
-                step = self._paced(pair)
+                step = self._policy.next_step(pair)
+                if seconds := self._undone.pause(pair, step):
+                    step = self._paced(step, pair, seconds)
                 if isinstance(step, TERMINAL):
                     self._unanswered.pop(pair.key, None)
                     if isinstance(step, Undone):
@@ -210,12 +212,9 @@ class Passes:
                 f"not settled after {MOST_STEPS} steps: the last was {type(step).__name__}"
             )
 
-    def _paced(self, pair: Pair) -> Step:
-        """The next step; one that was undone again and again has to wait for its turn."""
-        step = self._policy.next_step(pair)
-        seconds, side = self._undone.pause(pair, step), _side(step)
-        if not seconds:
-            return step
+    def _paced(self, step: Step, pair: Pair, seconds: float) -> Step:
+        """What to do while a step waits that was undone again and again."""
+        side = _side(step)
         now = self._policy.outcome("provider", pair) if side == "provider" else None
         if now is not None:
             # The status comes back all the while, as if what is there were what was wanted.
