@@ -42,7 +42,7 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Fairlead<
     type=click.IntRange(0, 65535),
     default=0,
     metavar="PORT",
-    help="Of 127.0.0.1, where it listens; default: a free one.",
+    help="Port on 127.0.0.1 to listen on; default: a free one.",
 )
 @click.option(
     "--address",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     help="Keep everything running after the app has logged in; Ctrl-C ends.",
 )
 @click.option(
-    "--log-file", type=click.Path(dir_okay=False, path_type=Path), help="Write logs here."
+    "--log-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write logs to."
 )
 def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
     """Take a database login from one cluster to an app in another.

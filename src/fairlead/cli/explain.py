@@ -28,7 +28,7 @@ from fairlead.konnector.commands.overview.fetch import TIMEOUTS
 @click.command("explain")
 @cluster_options
 @click.argument("target", required=False, default="", metavar="[KIND/NAME]")
-@namespace_option("Of the target; default: the context's.")
+@namespace_option("Namespace of the target; default: the context's.")
 @operator_namespace_option
 @json_option
 def command(

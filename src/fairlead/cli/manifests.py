@@ -33,7 +33,9 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
 
 @click.command("manifests")
 @click.argument("program", type=click.Choice(sorted(_PROGRAMS)))
-@click.option("--namespace", help="Where it runs; each program has its own default.")
+@click.option(
+    "--namespace", help="Namespace that the program runs in; each program has its own default."
+)
 @click.option(
     "--image",
     default=DEFAULT_IMAGE,

@@ -166,7 +166,9 @@ def run_options(function: F) -> F:
                 help="Work only while holding the Lease; for several replicas.",
             ),
             click.option(
-                "--lease-name", default="", help="Of the Lease; each program has its own default."
+                "--lease-name",
+                default="",
+                help="Name of the Lease; each program has its own default.",
             ),
             _LOG_FORMAT,
         ]

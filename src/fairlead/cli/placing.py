@@ -52,7 +52,9 @@ def pod_options(function: F) -> F:
                 "Memory beyond which a Pod is ended; docs/reference/sizes.md says how much for "
                 "how many objects.",
             ),
-            click.option("--priority-class", default="", metavar="NAME", help="Of the Pods."),
+            click.option(
+                "--priority-class", default="", metavar="NAME", help="PriorityClass of the Pods."
+            ),
             click.option(
                 "--toleration",
                 "tolerations",

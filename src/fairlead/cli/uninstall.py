@@ -39,7 +39,7 @@ _SHOWN = 20
     default="",
     metavar="NAMESPACE",
     shell_complete=completion.names(completion.namespaces),
-    help="Where it runs; each program has its own default.",
+    help="Namespace that the program runs in; each program has its own default.",
 )
 @click.option(
     "--orphan",
@@ -58,7 +58,11 @@ _SHOWN = 20
     is_flag=True,
     help="Leave the manifests' objects, but for webhooks, to who deletes them next, such as Helm.",
 )
-@click.option("--dry-run", is_flag=True, help="Only tell; exit code 1 if something needs it.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Report what would be removed; exit code 1 if something still needs the program.",
+)
 @yes_option
 @timeout_option("2m", "until all is gone")
 def command(

@@ -24,7 +24,7 @@ from fairlead.cli.options import cluster_config, cluster_options
     "--secret-key",
     metavar="KEY",
     default="",
-    help="Of that Secret; default: binding-response, or else kubeconfig.",
+    help="Key of that Secret; default: binding-response, or else kubeconfig.",
 )
 @click.option(
     "-f",

@@ -153,7 +153,10 @@ def _kubectl_options(function: F) -> F:
             help="The name in the certificate of this cluster, if it is not the host's.",
         ),
         click.option(
-            "--certificate-authority", default="", metavar="FILE", help="Of this cluster."
+            "--certificate-authority",
+            default="",
+            metavar="FILE",
+            help="File with the CA certificate of this cluster.",
         ),
         click.option(
             "--as",
@@ -203,7 +206,11 @@ def _bind_options(function: F) -> F:
             help="How long to wait.",
         ),
         output_option,
-        click.option("--skip-konnector", is_flag=True, help="Always so: none is deployed."),
+        click.option(
+            "--skip-konnector",
+            is_flag=True,
+            help="Accepted and without effect: no konnector is ever deployed.",
+        ),
         click.option("--konnector-image", hidden=True, default=""),
         click.option("--konnector-host-alias", hidden=True, multiple=True),
     ]
@@ -345,9 +352,9 @@ def collections(url: str, output: str | None, **given: Any) -> None:
     default="",
     metavar="NAME",
     shell_complete=completion.offered,
-    help="What to bind; default: NAME.",
+    help="Template to bind; default: NAME.",
 )
-@click.option("--name", default="", metavar="NAME", help="Of the binding.")
+@click.option("--name", default="", metavar="NAME", help="Name of the binding.")
 @click.option(
     "-f", "--file", type=click.File("rb"), help="An APIServiceExportRequest; - is standard input."
 )
@@ -415,7 +422,7 @@ def apiservice(
     "--secret-key",
     default="",
     metavar="KEY",
-    help="Of that Secret; default: binding-response, or else kubeconfig.",
+    help="Key of that Secret; default: binding-response, or else kubeconfig.",
 )
 @click.option("-f", "--file", type=click.File("rb"), help="A BindingResponse; - is stdin.")
 @click.option("--provider-kubeconfig-secret-name", default="", hidden=True)

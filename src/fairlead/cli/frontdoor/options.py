@@ -54,13 +54,13 @@ def server_options(function: F) -> F:
             help="Where servers and tokens are kept; default: ~/.kube-bind/config.",
         ),
         click.option(
-            "--cluster", default="", metavar="NAME", help="Of the server's clusters, which."
+            "--cluster", default="", metavar="NAME", help="Which of the server's clusters to use."
         ),
         click.option(
             "--server",
             default="",
             metavar="URL",
-            help="Of the front door, also CLUSTER@URL; default: the one of the last login.",
+            help="Address of the front door, also CLUSTER@URL; default: that of the last login.",
         ),
     ):
         function = option(function)

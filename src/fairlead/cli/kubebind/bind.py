@@ -68,7 +68,7 @@ class From(msgspec.Struct, kw_only=True):
     metavar="NAME",
     default="",
     shell_complete=completion.offered,
-    help="What `fairlead templates` lists; needs `fairlead login`.",
+    help="Template of `fairlead templates` to bind; needs `fairlead login`.",
 )
 @click.option(
     "--request",

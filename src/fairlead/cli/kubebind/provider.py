@@ -61,7 +61,10 @@ def command() -> None:
 @cluster_options
 @run_options
 @click.option(
-    "--namespace", default=DEFAULT_NAMESPACE, show_default=True, help="Our own, of the Lease."
+    "--namespace",
+    default=DEFAULT_NAMESPACE,
+    show_default=True,
+    help="Namespace of the program and its Lease.",
 )
 @click.option(
     "--consumer-scope",
@@ -175,9 +178,13 @@ def run(
     help="Where to write the invitation; it holds a credential, so mode 0600.",
 )
 @click.option(
-    "--name", "binding", default="", metavar="BINDING", help="Of the binding; default: TEMPLATE."
+    "--name",
+    "binding",
+    default="",
+    metavar="BINDING",
+    help="Name of the binding; default: TEMPLATE.",
 )
-@click.option("--identity", default="", help="Of the consumer's cluster; default: NAME.")
+@click.option("--identity", default="", help="Identity of the consumer's cluster; default: NAME.")
 @naming_options
 @reaching_options
 def invite(

@@ -46,7 +46,10 @@ def naming_options(function: F) -> F:
         "other namespace with such a name. The same for `run` and `invite`.",
     )
     pretty = click.option(
-        "--pretty-name", default="Fairlead", show_default=True, help="How consumers see us."
+        "--pretty-name",
+        default="Fairlead",
+        show_default=True,
+        help="Name of this provider that consumers see.",
     )
     return prefix(pretty(function))
 

@@ -73,7 +73,7 @@ _listening = _all(
         default=DEFAULT_LISTEN,
         show_default=True,
         metavar="HOST:PORT",
-        help="Where it listens; beyond loopback with TLS, or behind a proxy that ends it.",
+        help="Address to listen on; beyond loopback with TLS, or behind a proxy that ends it.",
     ),
     click.option(
         "--external-url",
@@ -90,7 +90,12 @@ _listening = _all(
         metavar="NETWORK",
         help="Addresses or CIDRs of proxies whose X-Forwarded-For is believed.",
     ),
-    click.option("--pretty-name", default="Fairlead", show_default=True, help="How we are shown."),
+    click.option(
+        "--pretty-name",
+        default="Fairlead",
+        show_default=True,
+        help="Name of this provider on pages.",
+    ),
     click.option(
         "--requests-per-address",
         type=click.FloatRange(0, 1e6),
@@ -123,7 +128,9 @@ _oidc = _all(
         help="embedded is an issuer of ours, for laptops and demonstrations.",
     ),
     click.option("--oidc-issuer-url", default="", metavar="URL", help="The issuer."),
-    click.option("--oidc-issuer-client-id", default="", help="Our id at the issuer."),
+    click.option(
+        "--oidc-issuer-client-id", default="", help="Client id of this server at the issuer."
+    ),
     click.option(
         "--oidc-issuer-client-secret",
         default="",
@@ -285,7 +292,7 @@ class _Given(msgspec.Struct, kw_only=True):
     "--namespace",
     default=DEFAULT_NAMESPACE,
     show_default=True,
-    help="Our own, of sessions and keys.",
+    help="Namespace of sessions and keys.",
 )
 @_listening
 @_oidc

@@ -26,13 +26,13 @@ from fairlead.provider.manifests import NAME
     metavar="ISSUER/SUB",
     help="The person, such as https://login.example.org/ada, as audit lines name them.",
 )
-@click.option("--all", "everybody", is_flag=True, help="Everybody.")
-@click.option("--dry-run", is_flag=True, help="Only tell how many there are.")
+@click.option("--all", "everybody", is_flag=True, help="End the sessions of all people.")
+@click.option("--dry-run", is_flag=True, help="Report how many sessions would end.")
 @click.option(
     "--namespace",
     default=DEFAULT_NAMESPACE,
     show_default=True,
-    help="Of `provider serve`, where sessions are Secrets.",
+    help="Namespace of `provider serve`, where sessions are Secrets.",
 )
 @redis_options
 def sign_out(

@@ -23,7 +23,7 @@ from fairlead.postgres.commands.surroundings import Surroundings
 @click.command("explain")
 @cluster_options
 @click.argument("name", shell_complete=completion.access_names)
-@namespace_option("Of the PostgresAccess; default: the context's.")
+@namespace_option("Namespace of the PostgresAccess; default: the context's.")
 @operator_namespace_option
 @json_option
 def command(

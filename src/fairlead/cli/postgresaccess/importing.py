@@ -39,7 +39,7 @@ _UNCLAIMED = "Adoption will write into its comment whose it is."
     is_flag=True,
     help="Leave the server as it is: the plan of a manifest then has the claim on its role.",
 )
-@namespace_option("Of the manifests; default: the context's.")
+@namespace_option("Namespace of the manifests; default: the context's.")
 @operator_namespace_option
 @json_option
 def command(

@@ -37,7 +37,9 @@ def command() -> None:
 @command.command("run")
 @cluster_options
 @run_options
-@click.option("--namespace", default=DEFAULT_NAMESPACE, show_default=True, help="Of the Lease.")
+@click.option(
+    "--namespace", default=DEFAULT_NAMESPACE, show_default=True, help="Namespace of the Lease."
+)
 @click.option(
     "--cross-namespace",
     type=bool,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.command("explain")
 @cluster_options
 @click.argument("target", required=False, default="", metavar="[KIND/NAME]")
-@namespace_option("Of the bindings; default: the context's.")
+@namespace_option("Namespace of the bindings; default: the context's.")
 @json_option
 def command(
     target: str, namespace: str, as_json: bool, kubeconfig: str | None, context: str | None

@@ -50,7 +50,7 @@ _cross_namespace = click.option(
     "--namespace",
     default="default",
     show_default=True,
-    help="Of objects that name none; they are printed without it, too.",
+    help="Namespace of objects that name none; they are printed without it, too.",
 )
 @_cross_namespace
 @click.option("--show-secrets", is_flag=True, help="Print the values of Secrets.")
