@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
 from tests.support.browser import Browsing, looked_at
 from tests.support.waiting import SECONDS
@@ -24,6 +25,7 @@ PAGES = (
     "reference/resources/postgresservers.access.k8s.delta10.nl/",
     "runbooks/FairleadTokenOld/",
 )
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 THEMES_OWN = ("landmark-unique", "target-size")
 """Each block of code gets a landmark without a name, for its button that copies; the navigation
 scrolls, and cuts a link at its edge."""
@@ -41,7 +43,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def address(built: Path) -> AsyncIterator[str]:
     """Where the site is served."""
 

@@ -27,6 +27,7 @@ from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.demo.programs import consumer_programs, provider_programs
 from fairlead.konnector.commands.bind import bind
 from fairlead.portal.client.backend import BackendClient
+from fairlead.portal.options import Limits, Rate
 from fairlead.runtime import install_crds
 
 
@@ -156,7 +157,9 @@ def people() -> Iterable[Someone]:
 @asynccontextmanager
 async def open_market() -> AsyncIterator[Market]:
     """Everything that people see, until the block ends."""
-    with closing(FrontDoor(*people())) as door:
+    # All browsers of tests have one address.
+    limits = Limits(sign_ins_per_address=Rate(0.0, 0), per_address=Rate(0.0, 0))
+    with closing(FrontDoor(*people(), limits=limits)) as door:
         async with plane("provider") as provider, plane("consumer") as consumer:
             market = Market(provider, consumer, door)
             try:

@@ -26,6 +26,7 @@ from fairlead.portal.options import (
     ISSUER_PATH,
     NAME,
     ExternalURL,
+    Limits,
     OIDCOptions,
     ServeOptions,
     check,
@@ -51,13 +52,14 @@ class Someone(msgspec.Struct, frozen=True):
 class FrontDoor:
     """The server as its people reach it; ``program`` is what has to run."""
 
-    def __init__(self, *people: Someone) -> None:
+    def __init__(self, *people: Someone, limits: Limits | None = None) -> None:
         self.people = people
         # From the beginning, so that nothing else gets the port of its address. Who connects
         # before the server is there waits.
         self._listening = socket.create_server((_HOST, 0))
         self._port: int = self._listening.getsockname()[1]
         self.url = f"http://{_HOST}:{self._port}"
+        self._limits = limits or Limits()
         self._tokens: dict[str, str] = {}
 
     @property
@@ -104,7 +106,7 @@ class FrontDoor:
         with tempfile.NamedTemporaryFile(prefix="fairlead-demo-") as file:
             file.write(msgspec.json.encode({"people": lines}))
             file.flush()
-            options = _options(self.url, self._port, Path(file.name))
+            options = _options(self.url, self._port, Path(file.name), self._limits)
             await run_all(manager, cluster, options, listening=self._listening)
 
 
@@ -119,7 +121,7 @@ def _hashed(someone: Someone) -> dict[str, object]:
     return {"name": someone.name, "password": line, "groups": [someone.team]}
 
 
-def _options(url: str, port: int, people: Path) -> ServeOptions:
+def _options(url: str, port: int, people: Path, limits: Limits) -> ServeOptions:
     external = ExternalURL.parse(url)
     oidc = OIDCOptions(
         type="embedded",
@@ -128,4 +130,5 @@ def _options(url: str, port: int, people: Path) -> ServeOptions:
         callback_url=external.absolute(CALLBACK_PATH),
         people_file=people,
     )
-    return check(ServeOptions(external_url=external, host=_HOST, port=port, oidc=oidc))
+    options = ServeOptions(external_url=external, host=_HOST, port=port, oidc=oidc, limits=limits)
+    return check(options)
