@@ -14,7 +14,7 @@ _SUFFIXES = {
 }
 _PATTERN = re.compile(rf"([0-9]{{1,15}}(?:\.[0-9]{{1,9}})?)({'|'.join(filter(None, _SUFFIXES))})?")
 PATTERN = f"^{_PATTERN.pattern}$"
-"""What is understood, for JSON schemas."""
+"""A regular expression of quantities that can be read, for JSON schemas."""
 
 
 def parse_quantity(text: str) -> Decimal:

@@ -1,4 +1,4 @@
-"""What a scrape tells of bindings and the passes over them: of which API, and how they ended.
+"""Metrics of bindings and of the passes over them, by API and by outcome.
 
 Neither bindings nor namespaces are told, so that there are as many series as stages, not as
 bindings. Numbers are counted as the passes go and read when somebody asks.

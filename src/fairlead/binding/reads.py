@@ -1,4 +1,4 @@
-"""What a pass asks of the cluster, and the answers it was given.
+"""Reads of one pass over a binding, and their answers.
 
 A context reads from a :class:`Snapshot`, which asks a :class:`Responder` once for each read, and
 keeps the answers until the pass ends. What a snapshot was asked is what the binding depends on,

@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NONE = "none"
-"""What a person says who wants no limit and no spread."""
+"""The value of flags by which Pods get no limit, or no spread."""
 
 
 def pod_options(function: F) -> F:

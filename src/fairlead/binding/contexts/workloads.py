@@ -138,7 +138,7 @@ class Finder:
     async def _marked(
         self, key: str, *, strict: bool, unselected: bool = False
     ) -> list[Projection]:
-        """Those with an annotation, or of them those that are not selected any more.
+        """Find workloads with an annotation; ``unselected``: those not selected any more.
 
         Unless ``strict`` the current kind need not be readable, nor need kinds be that nothing
         can have been projected onto.

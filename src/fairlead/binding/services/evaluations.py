@@ -1,4 +1,4 @@
-"""What one binding's definitions find, within bounds.
+"""Evaluation of one binding's definitions, within bounds.
 
 Definitions are a tenant's, or those of the owner of a kind. So one budget holds for all of them,
 and the pass gives way to others now and then. Several definitions may have one path, or read one

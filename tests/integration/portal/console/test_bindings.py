@@ -35,6 +35,7 @@ __all__ = ["_quiet", "admin", "plane"]
 
 OK, BAD = condition("Ready", "True"), condition("Ready", "False", "Broken", "it does not turn")
 WAITS = condition("Ready", "False", "NamespacePending", "soon")
+PLANTS = Resource("example.org", "v1", "plants", "Plant", namespaced=False)
 WHOSE = Places.whose
 LONG = "n" + "0123456789" * 25 + "xy"
 TOOLS = "/bindings/ada-1/tools"
@@ -441,28 +442,29 @@ async def test_a_thousand_objects_are_paged_with_their_total(
         assert "401 to 500 of 500, which fit of 1000" in page.text
 
 
-@pytest.mark.parametrize("scope", ["Cluster"])
+async def plant(filled: Filled, consumer: str, person: Person) -> None:
+    """Have a consumer with a cluster-scoped object of its own."""
+    await filled.consumer(consumer, person)
+    await filled.export(consumer, "garden", kinds=("plants",))
+    body = {
+        "apiVersion": "example.org/v1",
+        "kind": "Plant",
+        "metadata": {
+            "name": f"{consumer}-rose",
+            "annotations": {"kube-bind.io/cluster-namespace": consumer},
+        },
+        "status": {"conditions": [OK]},
+    }
+    await filled.put(body, resource=PLANTS)
+
+
 async def test_cluster_scoped_objects_are_their_consumers_alone(
-    plane: Sandbox, admin: Client, scope: str
+    plane: Sandbox, admin: Client
 ) -> None:
     filled = Filled(admin)
-    await filled.kinds(crd("plants", "Plant", scope))
-    plants = Resource("example.org", "v1", "plants", "Plant", namespaced=False)
+    await filled.kinds(crd("plants", "Plant", "Cluster"))
     for name, person in (("ada-1", ADA), ("ben-1", BEN)):
-        await filled.consumer(name, person)
-        await filled.export(name, "garden", kinds=("plants",))
-        await filled.put(
-            {
-                "apiVersion": "example.org/v1",
-                "kind": "Plant",
-                "metadata": {
-                    "name": f"{name}-rose",
-                    "annotations": {"kube-bind.io/cluster-namespace": name},
-                },
-                "status": {"conditions": [OK]},
-            },
-            resource=plants,
-        )
+        await plant(filled, name, person)
         # As the provider gives it: on the whole kind.
         await filled.lets_account(name, "gadgets-reader")
     async with house(plane, admin, provider=False) as there:
@@ -479,22 +481,8 @@ async def test_cluster_scoped_objects_are_sorted_out_once_for_all_consumers(
 ) -> None:
     filled, number = Filled(admin), 12
     await filled.kinds(crd("plants", "Plant", "Cluster"))
-    plants = Resource("example.org", "v1", "plants", "Plant", namespaced=False)
     for name in (f"ada-{one}" for one in range(number)):
-        await filled.consumer(name, ADA)
-        await filled.export(name, "garden", kinds=("plants",))
-        await filled.put(
-            {
-                "apiVersion": "example.org/v1",
-                "kind": "Plant",
-                "metadata": {
-                    "name": f"{name}-rose",
-                    "annotations": {"kube-bind.io/cluster-namespace": name},
-                },
-                "status": {"conditions": [OK]},
-            },
-            resource=plants,
-        )
+        await plant(filled, name, ADA)
     await filled.lets("oidc:ada", ("kube-bind.io", "apiserviceexports"), ("example.org", "plants"))
     asked = 0
 
