@@ -184,7 +184,12 @@ async def test_a_role_of_the_groups_name(team: Team) -> None:
     await team.ready(two)
     await team.removed(one)
     await team.removed(two)
-    assert not await team.role_exists(group)
+
+    # A group that another session holds at that moment is left to the next look at the server.
+    async def swept() -> bool:
+        return not await team.role_exists(group)
+
+    await team.healed(swept)
     assert await team.role_exists(f"theirs_{team.id}")
     await team.sql("DROP OWNED BY {n}", "DROP ROLE {n}", n=f"theirs_{team.id}")
 
