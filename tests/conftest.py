@@ -122,7 +122,7 @@ def servers() -> Iterator[Servers]:
 @pytest.fixture(scope="session")
 def sandboxplane(plane_thread: LoopThread) -> Iterator[SandboxControlPlane]:
     """The embedded control plane, shared like the real one."""
-    from fairlead.sandbox import Sandbox
+    from fairlead_sandbox import Sandbox
 
     sandbox = Sandbox(name="contract")
     plane_thread.run(sandbox.start())

@@ -21,7 +21,7 @@ from fairlead.api.resource import NAMESPACES, Resource
 from fairlead.client import Client, NotFound, parse_kubeconfig
 from fairlead.provider.invitation import invite
 from fairlead.runtime import install_crds
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "widgets"

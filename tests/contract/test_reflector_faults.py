@@ -14,7 +14,7 @@ from tests.contract.test_reflector import quick, told_by, until
 from fairlead.api.resource import CONFIGMAPS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.runtime import BackoffPolicy, Cluster, Metrics
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 Fault = Callable[[Sandbox], Awaitable[None]]

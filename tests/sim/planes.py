@@ -11,11 +11,11 @@ from tests.sim.simulation import Simulation
 
 from fairlead.api.meta import JSON
 from fairlead.client import Client, ClusterConfig, parse_kubeconfig
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.auth.tokens import SIGNATURE_ALONE, TokenError
-from fairlead.sandbox.requests.workers import Job, JobResult
-from fairlead.sandbox.storage.store import ObjectStore
-from fairlead.sandbox.worker import work
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.auth.tokens import SIGNATURE_ALONE, TokenError
+from fairlead_sandbox.requests.workers import Job, JobResult
+from fairlead_sandbox.storage.store import ObjectStore
+from fairlead_sandbox.worker import work
 
 
 _KEY = b"a key that signs the same each time"

@@ -12,7 +12,7 @@ from tests.sim.simulation import Simulation
 
 from fairlead.api.meta import Key, Object, decode_object
 from fairlead.api.resource import Resource
-from fairlead.sandbox.storage.records import Change
+from fairlead_sandbox.storage.records import Change
 
 
 class Commit(NamedTuple):

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from tests.sim.network import origin
 
 from fairlead.api.meta import Key
-from fairlead.sandbox.requests.calls import Call
-from fairlead.sandbox.requests.handlers import read
-from fairlead.sandbox.storage.records import Record
-from fairlead.sandbox.storage.store import ObjectStore
+from fairlead_sandbox.requests.calls import Call
+from fairlead_sandbox.requests.handlers import read
+from fairlead_sandbox.storage.records import Record
+from fairlead_sandbox.storage.store import ObjectStore
 
 
 _behind: dict[int, dict[str, int]] = {}

@@ -26,7 +26,7 @@ from fairlead.client.lookups import wait_for
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.runtime import Cluster, Request, Result
 from fairlead.runtime import install_crds as install
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 GROUP = "binding-test.example.org"

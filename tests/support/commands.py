@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 FAIRLEAD = [sys.executable, "-m", "fairlead"]

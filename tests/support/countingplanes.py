@@ -18,8 +18,8 @@ from fairlead.api.resource import LEASES, NAMESPACES, Resource
 from fairlead.api.timestamps import parse_time
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.client.lookups import list_all
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.requests.info import RequestInfo
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.requests.info import RequestInfo
 
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})

@@ -34,8 +34,8 @@ from fairlead.provider.manifests import export_roles
 from fairlead.provider.options import ProviderOptions
 from fairlead.runtime import Cluster, Manager
 from fairlead.runtime import install_crds as install
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.errors import StatusError
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.errors import StatusError
 
 
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")

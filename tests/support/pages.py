@@ -25,7 +25,7 @@ from fairlead.api import postgresaccess as access
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding import spec as servicebinding
 from fairlead.api.unknownfields import unknown_fields
-from fairlead.sandbox.schema.objects.compiled import compile_schema
+from fairlead_sandbox.schema.objects.compiled import compile_schema
 
 
 FOLDERS = (ROOT / "docs" / "tutorials", ROOT / "docs" / "how-to")

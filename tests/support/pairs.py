@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from tests.support.realplane import RealPlane
 
 from fairlead.demo.world import Plane
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 class Started:

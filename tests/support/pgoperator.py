@@ -10,7 +10,7 @@ from tests.support.postgres import prepare, running
 
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.postgres.options import PostgresOptions
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 class OperatorThread:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from tests.support.realplane import RealPlane
 
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 T = TypeVar("T")

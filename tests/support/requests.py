@@ -11,8 +11,8 @@ from tests.support.countingplanes import WRITES, Plane
 from tests.support.line import Line, Ports, ports
 
 from fairlead.api.resource import LEASES
-from fairlead.sandbox.errors import StatusError
-from fairlead.sandbox.requests.info import RequestInfo
+from fairlead_sandbox.errors import StatusError
+from fairlead_sandbox.requests.info import RequestInfo
 
 
 @contextlib.contextmanager

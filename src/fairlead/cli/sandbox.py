@@ -98,7 +98,7 @@ def up(folder: Path, clusters: tuple[str, ...], data: bool, postgres: bool) -> N
     folder.mkdir(parents=True, exist_ok=True)
 
     with without_authorities(), without_collections():
-        from fairlead.sandbox import Sandbox
+        from fairlead_sandbox import Sandbox
 
     async def main(stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:

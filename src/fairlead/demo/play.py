@@ -10,7 +10,7 @@ from fairlead.demo.postgres.database import DatabaseServer
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.demo.steps import Narrator, Report, Screen
 from fairlead.demo.world import Plane, World, open_world
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 Keep = Callable[[Plane, Plane, DatabaseServer], Awaitable[None]]

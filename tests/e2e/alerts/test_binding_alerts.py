@@ -26,7 +26,7 @@ from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.programs import consumer_programs
 from fairlead.runtime import BackoffPolicy, LeaderElection
 from fairlead.runtime.admission import certificates
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 pytestmark = pytest.mark.extended

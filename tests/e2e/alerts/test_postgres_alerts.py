@@ -19,7 +19,7 @@ from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.demo.programs import provider_programs
 from fairlead.postgres import app
 from fairlead.postgres.options import PostgresOptions
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 pytestmark = pytest.mark.extended

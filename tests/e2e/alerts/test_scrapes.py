@@ -19,7 +19,7 @@ from fairlead.binding.manifests import manifests
 from fairlead.binding.options import DEFAULT_NAMESPACE, AdmissionOptions
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.programs import consumer_programs, provider_programs
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 pytestmark = pytest.mark.extended

@@ -24,7 +24,7 @@ from fairlead.binding.commands.explain import UnknownTargetError, explain, parse
 from fairlead.client import Client, ClientError, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.konnector.commands.overview.origin import origin_of
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 DATABASE = {"apiVersion": DATABASES.api_version, "kind": "Database", "name": "db"}

@@ -42,7 +42,7 @@ from fairlead.binding.workloads.records import RECORDED_ANNOTATION, marks
 from fairlead.client import Client, Conflict
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.runtime import install_crds
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 BINDINGS = (SERVICEBINDINGS, COREOS_SERVICEBINDINGS)

@@ -14,7 +14,7 @@ from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, SECRETS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.workloads.records import RECORD_PREFIX
 from fairlead.client import Client
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 async def empty(stack: AsyncExitStack, name: str) -> Client:

@@ -18,7 +18,7 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS, crds
 from fairlead.cli.crds import _without_rules
 from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
 from fairlead.runtime import install_crds
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ from fairlead.konnector.sync import passes
 from fairlead.provider.namespaces import identity_of
 from fairlead.runtime import BackoffPolicy
 from fairlead.runtime.controller import queue
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.http.faults import Disconnect
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.http.faults import Disconnect
 
 
 def holds(one: JSON) -> bool:

@@ -27,7 +27,7 @@ from fairlead.konnector.commands.bind import bind, bind_bundle
 from fairlead.konnector.commands.copies import Copies
 from fairlead.konnector.commands.unbind import UnbindError, unbind
 from fairlead.provider.options import ProviderOptions
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 NAMES = ("blue", "green", "red")

@@ -25,9 +25,9 @@ from fairlead.konnector.commands.overview.rows import make_row
 from fairlead.konnector.sync import engine
 from fairlead.runtime import BackoffPolicy
 from fairlead.runtime.controller import queue
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.errors import StatusError
-from fairlead.sandbox.requests.info import RequestInfo
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.errors import StatusError
+from fairlead_sandbox.requests.info import RequestInfo
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.konnector.commands.bind import bind
 from fairlead.konnector.commands.copies import Copies
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 FIRST = {"Namespace", "CustomResourceDefinition"}

@@ -28,7 +28,7 @@ from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 class World(NamedTuple):

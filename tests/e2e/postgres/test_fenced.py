@@ -14,7 +14,7 @@ from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import Metrics
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 async def test_it_changes_nothing_in_a_database_either(postgres: EmbeddedPostgres) -> None:

@@ -25,7 +25,7 @@ from fairlead.api.resource import CONFIGMAPS, SECRETS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 OPTIONS = PostgresOptions(pending_interval=0.2, synced_interval=0.5, server_interval=1.0)

@@ -21,7 +21,7 @@ from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.options import DEFAULT_NAMESPACE
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 NAMES = ("reads", "owns")

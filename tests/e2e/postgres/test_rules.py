@@ -22,7 +22,7 @@ from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres import app
 from fairlead.postgres.database.plans.snapshot import Claim
 from fairlead.postgres.options import PostgresOptions
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 _RULES = "x-kubernetes-validations"

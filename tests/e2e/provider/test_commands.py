@@ -26,7 +26,7 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import JSON
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client, NotFound, parse_kubeconfig
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 FAIRLEAD = [sys.executable, "-m", "fairlead"]

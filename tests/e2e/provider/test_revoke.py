@@ -51,8 +51,8 @@ from fairlead.provider.identity import InviteError
 from fairlead.provider.invitation import invite
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.options import InviteOptions, ProviderOptions
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.errors import StatusError
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.errors import StatusError
 
 
 OF_A_CONSUMER = (

@@ -21,7 +21,7 @@ import pytest
 from tests.support.commands import FAIRLEAD, against, fairlead
 from tests.support.waiting import SECONDS
 
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 class Terminal:

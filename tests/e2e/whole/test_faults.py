@@ -43,7 +43,7 @@ from fairlead.postgres.controllers.access import controller as access_controller
 from fairlead.postgres.manifests import NAME as OPERATOR
 from fairlead.runtime import backoff, events
 from fairlead.runtime.cache import reflector
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.extended]

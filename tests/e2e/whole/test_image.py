@@ -21,7 +21,7 @@ from fairlead.demo.identity import create_all
 from fairlead.konnector.manifests import manifests as konnector
 from fairlead.postgres.manifests import manifests as postgres
 from fairlead.provider.manifests import manifests as provider
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 pytestmark = pytest.mark.extended

@@ -50,11 +50,11 @@ from fairlead.runtime.admission.keeping import (
     MUTATINGWEBHOOKCONFIGURATIONS,
     VALIDATINGWEBHOOKCONFIGURATIONS,
 )
-from fairlead.sandbox import Sandbox
 from fairlead.uninstall.findings import Choices, UninstallError
 from fairlead.uninstall.footprints import KINDS, Program, footprint
 from fairlead.uninstall.rights import hook_rights
 from fairlead.uninstall.work import survey, uninstall
+from fairlead_sandbox import Sandbox
 
 
 CRDS: dict[Program, Callable[[], list[JSON]]] = {

@@ -34,7 +34,7 @@ from fairlead.api.resource import NAMESPACES, SECRETS, Resource
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.runtime import install_crds
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 pytestmark = pytest.mark.extended

@@ -17,7 +17,7 @@ from fairlead.client import Client, parse_kubeconfig
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.options import Options
 from fairlead.runtime import Cluster, install_crds
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 @pytest.fixture(autouse=True)

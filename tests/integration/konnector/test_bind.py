@@ -39,7 +39,7 @@ from fairlead.konnector.commands.bind import BindError, bind, bind_bundle
 from fairlead.konnector.commands.names import candidates, with_name
 from fairlead.konnector.crds import established
 from fairlead.runtime import install_crds
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 THINGS = Resource("example.org", "v1", "things", "Thing")

@@ -10,7 +10,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client
 from fairlead.konnector.controllers.clusterbinding.controller import Probe
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 NAMESPACE = "cluster-abc"

@@ -20,7 +20,7 @@ from fairlead.konnector.options import Options
 from fairlead.konnector.policies.work import ConnectionSpec
 from fairlead.konnector.supervisor import Runnable, Supervisor
 from fairlead.runtime import Cluster, Metrics
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 Start = Callable[[Runnable], None]

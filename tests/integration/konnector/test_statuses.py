@@ -21,7 +21,7 @@ from fairlead.client import Client, Forbidden
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.reports import Problems, ungranted
 from fairlead.konnector.statuses import BindingStatuses, with_status
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 async def conditions(client: Client, name: str = "db") -> dict[str, str]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
 from fairlead.api.patch import apply_merge_patch, create_json_patch, create_merge_patch
-from fairlead.sandbox.patches.jsonpatch import json_patch
+from fairlead_sandbox.patches.jsonpatch import json_patch
 
 
 scalars = st.booleans() | st.integers(-5, 5) | st.floats(-5, 5) | st.text(max_size=3)

@@ -13,7 +13,7 @@ from bench.sandbox import load
 from bench.sandbox.figures import Figures, Phase
 
 from fairlead.client import parse_kubeconfig
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 MIB = 1 << 20

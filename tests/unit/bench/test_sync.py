@@ -27,7 +27,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import NAMESPACES as NAMESPACE_KIND
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.runtime import install_crds
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 KIB = 1024

@@ -32,7 +32,7 @@ from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, rec
 from fairlead.client import ConnectionFailed, ServerError
 from fairlead.runtime import Cluster
 from fairlead.runtime.admission.server import AdmissionRequest, Names, UnansweredError, Verdict
-from fairlead.sandbox.patches.jsonpatch import json_patch
+from fairlead_sandbox.patches.jsonpatch import json_patch
 
 
 ALL = {**KINDS, "batch/v1/Job": "jobs", "batch/v2/Job": "jobs"}

@@ -25,7 +25,7 @@ from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.pipeline import at_once
 from fairlead.binding.reads import Answer, Failure, Get, Read, Snapshot
 from fairlead.runtime.admission.server import AdmissionRequest, Verdict
-from fairlead.sandbox.patches import json_patch
+from fairlead_sandbox.patches import json_patch
 
 
 KEY = bytes(range(32))

@@ -24,7 +24,7 @@ from fairlead.client import (
 )
 from fairlead.runtime import Cluster, Manager, ManagerError
 from fairlead.runtime.backoff import BackoffPolicy
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 async def _install(client: Client) -> None:

@@ -11,7 +11,7 @@ from fairlead.api.meta import Object
 from fairlead.api.resource import CONFIGMAPS
 from fairlead.client import Client, lookups, parse_kubeconfig
 from fairlead.client.lookups import WaitTimeout, wait_for
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 @pytest.fixture

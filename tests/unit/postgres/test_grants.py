@@ -22,7 +22,7 @@ from fairlead.postgres.database.plans.targets import (
     parse_routine,
 )
 from fairlead.postgres.errors import AccessError
-from fairlead.sandbox.schema import compile_schema
+from fairlead_sandbox.schema import compile_schema
 
 
 def grants(*fields: JSON) -> list[Grant]:

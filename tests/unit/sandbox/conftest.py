@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.unit.sandbox.api import Api
 
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 @pytest.fixture

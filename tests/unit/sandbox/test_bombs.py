@@ -28,7 +28,7 @@ from tests.support import bombs
 from tests.support.bombs import Bomb
 from tests.support.heartbeat import Heart, unscheduled
 
-from fairlead.sandbox.requests.heavy import HEAVY
+from fairlead_sandbox.requests.heavy import HEAVY
 
 
 MANY = int(os.environ.get("BOMBS", "0"))
@@ -36,8 +36,8 @@ SECOND = 1.0
 SERVER = """
 import asyncio
 from fairlead import process
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.requests import workers
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.requests import workers
 
 workers.SECONDS = 5.0
 

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.sandbox.api import CONFIGMAPS, Api, configmap
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 WRITERS = 6

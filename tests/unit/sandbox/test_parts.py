@@ -12,11 +12,11 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.auth.tokens import SIGNATURE_ALONE, TokenError
-from fairlead.sandbox.requests import heavy
-from fairlead.sandbox.requests.workers import Job, JobResult
-from fairlead.sandbox.worker import work
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.auth.tokens import SIGNATURE_ALONE, TokenError
+from fairlead_sandbox.requests import heavy
+from fairlead_sandbox.requests.workers import Job, JobResult
+from fairlead_sandbox.worker import work
 
 
 KEY = b"a key of this test, of 256 bits!"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.sandbox.api import CONFIGMAPS, CRDS, WIDGETS, Api, configmap, crd, widget
 
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 @pytest.mark.parametrize("kept", ["memory", "file"])

@@ -29,9 +29,9 @@ from fairlead.api.resource import (
     SERVICES,
 )
 from fairlead.client import ApiError, Client, Invalid, parse_kubeconfig
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.http import webhooks as caller
-from fairlead.sandbox.requests import reviewed
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.http import webhooks as caller
+from fairlead_sandbox.requests import reviewed
 
 
 @pytest.fixture

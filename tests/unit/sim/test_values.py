@@ -11,7 +11,7 @@ from fairlead.api.kubebind.crds import consumer_crds, provider_crds
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess.crds import crds as postgres_crds
 from fairlead.api.servicebinding.spec import crds as binding_crds
-from fairlead.sandbox.schema.objects import compile_schema
+from fairlead_sandbox.schema.objects import compile_schema
 
 
 CRDS = {

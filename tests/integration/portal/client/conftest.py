@@ -24,7 +24,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.runtime import install_crds
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 def request(name: str) -> JSON:

@@ -23,7 +23,7 @@ from tests.support.waiting import eventually
 
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import AlreadyExists, Client, parse_kubeconfig
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 __all__ = ["_quiet", "admin", "plane"]

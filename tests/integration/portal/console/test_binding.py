@@ -36,7 +36,7 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.portal.identity.people import Person
 from fairlead.portal.options import Limits, Rate
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 __all__ = ["_quiet", "admin", "plane"]

@@ -28,7 +28,7 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resourc
 from fairlead.client import AlreadyExists, Client, Forbidden, NotFound
 from fairlead.portal.identity.people import Person
 from fairlead.provider.copies import Places
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 __all__ = ["_quiet", "admin", "plane"]

@@ -32,7 +32,7 @@ from fairlead.client import Client
 from fairlead.portal.manifests import CONSOLE_ADMIN
 from fairlead.provider.commands.overview import consumers
 from fairlead.provider.commands.revoke.work import inventory
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 __all__ = ["_quiet", "admin", "plane"]

@@ -43,7 +43,7 @@ from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import Session
 from fairlead.provider.credentials import stored_kubeconfig
 from fairlead.provider.tokens import token_secrets
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 __all__ = ["_quiet", "admin", "plane"]

@@ -31,7 +31,7 @@ from fairlead.client import Client
 from fairlead.portal.console.consumers import listing
 from fairlead.portal.manifests import CONSOLE_ADMIN
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 __all__ = ["_quiet", "admin", "plane"]

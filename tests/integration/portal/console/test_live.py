@@ -24,7 +24,7 @@ from fairlead.portal.console.viewing import Asked, MissingError, View
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.sessions import Session
 from fairlead.portal.options import ExternalURL
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 __all__ = ["_quiet", "admin", "plane"]

@@ -11,7 +11,7 @@ from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account
 from fairlead.portal.own import administers
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 __all__ = ["_quiet", "admin", "plane"]

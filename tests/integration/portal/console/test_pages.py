@@ -29,7 +29,7 @@ from fairlead.client import Client
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.people import Person
 from fairlead.portal.options import ExternalURL
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 __all__ = ["_quiet", "admin", "plane"]

@@ -8,7 +8,7 @@ from tests.integration.portal.handshake.conftest import ADA, BEN, _quiet, admin,
 from tests.support.filled import Filled, condition, gadget
 
 from fairlead.client import Client
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 __all__ = ["_quiet", "admin", "plane"]

@@ -51,7 +51,7 @@ from fairlead.portal.manifests import manifests
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
 from fairlead.provider.app import controllers
 from fairlead.runtime import Cluster, install_crds
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 ISSUER = "https://login.example.org"

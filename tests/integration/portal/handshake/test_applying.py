@@ -46,7 +46,7 @@ from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.portal.console.bundles import bundle
 from fairlead.portal.handshake.applying import Patience
 from fairlead.portal.handshake.reachable import Reachable
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 PATH = "/api/apply-binding"

@@ -21,7 +21,7 @@ from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.portal.handshake import bind
 from fairlead.portal.options import DEFAULT_NAMESPACE
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from fairlead.api.kubebind import (
 from fairlead.client import Client
 from fairlead.portal.options import DEFAULT_NAMESPACE
 from fairlead.runtime import install_crds
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.requests.info import RequestInfo
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.requests.info import RequestInfo
 
 
 TEMPLATES = [f"widgets-{number:03}" for number in range(100)]

@@ -12,7 +12,7 @@ from tests.support.waiting import SECONDS, eventually
 from fairlead.api.kubebind import BINDABLERESOURCESREQUESTS
 from fairlead.client import Client
 from fairlead.portal.handshake.bind import Bind
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 async def test_a_bind_does_not_hold_up_a_server_that_is_stopped(

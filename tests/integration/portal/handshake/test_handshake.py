@@ -46,7 +46,7 @@ from fairlead.provider import identity
 from fairlead.provider.commands.consumers import find_consumer
 from fairlead.provider.commands.handover import hand_over
 from fairlead.runtime import install_crds
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 async def until(look: Callable[[], Awaitable[bool]]) -> None:

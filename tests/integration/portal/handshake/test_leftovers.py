@@ -11,7 +11,7 @@ from fairlead.api.resource import SECRETS
 from fairlead.client import Client, ServerError
 from fairlead.portal.handshake.leftovers import LEFT_SECONDS
 from fairlead.portal.options import DEFAULT_NAMESPACE
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 OURS, ANSWER = "fairlead-bind-0123456789abcdef", "fairlead-bind-fedcba9876543210"

@@ -25,7 +25,7 @@ from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, COLLECTIONS
 from fairlead.api.meta import JSON
 from fairlead.client import Client
 from fairlead.portal.http.introduction import Introduction
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 AT_ORIGINAL = [one for one in recording("door") if one.by == "cli" and one.original]

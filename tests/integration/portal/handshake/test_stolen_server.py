@@ -22,7 +22,7 @@ from fairlead.client import Client
 from fairlead.demo.identity import as_service_account
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
 from fairlead.provider.invitation import invite
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 ELSEWHERE = "team-x"

@@ -40,7 +40,7 @@ from fairlead.client import (
 from fairlead.client.config import Impersonation
 from fairlead.portal.options import DEFAULT_NAMESPACE, Limits, Rate
 from fairlead.provider.invitation import invite
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 ADAS = "cluster-ada"

@@ -16,7 +16,7 @@ from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client
 from fairlead.provider.commands.consumers import find_consumer
 from fairlead.provider.commands.handover import hand_over
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 Lines = list[MutableMapping[str, Any]]

@@ -18,7 +18,7 @@ from fairlead.client import Client, parse_kubeconfig
 from fairlead.portal.identity.secretstore import SecretStore
 from fairlead.portal.identity.sessions import SessionStore
 from fairlead.runtime import Cluster
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 NAMESPACE = "fairlead-portal"

@@ -29,7 +29,7 @@ from fairlead.demo.identity import as_service_account
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import Sessions, SessionStore, hashed
 from fairlead.portal.identity.signout import sign_out_in_secrets
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 ADA = Person("https://issuer.example", "ada")

@@ -35,7 +35,7 @@ from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.secretstore import ANNOTATION_EXPIRES, LABEL_KIND, owner_label
 from fairlead.portal.identity.sessions import Sessions, hashed
 from fairlead.runtime import Cluster
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 ADA = Person("https://issuer.example", "ada", groups=("team-a",))

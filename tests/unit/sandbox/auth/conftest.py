@@ -11,23 +11,23 @@ from aiohttp.test_utils import make_mocked_request
 from fairlead.api import resource as names
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import Resource
-from fairlead.sandbox.auth import Secrets, install
-from fairlead.sandbox.auth.guard import Guard
-from fairlead.sandbox.auth.reviews import review_types
-from fairlead.sandbox.auth.rules import Attributes
-from fairlead.sandbox.builtin import builtin_types
-from fairlead.sandbox.controllers.namespaces import NamespaceContentController
-from fairlead.sandbox.controllers.reactor import Reactor
-from fairlead.sandbox.objects import writes
-from fairlead.sandbox.objects.core import Core, User
-from fairlead.sandbox.objects.writes import WriteOptions
-from fairlead.sandbox.requests.info import RequestInfo
-from fairlead.sandbox.requests.router import Router
-from fairlead.sandbox.resources.registry import ResourceRegistry
-from fairlead.sandbox.resources.types import ResourceType
-from fairlead.sandbox.storage.log import Log
-from fairlead.sandbox.storage.records import Record
-from fairlead.sandbox.storage.store import ObjectStore
+from fairlead_sandbox.auth import Secrets, install
+from fairlead_sandbox.auth.guard import Guard
+from fairlead_sandbox.auth.reviews import review_types
+from fairlead_sandbox.auth.rules import Attributes
+from fairlead_sandbox.builtin import builtin_types
+from fairlead_sandbox.controllers.namespaces import NamespaceContentController
+from fairlead_sandbox.controllers.reactor import Reactor
+from fairlead_sandbox.objects import writes
+from fairlead_sandbox.objects.core import Core, User
+from fairlead_sandbox.objects.writes import WriteOptions
+from fairlead_sandbox.requests.info import RequestInfo
+from fairlead_sandbox.requests.router import Router
+from fairlead_sandbox.resources.registry import ResourceRegistry
+from fairlead_sandbox.resources.types import ResourceType
+from fairlead_sandbox.storage.log import Log
+from fairlead_sandbox.storage.records import Record
+from fairlead_sandbox.storage.store import ObjectStore
 
 
 RBAC = "rbac.authorization.k8s.io"

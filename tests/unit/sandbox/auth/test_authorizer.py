@@ -4,9 +4,9 @@ import pytest
 from tests.unit.sandbox.auth.conftest import Plane, rule, settle
 
 from fairlead.api import resource as names
-from fairlead.sandbox.auth.bootstrap import cluster_role_bindings, cluster_roles
-from fairlead.sandbox.objects.core import User
-from fairlead.sandbox.requests.info import parse_request
+from fairlead_sandbox.auth.bootstrap import cluster_role_bindings, cluster_roles
+from fairlead_sandbox.objects.core import User
+from fairlead_sandbox.requests.info import parse_request
 
 
 BOB = User("bob", ("devs", "system:authenticated"))
@@ -165,9 +165,9 @@ async def test_without_rbac_everybody_may(make_plane: object) -> None:
 
 
 async def test_roles_that_were_stored_before_are_known(plane: Plane) -> None:
-    from fairlead.sandbox.auth.authorizer import Rbac
-    from fairlead.sandbox.auth.index import RbacIndex
-    from fairlead.sandbox.auth.rules import Attributes
+    from fairlead_sandbox.auth.authorizer import Rbac
+    from fairlead_sandbox.auth.index import RbacIndex
+    from fairlead_sandbox.auth.rules import Attributes
 
     plane.role("reader", rule("get", "pods"))
     plane.bind("reader", "User:bob")

@@ -8,8 +8,8 @@ from tests.unit.sandbox.auth.conftest import RBAC, Plane, binding, rule
 
 from fairlead.api import resource as names
 from fairlead.api.meta import JSON
-from fairlead.sandbox.errors import StatusError
-from fairlead.sandbox.objects.core import User
+from fairlead_sandbox.errors import StatusError
+from fairlead_sandbox.objects.core import User
 
 
 BOB = User("bob", ("devs", "system:authenticated"))

@@ -6,9 +6,9 @@ import pytest
 from tests.unit.sandbox.auth.conftest import Plane, rule
 
 from fairlead.api import resource as names
-from fairlead.sandbox.auth.tokens import ISSUER
-from fairlead.sandbox.errors import StatusError
-from fairlead.sandbox.objects.core import User
+from fairlead_sandbox.auth.tokens import ISSUER
+from fairlead_sandbox.errors import StatusError
+from fairlead_sandbox.objects.core import User
 
 
 def bearer(token: str) -> dict[str, str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from fairlead.sandbox.auth.guard import certificate_user, server_context
-from fairlead.sandbox.auth.pki import Authority, KeyPair, load_key
+from fairlead_sandbox.auth.guard import certificate_user, server_context
+from fairlead_sandbox.auth.pki import Authority, KeyPair, load_key
 
 
 @pytest.fixture(scope="module")

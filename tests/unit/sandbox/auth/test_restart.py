@@ -7,8 +7,8 @@ import aiohttp
 import yaml
 
 from fairlead.api.meta import Key
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.auth.tokens import ISSUER
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.auth.tokens import ISSUER
 
 
 async def status(sandbox: Sandbox, token: str) -> int:
@@ -31,7 +31,7 @@ async def test_credentials_outlive_a_restart(tmp_path: Path) -> None:
         if account is None:
             kept = sandbox.core.registry.by_collection("serviceaccounts")
             assert kept is not None
-            from fairlead.sandbox.objects import writes
+            from fairlead_sandbox.objects import writes
 
             body = {"metadata": {"name": "default"}}
             account = writes.create(sandbox.core, kept, "default", body)

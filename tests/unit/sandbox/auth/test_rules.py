@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.sandbox.auth import rules
-from fairlead.sandbox.auth.rules import Attributes, Rule, TooManyPartsError, parse_rules, uncovered
+from fairlead_sandbox.auth import rules
+from fairlead_sandbox.auth.rules import Attributes, Rule, TooManyPartsError, parse_rules, uncovered
 
 
 def rule(verbs: str = "", groups: str = "", resources: str = "", **more: Any) -> Rule:

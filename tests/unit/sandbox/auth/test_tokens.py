@@ -10,9 +10,9 @@ from tests.unit.sandbox.auth.conftest import Plane, settle
 
 from fairlead.api import resource as names
 from fairlead.api.meta import Key
-from fairlead.sandbox.auth.pki import new_key
-from fairlead.sandbox.auth.tokens import ISSUER, BoundObject, KeySigner, Signer, TokenError, Tokens
-from fairlead.sandbox.storage.records import Record
+from fairlead_sandbox.auth.pki import new_key
+from fairlead_sandbox.auth.tokens import ISSUER, BoundObject, KeySigner, Signer, TokenError, Tokens
+from fairlead_sandbox.storage.records import Record
 
 
 @pytest.fixture

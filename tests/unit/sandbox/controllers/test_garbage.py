@@ -5,7 +5,7 @@ import asyncio
 from tests.unit.sandbox.api import CONFIGMAPS, Api, configmap
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"

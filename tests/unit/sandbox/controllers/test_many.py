@@ -9,8 +9,8 @@ import pytest
 from tests.unit.sandbox.api import CONFIGMAPS, CRDS, WIDGETS, Api, configmap, crd, widget
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.controllers.reactor import MANY
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.controllers.reactor import MANY
 
 
 COUNT = 2 * MANY + 10

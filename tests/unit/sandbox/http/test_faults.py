@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from tests.unit.sandbox.api import CONFIGMAPS, Api, configmap
 
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.http import listening, memory, server
-from fairlead.sandbox.requests.info import RequestInfo
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.http import listening, memory, server
+from fairlead_sandbox.requests.info import RequestInfo
 
 
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from fairlead.sandbox.http import memory
-from fairlead.sandbox.http.memory import MANY, Connections, give_back
+from fairlead_sandbox.http import memory
+from fairlead_sandbox.http.memory import MANY, Connections, give_back
 
 
 def count(connections: Connections, number: int) -> None:

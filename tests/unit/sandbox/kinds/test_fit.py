@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.sandbox.kinds import Message, load, misfit, prune, unknown
+from fairlead_sandbox.kinds import Message, load, misfit, prune, unknown
 
 
 def message(kind: str, version: str = "v1") -> Message:

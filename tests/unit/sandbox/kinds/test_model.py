@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from fairlead.api.resource import Resource
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.builtin import builtin_types, resources
-from fairlead.sandbox.builtin.strategies import WithSpec
-from fairlead.sandbox.kinds import IncompleteModelError, model
-from fairlead.sandbox.resources.types import ResourceType
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.builtin import builtin_types, resources
+from fairlead_sandbox.builtin.strategies import WithSpec
+from fairlead_sandbox.kinds import IncompleteModelError, model
+from fairlead_sandbox.resources.types import ResourceType
 
 
 WITHOUT_A_ROW = Resource("example.org", "v1", "oddities", "Oddity")
@@ -23,7 +23,7 @@ async def test_a_built_in_kind_without_a_row_keeps_the_sandbox_from_starting(
     def types() -> list[ResourceType]:
         return [*builtin_types(), resources._type(WITHOUT_A_ROW, WithSpec())]
 
-    monkeypatch.setattr("fairlead.sandbox.sandbox.builtin_types", types)
+    monkeypatch.setattr("fairlead_sandbox.sandbox.builtin_types", types)
     with pytest.raises(IncompleteModelError, match=r"Oddity in example.org/v1 .*types.txt"):
         await Sandbox(tls=False).start()
 

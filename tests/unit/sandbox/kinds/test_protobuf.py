@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.sandbox.errors import StatusError
-from fairlead.sandbox.kinds.protobuf import ProtobufError, UnknownKindError, decode
-from fairlead.sandbox.requests.bodies import decode_body
+from fairlead_sandbox.errors import StatusError
+from fairlead_sandbox.kinds.protobuf import ProtobufError, UnknownKindError, decode
+from fairlead_sandbox.requests.bodies import decode_body
 
 
 # What kube-apiserver 1.20 answers for a RoleBinding and a Lease.

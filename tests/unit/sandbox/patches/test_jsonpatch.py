@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.sandbox.patches import PatchError, json_patch
+from fairlead_sandbox.patches import PatchError, json_patch
 
 
 DOC: dict[str, Any] = {"data": {"x": "1", "y/z": "2", "n": 1}, "list": ["a", "b"]}

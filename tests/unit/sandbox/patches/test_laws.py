@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.patch import apply_merge_patch, create_merge_patch
-from fairlead.sandbox.patches import json_patch, strategic_merge_patch
+from fairlead_sandbox.patches import json_patch, strategic_merge_patch
 
 
 names = st.text(alphabet="ab/~.", min_size=1, max_size=3)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.sandbox.patches import PatchError, strategic_merge_patch
+from fairlead_sandbox.patches import PatchError, strategic_merge_patch
 
 
 POD_SPEC: dict[str, Any] = {

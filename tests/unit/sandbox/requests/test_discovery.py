@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.sandbox.api import CRDS, Api, crd
 
-from fairlead.sandbox.requests.discovery import version_priority
+from fairlead_sandbox.requests.discovery import version_priority
 
 
 @pytest.mark.parametrize("version", ["v2", "v2beta1"])

@@ -15,9 +15,9 @@ from tests.support.waiting import SECONDS
 from tests.unit.sandbox.api import CONFIGMAPS, CRDS, WIDGETS, Api, Reply, configmap, crd, widget
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.requests import heavy, workers
-from fairlead.sandbox.requests.workers import Job, JobResult, Workers
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.requests import heavy, workers
+from fairlead_sandbox.requests.workers import Job, JobResult, Workers
 
 
 SERVICES = "/api/v1/namespaces/default/services"

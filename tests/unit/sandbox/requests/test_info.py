@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.sandbox.requests.info import RequestInfo, parse_request
+from fairlead_sandbox.requests.info import RequestInfo, parse_request
 
 
 def _info(path: str, verb: str, **fields: str) -> RequestInfo:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.sandbox.errors import StatusError
-from fairlead.sandbox.requests.bodies import decode_body
-from fairlead.sandbox.requests.negotiation import Accept, negotiate
+from fairlead_sandbox.errors import StatusError
+from fairlead_sandbox.requests.bodies import decode_body
+from fairlead_sandbox.requests.negotiation import Accept, negotiate
 
 
 @pytest.mark.parametrize(

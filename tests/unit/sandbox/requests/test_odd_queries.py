@@ -9,8 +9,8 @@ import pytest
 from tests.support.waiting import SECONDS
 from tests.unit.sandbox.api import CONFIGMAPS, Api
 
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.requests.handlers.read import parse_integer
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.requests.handlers.read import parse_integer
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

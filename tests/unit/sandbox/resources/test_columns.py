@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from fairlead.sandbox.resources.columns import human_duration, since
+from fairlead_sandbox.resources.columns import human_duration, since
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.schema import compile_schema
-from fairlead.sandbox.schema.cel import (
+from fairlead_sandbox.schema import compile_schema
+from fairlead_sandbox.schema.cel import (
     CompileError,
     CostError,
     Program,
@@ -19,8 +19,8 @@ from fairlead.sandbox.schema.cel import (
     converter,
     declare,
 )
-from fairlead.sandbox.schema.cel.program import Result
-from fairlead.sandbox.schema.effort import Effort, ExhaustedError
+from fairlead_sandbox.schema.cel.program import Result
+from fairlead_sandbox.schema.effort import Effort, ExhaustedError
 
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "cel.jsonl"

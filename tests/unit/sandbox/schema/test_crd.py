@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.sandbox.schema import compile_schema, complete_crd, summarize, validate_crd
+from fairlead_sandbox.schema import compile_schema, complete_crd, summarize, validate_crd
 
 
 ROOT = "spec.versions[0].schema.openAPIV3Schema"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.sandbox.schema import compile_path
+from fairlead_sandbox.schema import compile_path
 
 
 OBJ: dict[str, Any] = {

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.sandbox.schema import compile_schema, summarize
+from fairlead_sandbox.schema import compile_schema, summarize
 
 
 SCHEMA = compile_schema(

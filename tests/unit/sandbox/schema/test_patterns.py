@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.sandbox.schema.effort import Effort, ExhaustedError
-from fairlead.sandbox.schema.patterns import compile_pattern
+from fairlead_sandbox.schema.effort import Effort, ExhaustedError
+from fairlead_sandbox.schema.patterns import compile_pattern
 
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "patterns.jsonl"

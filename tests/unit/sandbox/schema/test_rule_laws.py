@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.schema import compile_schema, summarize
-from fairlead.sandbox.schema.cel import PER_EXPRESSION, CompileError, compile_rule, declare
-from fairlead.sandbox.schema.effort import Effort, ExhaustedError
+from fairlead_sandbox.schema import compile_schema, summarize
+from fairlead_sandbox.schema.cel import PER_EXPRESSION, CompileError, compile_rule, declare
+from fairlead_sandbox.schema.effort import Effort, ExhaustedError
 
 
 SCHEMA: JSON = {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.sandbox.schema import compile_schema, summarize
+from fairlead_sandbox.schema import compile_schema, summarize
 
 
 def ruled(schema: dict[str, Any], *rules: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.sandbox.schema import compile_schema
+from fairlead_sandbox.schema import compile_schema
 
 
 STRING = {"type": "string"}

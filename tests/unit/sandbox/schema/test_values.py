@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.sandbox.schema import compile_schema, summarize
+from fairlead_sandbox.schema import compile_schema, summarize
 
 
 def check(schema: dict[str, Any], value: Any) -> str:

@@ -7,9 +7,9 @@ import pytest
 from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON, Key
-from fairlead.sandbox.storage.compaction import Compactor, Retention
-from fairlead.sandbox.storage.log import Log
-from fairlead.sandbox.storage.store import ObjectStore
+from fairlead_sandbox.storage.compaction import Compactor, Retention
+from fairlead_sandbox.storage.log import Log
+from fairlead_sandbox.storage.store import ObjectStore
 
 
 def _body(name: str) -> JSON:

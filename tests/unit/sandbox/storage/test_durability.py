@@ -11,7 +11,7 @@ from pathlib import Path
 from fairlead.api import resource
 from fairlead.api.meta import JSON
 from fairlead.client import Client, parse_kubeconfig
-from fairlead.sandbox.storage.log import Log
+from fairlead_sandbox.storage.log import Log
 
 
 COUNT = 100

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.sandbox import Sandbox
+from fairlead_sandbox import Sandbox
 
 
 def seen(folder: Path) -> dict[str, tuple[int, int]]:

@@ -11,8 +11,8 @@ import pytest
 from tests.support.waiting import SECONDS
 from tests.unit.sandbox.api import CONFIGMAPS, Api, Reply, configmap
 
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.storage.records import Change
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.storage.records import Change
 
 
 ROOM = 64

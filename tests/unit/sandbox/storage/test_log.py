@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.sandbox.storage.log import Log, LogRow
+from fairlead_sandbox.storage.log import Log, LogRow
 
 
 A1 = LogRow(1, "things", "n", "a", "ADDED", b"a1")

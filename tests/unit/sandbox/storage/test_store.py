@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fairlead.api.meta import JSON, Key
-from fairlead.sandbox.storage.log import Log, LogRow
-from fairlead.sandbox.storage.records import Change
-from fairlead.sandbox.storage.store import (
+from fairlead_sandbox.storage.log import Log, LogRow
+from fairlead_sandbox.storage.records import Change
+from fairlead_sandbox.storage.store import (
     MAX_OBJECT,
     ObjectStore,
     ObjectTooLargeError,
@@ -96,7 +96,7 @@ class _FullDisk(Log):
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The clock by which a store waits before it tries the disk again, in seconds."""
     clock = [0.0]
-    monkeypatch.setattr("fairlead.sandbox.storage.store.monotonic", lambda: clock[0])
+    monkeypatch.setattr("fairlead_sandbox.storage.store.monotonic", lambda: clock[0])
     return clock
 
 

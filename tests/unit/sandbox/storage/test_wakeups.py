@@ -6,7 +6,7 @@ import asyncio
 
 from tests.support.waiting import SECONDS
 
-from fairlead.sandbox.storage.store import TURNS, Wakeups
+from fairlead_sandbox.storage.store import TURNS, Wakeups
 
 
 async def turns(number: int) -> None:

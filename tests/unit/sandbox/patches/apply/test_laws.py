@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.patches.apply import managers, paths
-from fairlead.sandbox.patches.apply.managers import FieldManager
-from fairlead.sandbox.patches.apply.shapes import DEDUCED
-from fairlead.sandbox.patches.apply.walk import changes, fields, merge, remove
+from fairlead_sandbox.patches.apply import managers, paths
+from fairlead_sandbox.patches.apply.managers import FieldManager
+from fairlead_sandbox.patches.apply.shapes import DEDUCED
+from fairlead_sandbox.patches.apply.walk import changes, fields, merge, remove
 
 
 NAMES = st.sampled_from("abc")

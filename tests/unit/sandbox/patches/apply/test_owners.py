@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.patches.apply import lastapplied, managers, paths, shapes
-from fairlead.sandbox.patches.apply.managers import ConflictsError, FieldManager, Managed, Owned
-from fairlead.sandbox.patches.apply.tracking import after_update
-from fairlead.sandbox.patches.apply.walk import ShapeError, changes, fields, merge
+from fairlead_sandbox.patches.apply import lastapplied, managers, paths, shapes
+from fairlead_sandbox.patches.apply.managers import ConflictsError, FieldManager, Managed, Owned
+from fairlead_sandbox.patches.apply.tracking import after_update
+from fairlead_sandbox.patches.apply.walk import ShapeError, changes, fields, merge
 
 
 TEXT: JSON = {"type": "string"}

@@ -8,11 +8,11 @@ import aiohttp
 import pytest
 from tests.unit.sandbox.api import CONFIGMAPS, CRDS, TABLE, WIDGETS, Api, configmap, crd, widget
 
-from fairlead.sandbox import Sandbox
-from fairlead.sandbox.http.server import WatchStream
-from fairlead.sandbox.requests import answers
-from fairlead.sandbox.requests.handlers import watch as module
-from fairlead.sandbox.storage.records import Change
+from fairlead_sandbox import Sandbox
+from fairlead_sandbox.http.server import WatchStream
+from fairlead_sandbox.requests import answers
+from fairlead_sandbox.requests.handlers import watch as module
+from fairlead_sandbox.storage.records import Change
 
 
 async def _version(api: Api, path: str = CONFIGMAPS) -> str:

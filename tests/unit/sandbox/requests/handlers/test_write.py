@@ -4,7 +4,7 @@ import pytest
 from tests.unit.sandbox.api import CONFIGMAPS, CRDS, WIDGETS, Api, configmap, crd, widget
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.resources.metadata import generated_name
+from fairlead_sandbox.resources.metadata import generated_name
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from fairlead.api.resource import Resource
-from fairlead.sandbox.builtin import builtin_types
-from fairlead.sandbox.requests.openapi import OpenApiDocuments, document, index
-from fairlead.sandbox.resources.registry import ResourceRegistry
-from fairlead.sandbox.resources.types import ResourceType, Strategy
+from fairlead_sandbox.builtin import builtin_types
+from fairlead_sandbox.requests.openapi import OpenApiDocuments, document, index
+from fairlead_sandbox.resources.registry import ResourceRegistry
+from fairlead_sandbox.resources.types import ResourceType, Strategy
 
 
 SCHEMA: dict[str, Any] = {

@@ -1,0 +1,148 @@
+"""Decisions: RBAC over the index, remembered until a role or binding changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from fairlead_sandbox import errors
+from fairlead_sandbox.auth.index import RbacIndex
+from fairlead_sandbox.auth.rules import Attributes, Rule
+from fairlead_sandbox.errors import GroupResource, StatusError
+from fairlead_sandbox.objects.core import User
+from fairlead_sandbox.requests.info import RequestInfo
+
+
+MASTERS = "system:masters"
+_CACHE_SIZE = 20_000
+"""Decisions that are remembered."""
+
+
+class Decision(NamedTuple):
+    """Whether a request is allowed; the reason is added to a refusal's message."""
+
+    allowed: bool
+    reason: str = ""
+
+
+_YES = Decision(True)
+
+
+class Held(NamedTuple):
+    """The rules that a user holds, and what was wrong while they were gathered."""
+
+    rules: list[Rule]
+    problems: list[str]
+
+
+class Authorizer(Protocol):
+    """Whoever decides."""
+
+    def decide(self, user: User, asked: Attributes) -> Decision:
+        """Whether the user may."""
+
+    def held(self, user: User, namespace: str) -> Held:
+        """What the user may do in a namespace ("" for the cluster)."""
+
+
+class AlwaysAllow:
+    """Everybody may do everything."""
+
+    def decide(self, user: User, asked: Attributes) -> Decision:
+        """Yes."""
+        return _YES
+
+    def held(self, user: User, namespace: str) -> Held:
+        """Everything."""
+        everything = Rule(verbs=("*",), groups=("*",), resources=("*",))
+        return Held([everything, Rule(verbs=("*",), urls=("*",))], [])
+
+
+class _Known(NamedTuple):
+    """A decision for all objects of one kind, but for those that rules name."""
+
+    decision: Decision
+    by_name: dict[str, str]
+
+
+class Rbac:
+    """Role-based access control; members of system:masters may do everything."""
+
+    def __init__(self, index: RbacIndex) -> None:
+        self._index = index
+        self._cache: dict[tuple[str, tuple[str, ...], Attributes], _Known] = {}
+        index.on_change(self._cache.clear)
+
+    def decide(self, user: User, asked: Attributes) -> Decision:
+        """Whether any rule that reaches the user allows it."""
+        if MASTERS in user.groups:
+            return _YES
+        # Remembered without the name: as many decisions as there are kinds, and not as objects.
+        kind = asked._replace(name="") if asked.name else asked
+        key = (user.name, user.groups, kind)
+        known = self._cache.get(key)
+        if known is None:
+            if len(self._cache) >= _CACHE_SIZE:
+                self._cache.clear()
+            known = self._cache[key] = self._evaluate(user, kind)
+        if not known.decision.allowed and asked.name in known.by_name:
+            return Decision(True, known.by_name[asked.name])
+        return known.decision
+
+    def _evaluate(self, user: User, asked: Attributes) -> _Known:
+        by_name: dict[str, str] = {}
+        missing: list[str] = []
+        for grant in self._index.grants(user, asked.namespace):
+            if grant.rules is None:
+                missing.append(f"{grant.role} not found")
+                continue
+            for rule in grant.rules:
+                if rule.matches(asked):
+                    if not rule.names:
+                        return _Known(Decision(True, grant.reason), {})
+                    by_name |= dict.fromkeys(rule.names, grant.reason)
+        return _Known(Decision(False, _problems(missing)), by_name)
+
+    def held(self, user: User, namespace: str) -> Held:
+        """The rules of every binding that reaches the user."""
+        grants = list(self._index.grants(user, namespace))
+        rules = [rule for grant in grants for rule in grant.rules or ()]
+        return Held(rules, [f"{one.role} not found" for one in grants if one.rules is None])
+
+
+def _problems(missing: Sequence[str]) -> str:
+    if not missing:
+        return ""
+    return f"RBAC: {missing[0]}" if len(missing) == 1 else f"RBAC: [{', '.join(missing)}]"
+
+
+def attributes(info: RequestInfo) -> Attributes:
+    """What a request asks to be allowed."""
+    if not info.is_resource:
+        return Attributes(info.verb, path=info.path)
+    resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+    # A list or watch of one name is allowed to whom a rule with resourceNames allows that name
+    # (https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources).
+    return Attributes(
+        info.verb, info.group, resource, info.namespace, info.name or info.selected_name
+    )
+
+
+def forbidden(user: User, info: RequestInfo, reason: str) -> StatusError:
+    """The 403 of a refused request, worded as kube-apiserver words it."""
+    if not info.is_resource:
+        text = f'User "{user.name}" cannot {info.verb} path "{info.path}"'
+        text = f"{text}: {reason}" if reason else text
+        details: dict[str, str] = {}
+        return StatusError(403, "Forbidden", f"forbidden: {text}", details=details)
+    resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+    text = (
+        f'User "{user.name}" cannot {info.verb} resource "{resource}" in API group "{info.group}"'
+    )
+    if info.namespace:
+        text += f' in the namespace "{info.namespace}"'
+    else:
+        text += " at the cluster scope"
+    if reason:
+        text += f": {reason}"
+    return errors.forbidden(GroupResource(info.group, info.resource), info.name, text)

@@ -1,0 +1,116 @@
+"""Nobody hands out rights that they do not hold ("Privilege escalation prevention").
+
+The verbs ``escalate`` on a role and ``bind`` on the role of a binding lift this.
+"""
+
+from __future__ import annotations
+
+from fairlead.api import resource as names
+from fairlead.api.meta import JSON, Key
+from fairlead_sandbox import errors
+from fairlead_sandbox.auth.authorizer import MASTERS, Authorizer
+from fairlead_sandbox.auth.bootstrap import RBAC
+from fairlead_sandbox.auth.index import RbacIndex
+from fairlead_sandbox.auth.rules import (
+    Attributes,
+    Rule,
+    TooManyPartsError,
+    parse_rules,
+    quoted,
+    uncovered,
+)
+from fairlead_sandbox.errors import GroupResource
+from fairlead_sandbox.objects.core import Operation, User
+
+
+_EVERYTHING = [Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",))]
+
+
+class EscalationCheck:
+    """The admission of roles and bindings."""
+
+    def __init__(self, index: RbacIndex, authorizer: Authorizer) -> None:
+        self._index = index
+        self._authorizer = authorizer
+
+    def __call__(self, operation: Operation) -> None:
+        """Refuse what would give more than its author has.
+
+        Raises:
+            StatusError: 403, or 404 for a binding to a role that does not exist.
+        """
+        user, body = operation.user, operation.body
+        if operation.type.resource.group != RBAC or operation.verb == "delete":
+            return
+        if user is None or body is None or MASTERS in user.groups:
+            return
+        plural = operation.type.resource.plural
+        if plural in {"roles", "clusterroles"}:
+            self._check_role(operation, user, body)
+        else:
+            self._check_binding(operation, user, body)
+
+    def _check_role(self, operation: Operation, user: User, body: JSON) -> None:
+        resource, key = operation.type.group_resource, operation.key
+        old = operation.old.to_dict() if operation.old else {}
+        asked = Attributes("escalate", RBAC, resource.resource, key.namespace, key.name)
+        if self._authorizer.decide(user, asked).allowed:
+            return
+        aggregation = body.get("aggregationRule")
+        # Nobody can tell which rules it will collect one day, so that only who holds all may write
+        # it.
+        if aggregation and aggregation != old.get("aggregationRule"):
+            held = self._authorizer.held(user, "")
+            if uncovered(held.rules, _EVERYTHING):
+                text = "must have cluster-admin privileges to use the aggregationRule"
+                raise errors.forbidden(resource, key.name, text)
+        # Labels of a role may be changed by somebody who holds less than its rules.
+        if operation.old and (body.get("rules") or []) == (old.get("rules") or []):
+            return
+        self._confirm(resource, key, user, parse_rules(body))
+
+    def _check_binding(self, operation: Operation, user: User, body: JSON) -> None:
+        resource, key = operation.type.group_resource, operation.key
+        reference = body.get("roleRef") or {}
+        kind, role = reference.get("kind", ""), reference.get("name", "")
+        if operation.old and _unchanged(body, operation.old.to_dict()):
+            return
+        target = names.ROLES if kind == "Role" else names.CLUSTERROLES
+        asked = Attributes("bind", RBAC, target.plural, key.namespace, role)
+        if self._authorizer.decide(user, asked).allowed:
+            return
+        rules = self._index.rules(Key(key.namespace if kind == "Role" else "", role))
+        if rules is None:
+            raise errors.not_found(GroupResource(RBAC, target.plural), role)
+        self._confirm(resource, key, user, rules)
+
+    def _confirm(
+        self, resource: GroupResource, key: Key, user: User, wanted: tuple[Rule, ...]
+    ) -> None:
+        held = self._authorizer.held(user, key.namespace)
+        try:
+            missing = uncovered(held.rules, wanted)
+        except TooManyPartsError as error:
+            text = f"{error}, more than are compared with what the user holds: name fewer at once"
+            raise errors.forbidden(resource, key.name, text) from None
+        if not missing:
+            return
+        text = (
+            f'user "{user.name}" (groups={quoted(user.groups)}) is attempting to grant RBAC '
+            "permissions not currently held:\n" + "\n".join(map(str, missing))
+        )
+        if held.problems:
+            text += f"; resolution errors: [{', '.join(held.problems)}]"
+        raise errors.forbidden(resource, key.name, text)
+
+
+def _unchanged(body: JSON, old: JSON) -> bool:
+    """Whether a binding still gives the same role to the same subjects."""
+    same_role = (body.get("roleRef") or {}).get("name") == old["roleRef"].get("name")
+    return same_role and _subjects(body) == _subjects(old)
+
+
+def _subjects(body: JSON) -> list[tuple[str, ...]]:
+    fields = ("kind", "namespace", "name")
+    subjects = body.get("subjects") or []
+    return [tuple(str(one.get(field) or "") for field in fields) for one in subjects]

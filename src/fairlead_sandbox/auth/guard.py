@@ -1,0 +1,143 @@
+"""Authentication and authorization of requests, as the server's seam wants them."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import ssl
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from fairlead_sandbox import errors
+from fairlead_sandbox.auth.authorizer import MASTERS, Authorizer, Decision, attributes
+from fairlead_sandbox.auth.impersonation import impersonated
+from fairlead_sandbox.auth.pki import Authority, KeyPair, write_secret
+from fairlead_sandbox.auth.tokens import TokenError, Tokens
+from fairlead_sandbox.objects.core import User
+from fairlead_sandbox.requests.info import RequestInfo
+
+
+ADMIN = User("kubernetes-admin", (MASTERS, "system:authenticated"))
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+
+
+class Guard:
+    """Client certificates, bearer tokens, anonymous users and impersonation.
+
+    Args:
+        authority: signs the certificates, None for plain HTTP.
+        tokens: the ServiceAccount tokens.
+        admin_token: the administrator's bearer token, used where there is no TLS.
+        authorizer: decides.
+        default: who comes without credentials.
+        host: the address that the listener's certificate must name.
+    """
+
+    def __init__(
+        self,
+        authority: Authority | None,
+        tokens: Tokens,
+        admin_token: str,
+        authorizer: Authorizer,
+        *,
+        default: User = ANONYMOUS,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self.ca_pem = authority.pem if authority else b""
+        self._authority = authority
+        self._tokens = tokens
+        self._admin_token = admin_token
+        self._authorizer = authorizer
+        self._default = default
+        self._host = host
+        self._credentials: dict[str, str] = {}
+        self._by_subject: dict[object, User | None] = {}
+
+    def server_context(self) -> ssl.SSLContext | None:
+        """What the listener speaks TLS with, None for plain HTTP."""
+        if self._authority is None:
+            return None
+        return server_context(self._authority, self._authority.server(self._host))
+
+    def credentials(self) -> Mapping[str, str]:
+        """The ``user`` entry of the administrator's kubeconfig; made once."""
+        if not self._credentials:
+            if self._authority is None:
+                self._credentials = {"token": self._admin_token}
+            else:
+                pair = self._authority.client(ADMIN.name, [MASTERS])
+                self._credentials = {
+                    "client-certificate-data": base64.b64encode(pair.certificate).decode(),
+                    "client-key-data": base64.b64encode(pair.key).decode(),
+                }
+        return self._credentials
+
+    async def authenticate(self, request: web.BaseRequest) -> User:
+        """Who asks, or whom they speak for.
+
+        Raises:
+            StatusError: 401 for credentials that are not valid, 403 for an impersonation that is
+                not allowed.
+        """
+        user = self._certificate(request) or self._bearer(request)
+        if any(name[:12].lower() == "impersonate-" for name in request.headers):
+            return impersonated(user, request, self._authorizer)
+        return user
+
+    def authorize(self, user: User, info: RequestInfo) -> Decision:
+        """Whether this user may do this."""
+        return self._authorizer.decide(user, attributes(info))
+
+    def _certificate(self, request: web.BaseRequest) -> User | None:
+        if self._authority is None or request.transport is None:
+            return None
+        certificate = request.transport.get_extra_info("peercert")
+        if not certificate:
+            return None
+        subject = certificate.get("subject")
+        # Only what the CA has signed gets here, so that strangers cannot make this grow.
+        if subject not in self._by_subject:
+            self._by_subject[subject] = certificate_user(certificate)
+        return self._by_subject[subject]
+
+    def _bearer(self, request: web.BaseRequest) -> User:
+        header = request.headers.get("Authorization")
+        if not header:
+            return self._default
+        scheme, _, token = header.partition(" ")
+        if scheme.lower() != "bearer":
+            return self._default
+        token = token.strip()
+        if hmac.compare_digest(token.encode(errors="replace"), self._admin_token.encode()):
+            return ADMIN
+        try:
+            return self._tokens.check(token).user
+        except TokenError:
+            raise errors.unauthorized() from None
+
+
+def server_context(authority: Authority, pair: KeyPair) -> ssl.SSLContext:
+    """A context that verifies client certificates, where there are any, against the authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_verify_locations(cadata=authority.pem.decode())
+    context.set_alpn_protocols(["http/1.1"])
+    # Python's ssl reads a private key from a file alone.
+    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
+        path = Path(folder) / "server.pem"
+        write_secret(path, pair.certificate + pair.key)
+        context.load_cert_chain(path)
+    return context
+
+
+def certificate_user(certificate: Mapping[str, Any]) -> User | None:
+    """Who a verified client certificate names: CN is the user, each O a group."""
+    names = [pair for part in certificate.get("subject", ()) for pair in part]
+    user = next((value for key, value in names if key == "commonName"), "")
+    groups = [value for key, value in names if key == "organizationName"]
+    return User(user, (*groups, "system:authenticated")) if user else None

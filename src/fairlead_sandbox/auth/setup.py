@@ -1,0 +1,129 @@
+"""Puts authentication and authorization into a control plane."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fairlead.api import resource as names
+from fairlead.api.meta import JSON, Key
+from fairlead.api.resource import Resource
+from fairlead_sandbox.auth.authorizer import AlwaysAllow, Authorizer, Rbac
+from fairlead_sandbox.auth.bootstrap import cluster_role_bindings, cluster_roles
+from fairlead_sandbox.auth.credentials import RootCa, TokenSecrets
+from fairlead_sandbox.auth.escalation import EscalationCheck
+from fairlead_sandbox.auth.guard import ADMIN, ANONYMOUS, Guard
+from fairlead_sandbox.auth.index import RbacIndex
+from fairlead_sandbox.auth.pki import Authority, key_pem, load_key, new_key, write_secret
+from fairlead_sandbox.auth.reviews import Reviews
+from fairlead_sandbox.auth.tokenrequest import TokenRequests
+from fairlead_sandbox.auth.tokens import KeySigner, Signer, Tokens
+from fairlead_sandbox.controllers.clusterroles import Aggregator
+from fairlead_sandbox.controllers.reactor import Reactor
+from fairlead_sandbox.objects import writes
+from fairlead_sandbox.objects.core import Core
+from fairlead_sandbox.requests.router import Router
+
+
+class Secrets:
+    """The keys of one control plane, kept in a folder when there is one.
+
+    Args:
+        name: the name of the control plane, which its CA has too.
+        folder: where the keys are kept; None keeps them in memory.
+        tls: whether there is a CA.
+        signer: signs ServiceAccount tokens; None makes a key for that.
+
+    Raises:
+        OSError: the folder cannot be used.
+        ValueError: what is kept there cannot be read.
+    """
+
+    def __init__(
+        self, name: str, folder: Path | None, *, tls: bool, signer: Signer | None = None
+    ) -> None:
+        self.authority: Authority | None = None
+        if tls:
+            common_name = f"{name}-ca"
+            self.authority = (
+                Authority.load(folder, common_name) if folder else Authority.create(common_name)
+            )
+        self.signer = signer or _key_signer(folder)
+        self.admin_token = _kept(folder, "admin-token", _new_token).decode()
+
+    @property
+    def ca_pem(self) -> bytes:
+        """The CA's certificate, empty without TLS."""
+        return self.authority.pem if self.authority else b""
+
+
+def _key_signer(folder: Path | None) -> Signer:
+    return KeySigner(load_key(_kept(folder, "service-accounts.pem", _new_key_pem)))
+
+
+def _new_key_pem() -> bytes:
+    return key_pem(new_key())
+
+
+def _new_token() -> bytes:
+    return secrets.token_urlsafe(32).encode()
+
+
+def _kept(folder: Path | None, name: str, make: Callable[[], bytes]) -> bytes:
+    if folder is None:
+        return make()
+    path = folder / name
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_secret(path, make(), durable=True)
+    return path.read_bytes()
+
+
+def install(
+    core: Core,
+    router: Router,
+    reactor: Reactor,
+    keys: Secrets,
+    *,
+    rbac: bool,
+    host: str,
+) -> Guard:
+    """Add reviews, tokens, controllers and checks to a control plane; gives its guard.
+
+    Without ``rbac`` everybody may do everything, and who brings no credentials is the
+    administrator.
+    """
+    tokens = Tokens(core.store, keys.signer)
+    index = RbacIndex(core.store)
+    authorizer: Authorizer = Rbac(index) if rbac else AlwaysAllow()
+    core.admission.append(EscalationCheck(index, authorizer))
+    Reviews(authorizer, tokens).install(router)
+    TokenRequests(tokens).install(router)
+    aggregator = Aggregator(core)
+    reactor.add(aggregator)
+    reactor.add(TokenSecrets(core, tokens, keys.ca_pem))
+    if keys.ca_pem:
+        reactor.add(RootCa(core, keys.ca_pem))
+    _bootstrap(core, names.CLUSTERROLES, cluster_roles())
+    _bootstrap(core, names.CLUSTERROLEBINDINGS, cluster_role_bindings())
+    # admin is made of edit, which is made of view: each round takes the rules one role further.
+    for _ in range(3):
+        aggregator.reconcile()
+    return Guard(
+        keys.authority,
+        tokens,
+        keys.admin_token,
+        authorizer,
+        default=ANONYMOUS if rbac else ADMIN,
+        host=host,
+    )
+
+
+def _bootstrap(core: Core, resource: Resource, bodies: Sequence[JSON]) -> None:
+    type_ = core.registry.by_collection(resource.group_resource)
+    if type_ is None:
+        return
+    for body in bodies:
+        if core.get(type_, Key("", body["metadata"]["name"])) is None:
+            writes.create(core, type_, "", body)

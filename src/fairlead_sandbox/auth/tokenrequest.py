@@ -1,0 +1,106 @@
+"""``serviceaccounts/<name>/token``: tokens that expire and are bound to objects."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from fairlead.api.meta import JSON, Key
+from fairlead.api.timestamps import format_time, moment
+from fairlead_sandbox import errors
+from fairlead_sandbox.auth.tokens import ISSUER, BoundObject, Tokens
+from fairlead_sandbox.errors import GroupResource
+from fairlead_sandbox.requests.bodies import read_spec
+from fairlead_sandbox.requests.calls import Answer, Call
+from fairlead_sandbox.requests.handlers.read import existing
+from fairlead_sandbox.requests.router import Router
+from fairlead_sandbox.schema.errors import FieldError, invalid
+
+
+_GROUP = "authentication.k8s.io"
+_SHORTEST = 600
+_LONGEST = 2**32
+_DEFAULT = 3600
+"""Seconds that a token may live, as kube-apiserver limits them."""
+_BOUND = {"Pod": "pods", "Secret": "secrets"}
+
+
+class TokenRequests:
+    """Answers TokenRequests."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    def install(self, router: Router) -> None:
+        """Answer the requests that reach this router."""
+        router.subresources["serviceaccounts", "token", "create"] = self.create
+
+    async def create(self, call: Call) -> Answer:
+        """Issue a token for a ServiceAccount."""
+        account = existing(call)
+        spec = read_spec(call, "TokenRequest")
+        seconds = _seconds(spec)
+        bound = _bound(call, account.key, spec.get("boundObjectRef"))
+        audiences = list(spec.get("audiences") or (ISSUER,))
+        token, expires = self._tokens.issue(account, audiences, seconds, bound)
+        answer = {
+            "kind": "TokenRequest",
+            "apiVersion": f"{_GROUP}/v1",
+            "metadata": {
+                "name": account.key.name,
+                "namespace": account.key.namespace,
+                "creationTimestamp": format_time(moment()),
+            },
+            "spec": {
+                "audiences": audiences,
+                "expirationSeconds": seconds,
+                "boundObjectRef": spec.get("boundObjectRef"),
+            },
+            "status": {
+                "token": token,
+                "expirationTimestamp": format_time(datetime.fromtimestamp(expires, UTC)),
+            },
+        }
+        return Answer(msgspec.json.encode(answer), 201)
+
+
+def _seconds(spec: JSON) -> int:
+    seconds = spec.get("expirationSeconds")
+    if seconds is None:
+        return _DEFAULT
+    wrong: list[FieldError] = []
+    field = "spec.expirationSeconds"
+    if seconds < _SHORTEST:
+        wrong.append(invalid(field, seconds, "may not specify a duration less than 10 minutes"))
+    elif seconds > _LONGEST:
+        detail = "may not specify a duration larger than 2^32 seconds"
+        wrong.append(invalid(field, seconds, detail))
+    if wrong:
+        raise errors.invalid(_GROUP, "TokenRequest", "", wrong)
+    return int(seconds)
+
+
+def _bound(call: Call, account: Key, reference: Any) -> BoundObject | None:
+    if not isinstance(reference, dict):
+        return None
+    kind, name = str(reference.get("kind") or ""), str(reference.get("name") or "")
+    collection = _BOUND.get(kind)
+    if collection is None or reference.get("apiVersion") != "v1":
+        version = reference.get("apiVersion") or ""
+        shown = version if "/" in version else f"/{version}"
+        text = f"cannot bind token to object of type {shown}, Kind={kind}"
+        raise errors.bad_request(text)
+    resource = GroupResource("", collection)
+    record = call.core.store.collection(collection).get(Key(account.namespace, name))
+    if record is None:
+        raise errors.not_found(resource, name)
+    uid = str(reference.get("uid") or "")
+    if uid not in {"", record.meta.uid}:
+        text = (
+            f"the UID in the bound object reference ({uid}) does not match the UID in record. "
+            "The object might have been deleted and then recreated"
+        )
+        raise errors.conflict(resource, name, text)
+    return BoundObject(collection, record.key, record.meta.uid)

@@ -1,0 +1,239 @@
+"""ServiceAccount tokens: issued, and checked against the objects that they are bound to.
+
+Claims are those of "Managing Service Accounts": bound tokens under ``kubernetes.io``, those of
+Secrets under ``kubernetes.io/serviceaccount/*``.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import uuid
+from typing import NamedTuple, Protocol
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.types import Options
+
+from fairlead.api.meta import JSON, Key
+from fairlead.api.timestamps import moment
+from fairlead_sandbox.objects.core import User
+from fairlead_sandbox.storage.records import Record
+from fairlead_sandbox.storage.store import ObjectStore
+
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+_LEGACY_ISSUER = "kubernetes/serviceaccount"
+_LEGACY = "kubernetes.io/serviceaccount/"
+_CACHE_SIZE = 4096
+"""Tokens whose signature is remembered as right."""
+_ALGORITHM = "ES256"
+SIGNATURE_ALONE: Options = {
+    "verify_signature": True,
+    "verify_exp": False,
+    "verify_nbf": False,
+    "verify_iat": False,
+    "verify_aud": False,
+    "verify_iss": False,
+    "verify_sub": False,
+    "verify_jti": False,
+}
+"""What PyJWT has to check: times and audiences are ours, at every use, in Kubernetes' words."""
+
+
+class TokenError(Exception):
+    """The text is no token of ours, or none any more."""
+
+
+class Signer(Protocol):
+    """Signs the claims of ServiceAccount tokens, and verifies them."""
+
+    def sign(self, claims: JSON) -> str:
+        """The claims as a token."""
+        ...
+
+    def verify(self, token: str) -> JSON:
+        """The claims of a token that this signer made; what they mean is not looked at.
+
+        Raises:
+            TokenError: it did not make it.
+        """
+        ...
+
+
+class KeySigner:
+    """Signs with one private key, as ES256 (RFC 7515, RFC 7518 section 3.4)."""
+
+    def __init__(self, key: ec.EllipticCurvePrivateKey) -> None:
+        self._key = key
+        self._public = key.public_key()
+        der = self._public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(der).digest())
+        self._header = {"kid": digest.rstrip(b"=").decode()}
+
+    def sign(self, claims: JSON) -> str:
+        """The claims as a token."""
+        return jwt.encode(claims, self._key, _ALGORITHM, headers=self._header)
+
+    def verify(self, token: str) -> JSON:
+        """The claims of a token that this key signed; what they mean is not looked at.
+
+        Raises:
+            TokenError: it did not.
+        """
+        try:
+            return jwt.decode(token, self._public, [_ALGORITHM], options=SIGNATURE_ALONE)
+        except (jwt.PyJWTError, ValueError, RecursionError):
+            raise TokenError("invalid bearer token") from None
+
+
+class BoundObject(NamedTuple):
+    """An object that a token lives as long as: its collection, key and uid ("" for any)."""
+
+    collection: str
+    key: Key
+    uid: str
+
+
+class Verified(NamedTuple):
+    """What a signature vouches for; the rest is checked at every use."""
+
+    user: User
+    audiences: tuple[str, ...]
+    expires: float
+    bindings: tuple[BoundObject, ...]
+    secret: Key | None
+
+
+class Tokens:
+    """Issues and checks the tokens of one control plane."""
+
+    def __init__(self, store: ObjectStore, signer: Signer) -> None:
+        self._store = store
+        self._signer = signer
+        self._cache: dict[str, Verified] = {}
+
+    def issue(
+        self, account: Record, audiences: list[str], seconds: int, bound: BoundObject | None
+    ) -> tuple[str, int]:
+        """A token for a ServiceAccount and the second (since 1970) at which it expires."""
+        now = int(moment().timestamp())
+        namespace, name = account.key
+        private: JSON = {
+            "namespace": namespace,
+            "serviceaccount": {"name": name, "uid": account.meta.uid},
+        }
+        if bound is not None:
+            kind = bound.collection.removesuffix("s")
+            private[kind] = {"name": bound.key.name, "uid": bound.uid}
+        claims: JSON = {
+            "aud": audiences,
+            "exp": now + seconds,
+            "iat": now,
+            "iss": ISSUER,
+            "jti": str(uuid.uuid4()),
+            "kubernetes.io": private,
+            "nbf": now,
+            "sub": f"system:serviceaccount:{namespace}:{name}",
+        }
+        return self._signer.sign(claims), now + seconds
+
+    def issue_legacy(self, account: Record, secret: str) -> str:
+        """The token of a Secret; it does not expire."""
+        namespace, name = account.key
+        return self._signer.sign(
+            {
+                "iss": _LEGACY_ISSUER,
+                f"{_LEGACY}namespace": namespace,
+                f"{_LEGACY}secret.name": secret,
+                f"{_LEGACY}service-account.name": name,
+                f"{_LEGACY}service-account.uid": account.meta.uid,
+                "sub": f"system:serviceaccount:{namespace}:{name}",
+            }
+        )
+
+    def check(self, token: str, audiences: tuple[str, ...] = (ISSUER,)) -> Verified:
+        """Who a token is, for one of these audiences.
+
+        Raises:
+            TokenError: nobody, or nobody any more.
+        """
+        verified = self._cache.get(token)
+        if verified is None:
+            verified = _read(self._signer.verify(token))
+            if len(self._cache) >= _CACHE_SIZE:
+                self._cache.clear()
+            self._cache[token] = verified
+        if verified.expires < moment().timestamp():
+            raise TokenError("service account token has expired")
+        for binding in verified.bindings:
+            record = self._store.collection(binding.collection).get(binding.key)
+            # An object made anew under the same name is another one: its predecessor's tokens end
+            # with it.
+            if record is None or binding.uid not in {"", record.meta.uid}:
+                raise TokenError("service account token has been invalidated")
+        if verified.secret is not None:
+            self._check_secret(verified.secret, token)
+        if verified.audiences and not set(verified.audiences) & set(audiences):
+            raise TokenError(
+                f"token audiences {_quoted(verified.audiences)} is invalid for the target "
+                f"audiences {_quoted(audiences)}"
+            )
+        return verified
+
+    def _check_secret(self, key: Key, token: str) -> None:
+        record = self._store.collection("secrets").get(key)
+        kept = base64.b64encode(token.encode())
+        # A Secret with another token, or a new one of the same name, does not vouch for this
+        # token.
+        if record is None or kept not in record.raw:
+            raise TokenError("service account token has been invalidated")
+
+
+def _quoted(names: tuple[str, ...]) -> str:
+    return "[" + " ".join(f'"{name}"' for name in names) + "]"
+
+
+def _read(claims: JSON) -> Verified:
+    try:
+        return _read_legacy(claims) if claims["iss"] == _LEGACY_ISSUER else _read_bound(claims)
+    except (KeyError, TypeError, AttributeError):
+        raise TokenError("invalid bearer token") from None
+
+
+def _read_bound(claims: JSON) -> Verified:
+    private = claims["kubernetes.io"]
+    namespace, account = private["namespace"], private["serviceaccount"]
+    bindings = [BoundObject("serviceaccounts", Key(namespace, account["name"]), account["uid"])]
+    for kind in ("pod", "secret"):
+        if kind in private:
+            key = Key(namespace, private[kind]["name"])
+            bindings.append(BoundObject(f"{kind}s", key, private[kind]["uid"]))
+    extra: dict[str, tuple[str, ...]] = {
+        "authentication.kubernetes.io/credential-id": (f"JTI={claims['jti']}",)
+    }
+    if "pod" in private:
+        extra["authentication.kubernetes.io/pod-name"] = (private["pod"]["name"],)
+        extra["authentication.kubernetes.io/pod-uid"] = (private["pod"]["uid"],)
+    user = account_user(namespace, account["name"], account["uid"], extra)
+    return Verified(user, tuple(claims["aud"]), claims["exp"], tuple(bindings), None)
+
+
+def _read_legacy(claims: JSON) -> Verified:
+    namespace, name = claims[f"{_LEGACY}namespace"], claims[f"{_LEGACY}service-account.name"]
+    uid = claims[f"{_LEGACY}service-account.uid"]
+    bindings = (BoundObject("serviceaccounts", Key(namespace, name), uid),)
+    secret = Key(namespace, claims[f"{_LEGACY}secret.name"])
+    user = account_user(namespace, name, uid, {})
+    return Verified(user, (), float("inf"), bindings, secret)
+
+
+def account_user(namespace: str, name: str, uid: str, extra: dict[str, tuple[str, ...]]) -> User:
+    """The user that a ServiceAccount is."""
+    groups = (
+        "system:serviceaccounts",
+        f"system:serviceaccounts:{namespace}",
+        "system:authenticated",
+    )
+    return User(f"system:serviceaccount:{namespace}:{name}", groups, uid, extra)

@@ -1,0 +1,128 @@
+"""How roles and bindings are checked, with the real server's texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fairlead.api.meta import JSON
+from fairlead.api.resource import ROLES
+from fairlead_sandbox.resources import metadata
+from fairlead_sandbox.resources.types import Strategy
+from fairlead_sandbox.schema.errors import FieldError, invalid, not_supported, required
+
+
+RBAC = ROLES.group
+_KINDS = ("ServiceAccount", "User", "Group")
+
+
+class RoleStrategy(Strategy):
+    """Roles and ClusterRoles."""
+
+    creates_on_update = True
+    name_rule = staticmethod(metadata.path_segment_name)
+
+    def __init__(self, *, namespaced: bool) -> None:
+        self._namespaced = namespaced
+
+    def prepare_create(self, body: JSON) -> None:
+        """A role without rules has a null in their place."""
+        body.setdefault("rules", None)
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """Every rule speaks of resources or, in a ClusterRole, of paths."""
+        found: list[FieldError] = []
+        for index, rule in enumerate(body.get("rules") or ()):
+            self._check_rule(rule, f"rules[{index}]", found)
+        return found
+
+    def _check_rule(self, rule: JSON, path: str, found: list[FieldError]) -> None:
+        if not rule.get("verbs"):
+            found.append(required(f"{path}.verbs", "verbs must contain at least one value"))
+        urls, field = rule.get("nonResourceURLs"), f"{path}.nonResourceURLs"
+        if urls:
+            if self._namespaced:
+                detail = "namespaced rules cannot apply to non-resource URLs"
+                found.append(_invalid_list(field, urls, detail))
+            elif any(rule.get(name) for name in ("apiGroups", "resources", "resourceNames")):
+                detail = "rules cannot apply to both regular resources and non-resource URLs"
+                found.append(_invalid_list(field, urls, detail))
+            return
+        if not rule.get("apiGroups"):
+            detail = "resource rules must supply at least one api group"
+            found.append(required(f"{path}.apiGroups", detail))
+        if not rule.get("resources"):
+            detail = "resource rules must supply at least one resource"
+            found.append(required(f"{path}.resources", detail))
+
+
+class RoleBindingStrategy(Strategy):
+    """RoleBindings and ClusterRoleBindings."""
+
+    creates_on_update = True
+    name_rule = staticmethod(metadata.path_segment_name)
+
+    def __init__(self, *, namespaced: bool) -> None:
+        self._namespaced = namespaced
+
+    def prepare_create(self, body: JSON) -> None:
+        """Write the API groups that subjects and roleRef may leave out."""
+        reference = body.setdefault("roleRef", {})
+        if isinstance(reference, dict) and not reference.get("apiGroup"):
+            reference["apiGroup"] = RBAC
+        for subject in body.get("subjects") or ():
+            if subject.get("kind") in {"User", "Group"} and not subject.get("apiGroup"):
+                subject["apiGroup"] = RBAC
+
+    def prepare_update(self, body: JSON, old: JSON) -> None:
+        """The same as for a new one."""
+        self.prepare_create(body)
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """The role is named, does not change, and the subjects are complete."""
+        reference = body["roleRef"]
+        found = self._check_reference(reference)
+        for index, subject in enumerate(body.get("subjects") or ()):
+            found += self._check_subject(subject, f"subjects[{index}]")
+        if old is not None and old["roleRef"] != reference:
+            shown = (
+                f'rbac.RoleRef{{APIGroup:"{reference.get("apiGroup", "")}", '
+                f'Kind:"{reference.get("kind", "")}", Name:"{reference.get("name", "")}"}}'
+            )
+            text = f"Invalid value: {shown}: cannot change roleRef"
+            found.append(FieldError("FieldValueInvalid", text, "roleRef"))
+        return found
+
+    def _check_reference(self, reference: JSON) -> list[FieldError]:
+        kinds = ("Role", "ClusterRole") if self._namespaced else ("ClusterRole",)
+        found = []
+        if reference.get("apiGroup") != RBAC:
+            found.append(not_supported("roleRef.apiGroup", reference.get("apiGroup"), [RBAC]))
+        if reference.get("kind") not in kinds:
+            found.append(not_supported("roleRef.kind", reference.get("kind") or "", kinds))
+        if not reference.get("name"):
+            found.append(required("roleRef.name"))
+        return found
+
+    def _check_subject(self, subject: JSON, path: str) -> list[FieldError]:
+        kind, group = subject.get("kind") or "", subject.get("apiGroup") or ""
+        found = []
+        if not subject.get("name"):
+            found.append(required(f"{path}.name"))
+        if kind not in _KINDS:
+            found.append(not_supported(f"{path}.kind", kind, _KINDS))
+        elif kind == "ServiceAccount":
+            if group:
+                found.append(not_supported(f"{path}.apiGroup", group, [""]))
+            if not self._namespaced and not subject.get("namespace"):
+                found.append(required(f"{path}.namespace"))
+        elif group != RBAC:
+            found.append(not_supported(f"{path}.apiGroup", group, [RBAC]))
+        return found
+
+
+def _invalid_list(field: str, values: Sequence[Any], detail: str) -> FieldError:
+    shown = ", ".join(f'"{value}"' for value in values)
+    return invalid(field, None, detail)._replace(
+        message=f"Invalid value: []string{{{shown}}}: {detail}"
+    )

@@ -1,0 +1,261 @@
+"""How the built-in kinds are written where they differ from the general rules."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Any
+
+from fairlead.api.meta import JSON
+from fairlead_sandbox import errors
+from fairlead_sandbox.resources import metadata
+from fairlead_sandbox.resources.types import Strategy
+from fairlead_sandbox.schema.errors import FieldError, forbidden, invalid, required
+
+
+_MAX_DATA = 1024 * 1024
+"""Bytes in all values of a ConfigMap or a Secret."""
+_TOO_LONG = f"Too long: must have at most {_MAX_DATA} bytes"
+
+
+class LeaseStrategy(Strategy):
+    """Leases: no holder may overwrite another's without having seen it."""
+
+    creates_on_update = True
+    unconditional_update = False
+
+
+class EndpointsStrategy(Strategy):
+    """Endpoints."""
+
+    creates_on_update = True
+
+
+class AccountStrategy(Strategy):
+    """ServiceAccounts."""
+
+    returns_deleted = True
+
+
+class Completed(Strategy):
+    """Kinds with a spec and a status, whose defaults are the same in every write."""
+
+    status = True
+
+    def complete(self, body: JSON) -> None:
+        """Write defaults into the spec."""
+
+    def default(self, body: JSON) -> None:
+        """Complete the spec."""
+        self.complete(body)
+
+    def prepare_create(self, body: JSON) -> None:
+        """Complete the spec and start with an empty status."""
+        self.complete(body)
+        body["status"] = {}
+
+    def prepare_update(self, body: JSON, old: JSON) -> None:
+        """Complete the spec."""
+        self.complete(body)
+
+
+class WithSpec(Completed):
+    """Kinds whose changes of the spec are counted."""
+
+    generation = True
+
+
+class NamespaceStrategy(Strategy):
+    """Namespaces: phase, and the finalizer that waits for their content."""
+
+    status = True
+    graceful = False
+    selectable_fields = ("status.phase",)
+    name_rule = staticmethod(metadata.label_name)
+    allocated = ("metadata/labels", "spec/finalizers")
+
+    def prepare_create(self, body: JSON) -> None:
+        """Write defaults into a new object."""
+        spec = body["spec"] = dict(body.get("spec") or {})
+        finalizers = list(spec.get("finalizers") or [])
+        if "kubernetes" not in finalizers:
+            finalizers.append("kubernetes")
+        spec["finalizers"] = finalizers
+        body["status"] = {"phase": "Active"}
+        labels = body["metadata"].setdefault("labels", {})
+        labels["kubernetes.io/metadata.name"] = body["metadata"].get("name", "")
+
+    def prepare_update(self, body: JSON, old: JSON) -> None:
+        """The finalizers change through the finalize subresource alone."""
+        body["spec"] = old["spec"]
+        labels = body["metadata"].setdefault("labels", {})
+        labels["kubernetes.io/metadata.name"] = body["metadata"]["name"]
+
+    def prepare_delete(self, body: JSON) -> None:
+        """Say in the phase that it is going."""
+        body["status"] = {**body.get("status", {}), "phase": "Terminating"}
+
+    def held(self, body: JSON) -> bool:
+        """Content holds it as finalizers do."""
+        return super().held(body) or bool(body["spec"].get("finalizers"))
+
+
+class ConfigMapStrategy(Strategy):
+    """ConfigMaps: text in data, base64 in binaryData, immutable when they say so."""
+
+    def prepare_create(self, body: JSON) -> None:
+        """Write defaults into a new object."""
+        self._check_types(body)
+
+    def prepare_update(self, body: JSON, old: JSON) -> None:
+        """Write defaults into an update."""
+        self._check_types(body)
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """Check keys, required data and immutability."""
+        found = [
+            error
+            for member in ("data", "binaryData")
+            for error in _check_keys(member, body.get(member) or {})
+        ]
+        twice = (body.get("data") or {}).keys() & (body.get("binaryData") or {}).keys()
+        found += [
+            invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+            for key in sorted(twice)
+        ]
+        size = sum(len(value.encode()) for value in (body.get("data") or {}).values())
+        size += sum(len(value) * 3 // 4 for value in (body.get("binaryData") or {}).values())
+        if size > _MAX_DATA:
+            found.append(FieldError("FieldValueTooLong", _TOO_LONG, "[]"))
+        return found + _check_immutable(body, old, ("data", "binaryData"))
+
+    @staticmethod
+    def _check_types(body: JSON) -> None:
+        _texts(body, "ConfigMap", "data")
+        _decoded(body, "ConfigMap", "binaryData")
+
+
+_REQUIRED_KEYS = {
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+}
+_ACCOUNT_NAME = "kubernetes.io/service-account.name"
+
+
+class SecretStrategy(Strategy):
+    """Secrets: stringData is merged into data, the type says which keys must be there."""
+
+    selectable_fields = ("type",)
+
+    def prepare_create(self, body: JSON) -> None:
+        """Write defaults into a new object."""
+        self._merge(body)
+        body["type"] = body.get("type") or "Opaque"
+
+    def prepare_update(self, body: JSON, old: JSON) -> None:
+        """Write defaults into an update."""
+        self._merge(body)
+        body["type"] = body.get("type") or old.get("type", "Opaque")
+
+    @staticmethod
+    def _merge(body: JSON) -> None:
+        data = _decoded(body, "Secret", "data")
+        texts = _texts(body, "Secret", "stringData")
+        body.pop("stringData", None)
+        merged = {
+            **(body.get("data") or {}),
+            **{key: base64.b64encode(text.encode()).decode() for key, text in texts.items()},
+        }
+        if merged or data:
+            body["data"] = merged
+        else:
+            body.pop("data", None)
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """Check keys, required data and immutability."""
+        data = body.get("data") or {}
+        type_ = body["type"]
+        found = _check_keys("data", data)
+        if sum(len(value) for value in data.values()) * 3 // 4 > _MAX_DATA:
+            found.append(FieldError("FieldValueTooLong", _TOO_LONG, "data"))
+        for key in _REQUIRED_KEYS.get(type_, ()):
+            if key not in data:
+                found.append(required(f"data[{key}]"))
+        if type_ == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+            found += [required("data[username]"), required("data[password]")]
+        annotations = body["metadata"].get("annotations") or {}
+        if type_ == "kubernetes.io/service-account-token" and not annotations.get(_ACCOUNT_NAME):
+            found.append(required(f"metadata.annotations[{_ACCOUNT_NAME}]"))
+        if old is not None and old.get("type") != type_:
+            found.append(invalid("type", type_, "field is immutable"))
+        return found + _check_immutable(body, old, ("data",))
+
+
+def _unreadable(kind: str, member: str, key: str, text: str) -> errors.StatusError:
+    return errors.bad_request(
+        f'{kind} in version "v1" cannot be handled as a {kind}: {member}[{key}]: {text}'
+    )
+
+
+def _texts(body: JSON, kind: str, member: str) -> dict[str, str]:
+    values = body.get(member)
+    if values is None:
+        body.pop(member, None)
+        return {}
+    if not isinstance(values, dict):
+        raise errors.bad_request(
+            f'{kind} in version "v1" cannot be handled as a {kind}: {member} must be an object'
+        )
+    for key, value in list(values.items()):
+        if value is None:
+            values[key] = ""
+        elif not isinstance(value, str):
+            raise _unreadable(kind, member, key, "must be a string")
+    return values
+
+
+def _decoded(body: JSON, kind: str, member: str) -> dict[str, str]:
+    values = _texts(body, kind, member)
+    for key, value in values.items():
+        try:
+            base64.b64decode(value, validate=True)
+        except binascii.Error:
+            raise _unreadable(kind, member, key, "illegal base64 data") from None
+    return values
+
+
+_CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+
+
+def _check_keys(member: str, data: JSON) -> list[FieldError]:
+    text = (
+        "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
+        "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is "
+        "'[-._a-zA-Z0-9]+')"
+    )
+    found = []
+    for key in data:
+        valid = key.isascii() and key.replace("-", "").replace("_", "").replace(".", "a").isalnum()
+        if (
+            (not valid and set(key) - set("-_."))
+            or not key
+            or key in {".", ".."}
+            or len(key) > 253
+        ):
+            found.append(invalid(f"{member}[{key}]", key, text))
+    return found
+
+
+def _check_immutable(body: JSON, old: JSON | None, members: tuple[str, ...]) -> list[FieldError]:
+    if old is None or not old.get("immutable"):
+        return []
+    text = "field is immutable when `immutable` is set"
+    changed: list[Any] = [
+        member for member in members if (body.get(member) or {}) != (old.get(member) or {})
+    ]
+    if not body.get("immutable"):
+        changed.insert(0, "immutable")
+    return [forbidden(member, text) for member in changed]

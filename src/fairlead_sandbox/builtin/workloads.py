@@ -1,0 +1,201 @@
+"""Pods and what makes Pods: stored with the defaults that clients rely on."""
+
+from __future__ import annotations
+
+from fairlead.api.meta import JSON
+from fairlead_sandbox.builtin.podtemplates import complete_pod, complete_template
+from fairlead_sandbox.builtin.strategies import Completed, WithSpec
+from fairlead_sandbox.schema.errors import FieldError, required
+
+
+class ReplicaStrategy(WithSpec):
+    """Kinds with replicas, a selector and a pod template."""
+
+    def complete(self, body: JSON) -> None:
+        """One replica, if nothing else is said."""
+        spec = body.setdefault("spec", {})
+        spec.setdefault("replicas", 1)
+        complete_template(spec)
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """The selector is required, matches the template's labels, and cannot change."""
+        spec = body.get("spec") or {}
+        selector = spec.get("selector")
+        found = [] if selector else [required("spec.selector")]
+        template = spec.get("template") or {}
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        wanted = (selector or {}).get("matchLabels") or {}
+        if not selector or any(labels.get(key) != value for key, value in wanted.items()):
+            shown = ", ".join(f'"{key}":"{value}"' for key, value in sorted(labels.items()))
+            text = f"map[string]string{{{shown}}}: `selector` does not match template `labels`"
+            field = "spec.template.metadata.labels"
+            found.append(FieldError("FieldValueInvalid", f"Invalid value: {text}", field))
+        found += _containers(template.get("spec") or {}, "spec.template.spec")
+        if old is not None and old["spec"].get("selector") != selector:
+            text = f"Invalid value: {_go_selector(selector or {})}: field is immutable"
+            found.append(FieldError("FieldValueInvalid", text, "spec.selector"))
+        return found
+
+
+class DeploymentStrategy(ReplicaStrategy):
+    """Deployments."""
+
+    def complete(self, body: JSON) -> None:
+        """A quarter of the Pods may be replaced at a time."""
+        super().complete(body)
+        spec = body["spec"]
+        spec.setdefault("revisionHistoryLimit", 10)
+        spec.setdefault("progressDeadlineSeconds", 600)
+        _complete_update(spec.setdefault("strategy", {}), "25%", "25%")
+
+
+class StatefulSetStrategy(ReplicaStrategy):
+    """StatefulSets."""
+
+    def complete(self, body: JSON) -> None:
+        """One Pod after the other."""
+        super().complete(body)
+        spec = body["spec"]
+        spec.setdefault("revisionHistoryLimit", 10)
+        spec.setdefault("podManagementPolicy", "OrderedReady")
+        update = spec.setdefault("updateStrategy", {})
+        if update.setdefault("type", "RollingUpdate") == "RollingUpdate":
+            update.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+
+
+class DaemonSetStrategy(WithSpec):
+    """DaemonSets."""
+
+    def complete(self, body: JSON) -> None:
+        """One Pod at a time is replaced."""
+        spec = body.setdefault("spec", {})
+        complete_template(spec)
+        spec.setdefault("revisionHistoryLimit", 10)
+        _complete_update(spec.setdefault("updateStrategy", {}), 0, 1)
+
+    validate = ReplicaStrategy.validate
+
+
+def _complete_update(strategy: JSON, surge: str | int, unavailable: str | int) -> None:
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxSurge", surge)
+        rolling.setdefault("maxUnavailable", unavailable)
+
+
+def _go_selector(selector: JSON) -> str:
+    labels = selector.get("matchLabels")
+    shown = ", ".join(f'"{key}":"{value}"' for key, value in sorted((labels or {}).items()))
+    text = f"map[string]string{{{shown}}}" if labels else "map[string]string(nil)"
+    rules = ", ".join(map(_go_requirement, selector.get("matchExpressions") or []))
+    listed = f"{{{rules}}}" if rules else "(nil)"
+    return (
+        f"v1.LabelSelector{{MatchLabels:{text}, MatchExpressions:"
+        f"[]v1.LabelSelectorRequirement{listed}}}"
+    )
+
+
+def _go_requirement(rule: JSON) -> str:
+    values = rule.get("values")
+    shown = ", ".join(f'"{value}"' for value in values or [])
+    return (
+        f'v1.LabelSelectorRequirement{{Key:"{rule.get("key")}", Operator:"{rule.get("operator")}",'
+        f" Values:[]string{f'{{{shown}}}' if values else '(nil)'}}}"
+    )
+
+
+def _containers(spec: JSON, path: str) -> list[FieldError]:
+    containers = spec.get("containers")
+    if not containers:
+        return [required(f"{path}.containers")]
+    return [
+        required(f"{path}.containers[{index}].{member}")
+        for index, container in enumerate(containers)
+        for member in ("name", "image")
+        if not container.get(member)
+    ]
+
+
+class PodStrategy(Completed):
+    """Pods; nothing runs them, so they stay Pending."""
+
+    returns_deleted = True
+    selectable_fields = ("spec.nodeName", "spec.serviceAccountName", "status.phase")
+
+    def prepare_create(self, body: JSON) -> None:
+        """Nothing has started it yet."""
+        super().prepare_create(body)
+        body["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
+
+    def complete(self, body: JSON) -> None:
+        """What runs it and as whom."""
+        spec = body.setdefault("spec", {})
+        spec.setdefault("serviceAccountName", spec.get("serviceAccount") or "default")
+        complete_pod(spec)
+        spec.setdefault("enableServiceLinks", True)
+        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+        spec.setdefault("priority", 0)
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """Check what the kind cannot do without."""
+        return _containers(body.get("spec") or {}, "spec")
+
+
+_JOB_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
+_JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
+
+
+class JobStrategy(WithSpec):
+    """Jobs; their Pods are told apart by the Job's uid unless it says how itself."""
+
+    allocated = ("metadata/labels", "spec/selector", "spec/template/metadata")
+
+    def prepare_create(self, body: JSON) -> None:
+        """Label the Pods and the Job, and select by these labels."""
+        super().prepare_create(body)
+        spec, meta = body["spec"], body["metadata"]
+        template = spec.get("template")
+        if spec.get("manualSelector") or spec.get("selector") or not template:
+            return
+        own = dict.fromkeys(_JOB_LABELS, meta["uid"])
+        own |= dict.fromkeys(_JOB_NAMES, meta.get("name", ""))
+        labels = template["metadata"].setdefault("labels", {})
+        labels |= own
+        meta.setdefault("labels", dict(labels))
+        spec["selector"] = {"matchLabels": {_JOB_LABELS[0]: meta["uid"]}}
+
+    selectable_fields = ("status.successful",)
+
+    def complete(self, body: JSON) -> None:
+        """One Pod, tried seven times."""
+        spec = body.setdefault("spec", {})
+        spec.setdefault("parallelism", 1)
+        spec.setdefault("completions", 1)
+        spec.setdefault("backoffLimit", 6)
+        spec.setdefault("completionMode", "NonIndexed")
+        spec.setdefault("suspend", False)
+        complete_template(spec)
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """Check what the kind cannot do without."""
+        template = body["spec"].get("template") or {}
+        return _containers(template.get("spec") or {}, "spec.template.spec")
+
+
+class CronJobStrategy(WithSpec):
+    """CronJobs."""
+
+    def complete(self, body: JSON) -> None:
+        """Active, and overlapping with itself."""
+        spec = body.setdefault("spec", {})
+        spec.setdefault("suspend", False)
+        spec.setdefault("concurrencyPolicy", "Allow")
+        spec.setdefault("successfulJobsHistoryLimit", 3)
+        spec.setdefault("failedJobsHistoryLimit", 1)
+        job = (spec.get("jobTemplate") or {}).get("spec")
+        if job:
+            complete_template(job)
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """Check what the kind cannot do without."""
+        return [] if body["spec"].get("schedule") else [required("spec.schedule")]

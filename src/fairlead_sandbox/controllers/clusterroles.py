@@ -1,0 +1,63 @@
+"""Aggregated ClusterRoles: their rules are those of the ClusterRoles that they select."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead.api import resource as names
+from fairlead.api.meta import JSON
+from fairlead.api.selectors import LabelSelector
+from fairlead_sandbox.objects import writes
+from fairlead_sandbox.objects.core import Core
+from fairlead_sandbox.storage.records import Change
+
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_COLLECTION = names.CLUSTERROLES.group_resource
+
+
+class Aggregator:
+    """Keeps every aggregated ClusterRole current."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def __call__(self, change: Change) -> None:
+        """React to a change of a ClusterRole."""
+        if change.collection == _COLLECTION:
+            self.reconcile()
+
+    def reconcile(self) -> None:
+        """Write the rules of all aggregated roles that differ from what they select."""
+        type_ = self._core.registry.by_collection(_COLLECTION)
+        if type_ is None:
+            return
+        records = list(self._core.store.collection(_COLLECTION).list())
+        for record in records:
+            # A look at the bytes: few roles are aggregated, and only those are worth decoding.
+            if b'"aggregationRule"' not in record.raw or record.meta.deletion_timestamp:
+                continue
+            body = record.to_dict()
+            selectors = _selectors(body)
+            found: dict[bytes, JSON] = {}
+            for other in records:
+                if other is record or not any(one.matches(other.labels) for one in selectors):
+                    continue
+                for rule in other.to_dict().get("rules") or []:
+                    found.setdefault(_encode(rule), rule)
+            rules = list(found.values())
+            if selectors and rules != (body.get("rules") or []):
+                body["rules"] = rules
+                writes.finish(self._core, type_, record.key, body)
+
+
+def _selectors(body: JSON) -> list[LabelSelector]:
+    rule = body.get("aggregationRule") or {}
+    found = []
+    for selector in rule.get("clusterRoleSelectors") or ():
+        try:
+            found.append(LabelSelector.from_dict(selector))
+        except (ValueError, TypeError, AttributeError):
+            # A selector that makes no sense selects nothing, and must not keep the others from it.
+            continue
+    return found

@@ -1,0 +1,273 @@
+"""CustomResourceDefinitions: accepting names, serving, and cleaning up when one is deleted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from fairlead.api import resource as names
+from fairlead.api.meta import JSON, Key
+from fairlead_sandbox.builtin import columns
+from fairlead_sandbox.controllers.conditions import get_condition, set_condition
+from fairlead_sandbox.controllers.reactor import MANY, Reactor
+from fairlead_sandbox.errors import StatusError
+from fairlead_sandbox.objects import deletes, writes
+from fairlead_sandbox.objects.core import Core
+from fairlead_sandbox.resources.custom import custom_types
+from fairlead_sandbox.resources.types import ResourceType, Strategy
+from fairlead_sandbox.schema.crds import validate_crd
+from fairlead_sandbox.schema.errors import FieldError
+from fairlead_sandbox.storage.records import Change, Record
+
+
+FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+
+_FREE_UNTIL_ESTABLISHED = {"spec.names.kind", "spec.scope"}
+
+
+class CrdStrategy(Strategy):
+    """CustomResourceDefinitions themselves."""
+
+    generation = True
+    status = True
+    graceful = False
+
+    def prepare_create(self, body: JSON) -> None:
+        """Complete the names and start with an empty status."""
+        self._complete(body)
+        body["status"] = {
+            "conditions": [],
+            "acceptedNames": {"plural": "", "kind": ""},
+            "storedVersions": _stored_versions(body),
+        }
+
+    def prepare_update(self, body: JSON, old: JSON) -> None:
+        """Complete the names; a new storage version joins those that were stored."""
+        self._complete(body)
+        status = body.setdefault("status", {})
+        stored = list(status.get("storedVersions") or [])
+        status["storedVersions"] = stored + [
+            version for version in _stored_versions(body) if version not in stored
+        ]
+
+    @staticmethod
+    def _complete(body: JSON) -> None:
+        spec = body.get("spec")
+        if not isinstance(spec, dict) or not isinstance(spec.get("names"), dict):
+            return
+        kind = str(spec["names"].get("kind", ""))
+        spec["names"]["singular"] = spec["names"].get("singular") or kind.lower()
+        spec["names"]["listKind"] = spec["names"].get("listKind") or f"{kind}List"
+        spec["conversion"] = spec.get("conversion") or {"strategy": "None"}
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """Check the names, the versions and their schemas."""
+        found = validate_crd(body, old)
+        if old is not None and not _established(old):
+            return [error for error in found if error.field not in _FREE_UNTIL_ESTABLISHED]
+        return found
+
+    def prepare_delete(self, body: JSON) -> None:
+        """Instances go first."""
+        finalizers = body["metadata"].setdefault("finalizers", [])
+        if FINALIZER not in finalizers:
+            finalizers.append(FINALIZER)
+        text = (
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+        )
+        set_condition(body["status"], "Terminating", "True", "InstanceDeletionPending", text)
+
+
+def _stored_versions(body: JSON) -> list[str]:
+    versions = (body.get("spec") or {}).get("versions") or []
+    return [version["name"] for version in versions if version.get("storage")]
+
+
+def _established(crd: JSON) -> bool:
+    return get_condition(crd.get("status") or {}, "Established").get("status") == "True"
+
+
+CRD_TYPE = ResourceType(
+    resource=names.CUSTOMRESOURCEDEFINITIONS,
+    singular="customresourcedefinition",
+    collection=names.CUSTOMRESOURCEDEFINITIONS.group_resource,
+    strategy=CrdStrategy(),
+    list_kind="CustomResourceDefinitionList",
+    short_names=("crd", "crds"),
+    categories=("api-extensions",),
+    subresources=("status",),
+    columns=columns.CRD,
+)
+
+
+class CrdController:
+    """Keeps what is served in step with the CustomResourceDefinitions.
+
+    Args:
+        core: the control plane.
+        reactor: gives it its turns.
+        complete: shows the stored objects of a type as its changed schema has them.
+    """
+
+    def __init__(
+        self, core: Core, reactor: Reactor, complete: Callable[[ResourceType], None]
+    ) -> None:
+        self._core = core
+        self._reactor = reactor
+        self._complete = complete
+        self._served: dict[str, tuple[JSON, JSON, str | None]] = {}
+        for record in core.store.collection(CRD_TYPE.collection).list():
+            self._serve(record.to_dict())
+
+    def __call__(self, change: Change) -> None:
+        """React to a CRD, or to an instance of one that is being deleted."""
+        if change.collection == CRD_TYPE.collection:
+            self._on_crd(change)
+        elif change.type == "DELETED":
+            key = Key("", change.collection)
+            record = self._core.get(CRD_TYPE, key)
+            if record is not None and record.meta.deletion_timestamp:
+                self._reactor.later(key, self._clean_up)
+
+    def _on_crd(self, change: Change) -> None:
+        if change.type == "DELETED":
+            self._served.pop(change.record.key.name, None)
+            self._core.store.collection(change.record.key.name).close_watches()
+            self._core.registry.replace(change.record.key.name, [])
+            self._accept_others()
+            return
+        record = self._core.get(CRD_TYPE, change.record.key)
+        # A newer change of it follows, and is looked at instead.
+        if record is None or record.rv != change.rv:
+            return
+        body = record.to_dict()
+        if "deletionTimestamp" in body["metadata"]:
+            # First, so that nothing new is created while the instances go.
+            self._serve(body)
+            self._clean_up(record.key)
+            return
+        self._accept(record, body)
+
+    def _accept_others(self) -> None:
+        """Names that were in use may be free now."""
+        for record in list(self._core.store.collection(CRD_TYPE.collection).list()):
+            if not record.meta.deletion_timestamp:
+                self._accept(record, record.to_dict())
+
+    def _accept(self, record: Record, body: JSON) -> None:
+        status = body["status"]
+        conflict = self._accept_names(record.key.name, body["spec"], status)
+        established = _established(body)
+        if conflict:
+            set_condition(status, "NamesAccepted", "False", *conflict)
+            # What is served goes on under the names that it was given.
+            if not established:
+                text = "not all names are accepted"
+                set_condition(status, "Established", "False", "NotAccepted", text)
+        else:
+            set_condition(status, "NamesAccepted", "True", "NoConflicts", "no conflicts found")
+            text = "the initial names have been accepted"
+            set_condition(status, "Established", "True", "InitialNamesAccepted", text)
+        self._write(record, body)
+        self._serve(body)
+
+    def _accept_names(self, own: str, spec: JSON, status: JSON) -> tuple[str, str] | None:
+        """Accept each name that no other resource of the group has; the last conflict is told."""
+        wanted = spec["names"]
+        resources, kinds = self._used(own, spec["group"])
+        accepted = status["acceptedNames"] = dict(status.get("acceptedNames") or {})
+        conflict = None
+        for member, used in (
+            ("plural", resources),
+            ("singular", resources),
+            ("shortNames", resources),
+            ("kind", kinds),
+            ("listKind", kinds),
+        ):
+            given = wanted.get(member) or []
+            taken = [
+                name for name in ([given] if isinstance(given, str) else given) if name in used
+            ]
+            if taken:
+                reason = f"{member[0].upper()}{member[1:]}Conflict"
+                conflict = (reason, ", ".join(f'"{name}" is already in use' for name in taken))
+            elif given:
+                accepted[member] = given
+            else:
+                accepted.pop(member, None)
+        accepted.pop("categories", None)
+        if wanted.get("categories"):
+            accepted["categories"] = wanted["categories"]
+        return conflict
+
+    def _used(self, own: str, group: str) -> tuple[set[str], set[str]]:
+        resources: set[str] = set()
+        kinds: set[str] = set()
+        for type_ in self._core.registry.all():
+            if type_.resource.group == group and type_.collection != own:
+                resources |= {type_.resource.plural, type_.singular, *type_.short_names}
+                kinds |= {type_.resource.kind, type_.list_kind}
+        return resources, kinds
+
+    def _serve(self, body: JSON) -> None:
+        if not _established(body):
+            return
+        name = body["metadata"]["name"]
+        served = (
+            body["spec"],
+            body["status"]["acceptedNames"],
+            body["metadata"].get("deletionTimestamp"),
+        )
+        if self._served.get(name) == served:
+            return
+        before, self._served[name] = self._served.get(name), served
+        types = custom_types(body)
+        self._core.registry.replace(name, types)
+        if before is None:
+            # At a start nobody knows under which schemas the objects were stored; only a CRD of
+            # the first generation has had no more than one.
+            changed = body["metadata"].get("generation", 1) > 1
+        else:
+            changed = before[0] != body["spec"]
+        if changed:
+            # Whoever watches has seen the objects as the old schema had them, and begins anew.
+            self._core.store.collection(name).close_watches()
+            for type_ in types:
+                if type_.resource.api_version == type_.stored_as:
+                    self._complete(type_)
+
+    def _write(self, record: Record, body: JSON) -> Record:
+        if body == record.to_dict():
+            return record
+        return writes.finish(self._core, CRD_TYPE, record.key, body)
+
+    def _clean_up(self, key: Key) -> None:
+        """Delete the instances; the CRD goes when the last one is gone."""
+        record = self._core.get(CRD_TYPE, key)
+        if record is None or not record.meta.deletion_timestamp:
+            return
+        body = record.to_dict()
+        if FINALIZER not in (body["metadata"].get("finalizers") or []):
+            return
+        type_ = self._core.registry.by_collection(record.key.name)
+        collection = self._core.store.collection(record.key.name)
+        waiting = [one for one in collection.list() if not one.meta.deletion_timestamp]
+        if type_ is not None:
+            for instance in waiting[:MANY]:
+                with contextlib.suppress(StatusError):
+                    deletes.delete(self._core, type_, instance)
+            if len(waiting) > MANY:
+                self._reactor.later(key, self._clean_up)
+        if collection.count():
+            text = "CustomResource deletion is in progress"
+            set_condition(
+                body["status"], "Terminating", "True", "InstanceDeletionInProgress", text
+            )
+        else:
+            text = "removed all instances"
+            set_condition(
+                body["status"], "Terminating", "False", "InstanceDeletionCompleted", text
+            )
+            body["metadata"]["finalizers"].remove(FINALIZER)
+        self._write(record, body)

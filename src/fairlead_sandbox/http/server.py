@@ -1,0 +1,286 @@
+"""HTTP: the one place where requests come in, are allowed, answered, or broken on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
+
+from fairlead_sandbox import errors
+from fairlead_sandbox.auth.authorizer import forbidden
+from fairlead_sandbox.auth.guard import Guard
+from fairlead_sandbox.errors import StatusError
+from fairlead_sandbox.http.faults import Disconnect, Droppable, Faults
+from fairlead_sandbox.http.webhooks import WebhookCaller
+from fairlead_sandbox.objects.core import User
+from fairlead_sandbox.requests import heavy
+from fairlead_sandbox.requests.calls import Answer, Call, error_answer
+from fairlead_sandbox.requests.discovery import DiscoveryDocuments
+from fairlead_sandbox.requests.handlers.watch import Watch
+from fairlead_sandbox.requests.handlers.write import with_warnings
+from fairlead_sandbox.requests.info import RequestInfo, parse_request
+from fairlead_sandbox.requests.reviewed import prepared, reviewed
+from fairlead_sandbox.requests.router import Router, non_resource, page_not_found
+from fairlead_sandbox.requests.workers import JobRunner
+from fairlead_sandbox.storage.store import StorageError
+
+
+_log = logging.getLogger(__name__)
+
+Route = Callable[[web.BaseRequest], Answer | None]
+
+_READS = 5
+"""How often an object or a list is read that shows what is then not stored."""
+BODY_SECONDS = 60.0
+"""How long the body of a request may take to arrive, as kube-apiserver has it."""
+MAX_BODY = 3 * 1024 * 1024
+"""Bytes of the largest request body, as kube-apiserver has it."""
+
+
+class HttpServer:
+    """Answers requests; faults, authentication and authorization come before everything else."""
+
+    def __init__(
+        self,
+        router: Router,
+        workers: JobRunner,
+        discovery: DiscoveryDocuments,
+        guard: Guard,
+        faults: Faults,
+        webhooks: WebhookCaller,
+    ) -> None:
+        self._router = router
+        self._workers = workers
+        self._discovery = discovery
+        self._guard = guard
+        self._faults = faults
+        self._webhooks = webhooks
+        self.routes: list[Route] = []
+        """Further paths that are no resources; each answers or gives None."""
+        self.bookmark_interval = 60.0
+        """Seconds between the bookmarks of a watch."""
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        info = parse_request(request.method, request.path, request.query)
+        try:
+            if request.transport is not None:
+                self._faults.connected(request.transport)
+            await self._faults.apply(info)
+            user = await self._guard.authenticate(request)
+            self._authorize(user, info)
+            if info.verb == "watch":
+                return await self._watch(request, info, user)
+            return respond(await self._answer(request, info, user))
+        except StatusError as error:
+            return respond(error_answer(error))
+        except StorageError as error:
+            return respond(error_answer(errors.disk_full(str(error))))
+        except Disconnect:
+            return cut(request)
+        except (ConnectionError, asyncio.CancelledError):
+            # Nobody is left who would read an answer.
+            raise
+        except RecursionError:
+            return respond(error_answer(errors.too_deep()))
+        except Exception:  # noqa: BLE001 - the client gets an answer all the same
+            _log.exception("%s %s failed", request.method, request.path)
+            text = "the server could not answer; its log says why"
+            return respond(error_answer(errors.internal(text)))
+
+    def _authorize(self, user: User, info: RequestInfo) -> None:
+        decision = self._guard.authorize(user, info)
+        if not decision.allowed:
+            raise forbidden(user, info, decision.reason)
+
+    async def _answer(self, request: web.BaseRequest, info: RequestInfo, user: User) -> Answer:
+        if not info.is_resource:
+            return self._non_resource(request)
+        body = await _read(request)
+        call = self._call(request, info, user, body)
+        if call is None:
+            return page_not_found()
+        call = replace(
+            call,
+            ask=self._webhooks.ask,
+            require=lambda verb: self._authorize(user, info._replace(verb=verb)),
+        )
+        call = prepared(call)
+        try:
+            answer = await reviewed(call, self._answered)
+        except StatusError as error:
+            # An answer here already, and not at the caller: a refusal carries the warnings too.
+            answer = error_answer(error)
+        told = [call.type.warning] if call.type.warning else []
+        if call.webhooks is not None:
+            told += call.webhooks.warnings
+        return with_warnings(answer, told)
+
+    async def _answered(self, call: Call) -> Answer:
+        handler = self._router.handler(call)
+        for _ in range(_READS):
+            try:
+                return await heavy.answer(call, handler, self._workers)
+            except StorageError:
+                # What was read has been taken back; what is there now was there before.
+                if call.info.verb not in {"get", "list"}:
+                    raise
+        raise errors.disk_full("changes are made and taken back all the time")
+
+    def _call(
+        self, request: web.BaseRequest, info: RequestInfo, user: User, body: bytes
+    ) -> Call | None:
+        try:
+            return self._router.call(info, request.query, request.headers, body, user)
+        except StatusError as error:
+            # In a group without built-in resources a real server takes the path for none of its
+            # own, and answers in plain text.
+            if error.code == 404 and not self._router.is_built_in(info):
+                return None
+            raise
+
+    def _non_resource(self, request: web.BaseRequest) -> Answer:
+        for route in self.routes:
+            found = route(request)
+            if found is not None:
+                return found
+        path = request.path
+        answer = non_resource(path, request.query, healthy=self._router.healthy)
+        answer = answer or self._discovery.answer(path, request.headers.get("Accept", "*/*"))
+        if answer is not None:
+            return answer
+        if path == "/":
+            return Answer(msgspec.json.encode({"paths": ["/api", "/apis", "/version"]}))
+        return page_not_found()
+
+    async def _watch(
+        self, request: web.BaseRequest, info: RequestInfo, user: User
+    ) -> web.StreamResponse:
+        call = self._call(request, info, user, b"")
+        if call is None:
+            return respond(page_not_found())
+        if "watch" not in call.type.verbs:
+            raise errors.method_not_allowed()
+        watch = Watch(call, self.bookmark_interval)
+        stream = WatchStream(request, call, watch)
+        # Before the head is sent: who has seen the head may ask for a fault of this watch at once.
+        self._faults.watching(stream)
+        try:
+            await stream.prepare()
+            await watch.run(stream)
+            await stream.close()
+        except ConnectionError:
+            _log.debug("the client of a watch on %s is gone", info.resource)
+        finally:
+            self._faults.unwatching(stream)
+        return stream.response
+
+
+def make_request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: web.RequestHandler,
+    writer: AbstractStreamWriter,
+    task: asyncio.Task[None],
+) -> web.BaseRequest:
+    """A request whose body may be as large as Kubernetes allows."""
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(
+        message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY
+    )
+
+
+async def _read(request: web.BaseRequest) -> bytes:
+    if not request.body_exists:
+        return b""
+    try:
+        # A body that has arrived needs no timer.
+        if request.content.is_eof():
+            return await request.read()
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise errors.too_slow(BODY_SECONDS) from None
+    except web.HTTPRequestEntityTooLarge:
+        raise errors.too_large(f"limit is {MAX_BODY}") from None
+
+
+def respond(answer: Answer) -> web.Response:
+    """The answer as aiohttp sends it."""
+    headers = {
+        "Content-Type": answer.content_type,
+        "Cache-Control": "no-cache, private",
+        **answer.headers,
+    }
+    response = web.Response(body=answer.body, status=answer.code, headers=headers)
+    for text in answer.warnings:
+        response.headers.add("Warning", _warning(text))
+    return response
+
+
+def cut(request: web.BaseRequest) -> web.Response:
+    """Abort the connection; what is returned reaches nobody."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response(status=503)
+
+
+def _warning(text: str) -> str:
+    """The value of a Warning header."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{escaped}"'
+
+
+class WatchStream(Droppable):
+    """Writes events, and lets faults drop, end or cut the stream."""
+
+    def __init__(self, request: web.BaseRequest, call: Call, watch: Watch) -> None:
+        self.resource = call.type.resource.plural
+        self._request = request
+        self._watch = watch
+        headers = {"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
+        if call.type.warning:
+            headers["Warning"] = _warning(call.type.warning)
+        self.response = web.StreamResponse(headers=headers)
+        self._dropped = False
+
+    async def prepare(self) -> None:
+        """Send the head."""
+        self.response.enable_chunked_encoding()
+        await self.response.prepare(self._request)
+
+    async def write(self, data: bytes) -> None:
+        """Send some events."""
+        if self.cut_next:
+            first = data[: data.index(b"\n")]
+            await self.response.write(first[: len(first) // 2])
+            self.drop()
+        if self._dropped:
+            raise ConnectionResetError("the watch was dropped on purpose")
+        await self.response.write(data)
+
+    async def close(self) -> None:
+        """Send the end."""
+        if not self._dropped:
+            await self.response.write_eof()
+
+    def drop(self) -> None:
+        """Cut the connection."""
+        self._dropped = True
+        self._watch.stop()
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+    def end(self) -> None:
+        """End the stream in good order."""
+        self._watch.stop()
+
+    def lose(self, times: int) -> None:
+        """Leave out the next events."""
+        self._watch.lose(times)

@@ -1,0 +1,165 @@
+"""Sends AdmissionReviews to webhooks; the one place of the sandbox that asks others.
+
+A ``clientConfig`` names a URL, or a Service. Nothing routes a Service's address here, so that a
+reference to one is followed to where it says its Pods are: the first address of its Endpoints, or
+its ``externalName``; the certificate must be for ``<name>.<namespace>.svc`` all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+import ssl
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import aiohttp
+
+from fairlead.api import resource as names
+from fairlead.api.meta import JSON, Key
+from fairlead_sandbox.storage.store import ObjectStore
+from fairlead_sandbox.webhooks import reviews
+from fairlead_sandbox.webhooks.conversation import Conversation
+from fairlead_sandbox.webhooks.reviews import Question, WebhookAnswer
+
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Bytes of the largest answer: a patch for the largest object, and more."""
+
+
+class _Target(NamedTuple):
+    url: str
+    """Where the request is sent."""
+    shown: str
+    """The URL as messages name it."""
+    server: str
+    """The name that the certificate must be for; "" for the host of the URL."""
+
+
+class UnreachableError(Exception):
+    """A webhook could not be asked; the text says why."""
+
+
+class WebhookCaller:
+    """Asks webhooks, all questions of a write at once; none waits for another's server."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._session: aiohttp.ClientSession | None = None
+
+    async def ask(self, conversation: Conversation, questions: Sequence[Question]) -> None:
+        """Put the answers into the conversation, or why there are none."""
+        answers = await asyncio.gather(*map(self._answer, questions))
+        for asked, answer in zip(questions, answers, strict=True):
+            conversation.learn(asked, answer)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _answer(self, asked: Question) -> WebhookAnswer:
+        shown = ""
+        try:
+            target = self._target(asked.client)
+            shown = f'Post "{target.shown}?timeout={asked.seconds}s": '
+            async with asyncio.timeout(asked.seconds):
+                code, content = await self._send(asked, target)
+        except UnreachableError as error:
+            return WebhookAnswer(f"failed to call webhook: {error}")
+        except TimeoutError:
+            return WebhookAnswer(f"failed to call webhook: {shown}context deadline exceeded")
+        except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
+            return WebhookAnswer(f"failed to call webhook: {shown}{_told(error)}")
+        return reviews.read(asked, code, content)
+
+    async def _send(self, asked: Question, target: _Target) -> tuple[int, bytes]:
+        if self._session is None:
+            # Waiting for a connection is waiting behind a server that hangs.
+            connector = aiohttp.TCPConnector(limit=0)
+            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
+        async with self._session.post(
+            target.url,
+            data=asked.body,
+            params={"timeout": f"{asked.seconds}s"},
+            headers={"Content-Type": "application/json", "Accept": "application/json"},
+            ssl=_context(asked.client.get("caBundle") or ""),
+            server_hostname=target.server or None,
+            allow_redirects=False,
+            # aiohttp's own limits are off: the one of the webhook covers connecting, answer and
+            # body.
+            timeout=aiohttp.ClientTimeout(),
+        ) as response:
+            return response.status, await _content(response)
+
+    def _target(self, client: JSON) -> _Target:
+        if client.get("url"):
+            return _Target(client["url"], client["url"], "")
+        service = client.get("service") or {}
+        name, namespace = service.get("name", ""), service.get("namespace", "")
+        port, path = service.get("port") or 443, service.get("path") or "/"
+        path = path if path.startswith("/") else f"/{path}"
+        host = f"{name}.{namespace}.svc"
+        found = self._address(Key(namespace, name), port)
+        return _Target(f"https://{found}{path}", f"https://{host}:{port}{path}", host)
+
+    def _address(self, key: Key, port: int) -> str:
+        """Where a Service is; host and port."""
+        record = self._store.collection(names.SERVICES.group_resource).get(key)
+        if record is None:
+            raise UnreachableError(f'service "{key.name}" not found')
+        spec = record.to_dict().get("spec") or {}
+        if spec.get("type") == "ExternalName":
+            return f"{spec.get('externalName')}:{port}"
+        given = next((one for one in spec.get("ports") or [] if one.get("port") == port), None)
+        if given is None:
+            raise UnreachableError(f'no service port {port} found for service "{key.name}"')
+        record = self._store.collection(names.ENDPOINTS.group_resource).get(key)
+        for subset in (record.to_dict().get("subsets") or []) if record is not None else []:
+            for target in subset.get("ports") or []:
+                if target.get("name", "") == given.get("name", "") and subset.get("addresses"):
+                    return f"{_host(subset['addresses'][0]['ip'])}:{target['port']}"
+        raise UnreachableError(f'no endpoints available for service "{key.name}"')
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+async def _content(response: aiohttp.ClientResponse) -> bytes:
+    content = bytearray()
+    async for chunk in response.content.iter_any():
+        content += chunk
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"the answer has more than {MOST_BYTES} bytes")
+    return bytes(content)
+
+
+@lru_cache(maxsize=64)
+def _context(ca_bundle: str) -> ssl.SSLContext:
+    """Trusts the CAs of a bundle (base64 of PEM), or those of the machine without one."""
+    context = ssl.create_default_context()
+    if ca_bundle:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=base64.b64decode(ca_bundle).decode())
+    return context
+
+
+def _told(error: Exception) -> str:
+    """What went wrong, in the words of a Go client where it has a word for it."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        inner = error.certificate_error
+        text = getattr(inner, "verify_message", "") or str(inner)
+        if re.search("issuer|self.signed|signature", text):
+            text = "certificate signed by unknown authority"
+        return f"tls: failed to verify certificate: x509: {text}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        if isinstance(error.os_error, ConnectionRefusedError):
+            return f"dial tcp {error.host}:{error.port}: connect: connection refused"
+        return f"dial tcp {error.host}:{error.port}: {error.os_error}"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "EOF"
+    return str(error) or type(error).__name__

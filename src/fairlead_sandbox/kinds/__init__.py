@@ -1,0 +1,33 @@
+"""What Kubernetes' built-in kinds are made of: their fields, types and protobuf numbers.
+
+One table, ``types.txt``, read by ``model``, serves everything that has to know: ``protobuf``
+decodes bodies with it, ``fit`` checks types and drops unknown fields, server-side apply and
+OpenAPI describe kinds by it.
+"""
+
+from __future__ import annotations
+
+from fairlead_sandbox.kinds.fit import misfit, prune, unknown
+from fairlead_sandbox.kinds.model import (
+    Field,
+    FieldType,
+    IncompleteModelError,
+    Message,
+    Model,
+    empty,
+    load,
+)
+
+
+__all__ = [
+    "Field",
+    "FieldType",
+    "IncompleteModelError",
+    "Message",
+    "Model",
+    "empty",
+    "load",
+    "misfit",
+    "prune",
+    "unknown",
+]

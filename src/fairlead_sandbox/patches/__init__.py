@@ -1,0 +1,14 @@
+"""What patches make of a document: JSON patch, strategic merge patch, and server-side apply.
+
+A merge patch is :func:`fairlead.api.patch.apply_merge_patch`. ``apply`` knows who owns which
+field, which every write notes in ``metadata.managedFields``. All of it is pure.
+"""
+
+from __future__ import annotations
+
+from fairlead_sandbox.patches.errors import PatchError
+from fairlead_sandbox.patches.jsonpatch import json_patch
+from fairlead_sandbox.patches.strategic import strategic_merge_patch
+
+
+__all__ = ["PatchError", "json_patch", "strategic_merge_patch"]

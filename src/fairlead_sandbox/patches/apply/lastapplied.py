@@ -1,0 +1,62 @@
+"""``kubectl apply`` without and with ``--server-side`` on one object.
+
+The annotation in which kubectl keeps what it last applied says what is kubectl's own, and it is
+kept up so that either kind of apply may follow the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead_sandbox.patches.apply.managers import ConflictsError, FieldManager, Managed, applied
+from fairlead_sandbox.patches.apply.shapes import Shape
+from fairlead_sandbox.patches.apply.walk import ShapeError, changes, fields
+
+
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+_KUBECTL = "kubectl"
+
+
+def explains(shape: Shape, live: JSON, config: JSON, owners: Managed, who: FieldManager) -> bool:
+    """Whether every conflict is about what kubectl itself has written, unchanged since.
+
+    Raises:
+        ShapeError: the configuration does not fit its kind.
+    """
+    before = _last_applied(live)
+    if who.name != _KUBECTL or before is None:
+        return False
+    try:
+        applied(shape, live, config, owners, who, "", force=False)
+    except ConflictsError as error:
+        try:
+            own = fields(shape, before)
+        except ShapeError:
+            return False
+        since = changes(shape, before, live)
+        unchanged = own - since.modified - since.removed
+        return all(conflict.path in unchanged for conflict in error.conflicts)
+    return False
+
+
+def refresh(body: JSON, live: JSON, config: JSON, who: FieldManager) -> None:
+    """Write the new configuration into the annotation where there is one."""
+    if who.name != _KUBECTL or _last_applied(live) is None:
+        return
+    annotations = body["metadata"].get("annotations") or {}
+    if ANNOTATION in annotations:
+        text = msgspec.json.encode(config).decode() + "\n"
+        body["metadata"]["annotations"] = {**annotations, ANNOTATION: text}
+
+
+def _last_applied(live: JSON) -> JSON | None:
+    text: Any = (live["metadata"].get("annotations") or {}).get(ANNOTATION)
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text, type=JSON)
+    except msgspec.DecodeError:
+        return None

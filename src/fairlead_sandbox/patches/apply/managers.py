@@ -1,0 +1,252 @@
+"""Who owns which fields of an object: ``metadata.managedFields``, and what writes make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead_sandbox.patches.apply import paths
+from fairlead_sandbox.patches.apply.paths import NOTHING, MalformedFieldsError, Path, Paths
+from fairlead_sandbox.patches.apply.shapes import Shape
+from fairlead_sandbox.patches.apply.walk import changes, fields, merge, remove, with_parents
+
+
+BEFORE_FIRST_APPLY = "before-first-apply"
+ANCIENT_CHANGES = "ancient-changes"
+MOST_UPDATERS = 10
+"""So many managers of updates are kept apart; the oldest of more become one."""
+
+_UNOWNED = frozenset(
+    {
+        ("f:apiVersion",),
+        ("f:kind",),
+        ("f:metadata",),
+        *(
+            ("f:metadata", paths.member(name))
+            for name in (
+                "creationTimestamp",
+                "generation",
+                "managedFields",
+                "name",
+                "namespace",
+                "resourceVersion",
+                "selfLink",
+                "uid",
+            )
+        ),
+    }
+)
+"""What nobody owns, because nobody can change it or the server does."""
+
+
+class FieldManager(NamedTuple):
+    """Who wrote, how, in which version, and through which subresource."""
+
+    name: str
+    operation: Literal["Apply", "Update"]
+    api_version: str
+    subresource: str = ""
+
+    def __str__(self) -> str:
+        shown = f'"{self.name}"'
+        if self.subresource:
+            shown += f' with subresource "{self.subresource}"'
+        return f"{shown} using {self.api_version}" if self.operation == "Update" else shown
+
+
+class Owned(NamedTuple):
+    """What a manager owns, and since when it does."""
+
+    fields: Paths
+    time: str = ""
+
+
+Managed: TypeAlias = Mapping[FieldManager, Owned]
+
+
+class FieldConflict(NamedTuple):
+    """A field that somebody else owns and that would change."""
+
+    manager: FieldManager
+    path: Path
+
+    @property
+    def place(self) -> str:
+        """The path as messages show it."""
+        return paths.text(self.path)
+
+
+class ConflictsError(Exception):
+    """An apply without force that would take fields from others."""
+
+    def __init__(self, conflicts: Sequence[FieldConflict]) -> None:
+        super().__init__(_conflict_text(conflicts))
+        self.conflicts = conflicts
+
+
+def _conflict_text(conflicts: Sequence[FieldConflict]) -> str:
+    if len(conflicts) == 1:
+        manager, path = conflicts[0]
+        return f"Apply failed with 1 conflict: conflict with {manager}: {paths.text(path)}"
+    lines = [f"Apply failed with {len(conflicts)} conflicts:"]
+    known: FieldManager | None = None
+    for manager, path in conflicts:
+        if manager != known:
+            lines[-1] += f" conflicts with {manager}:" if known is None else ""
+            lines += [f"conflicts with {manager}:"] if known is not None else []
+            known = manager
+        lines.append(f"- {paths.text(path)}")
+    return "\n".join(lines)
+
+
+class _Entry(msgspec.Struct, rename="camel", omit_defaults=True):
+    manager: str = ""
+    operation: Literal["Apply", "Update"] = "Update"
+    api_version: str = ""
+    time: str = ""
+    fields_type: Literal["FieldsV1", ""] = ""
+    fields_v1: Any = msgspec.field(default=None, name="fieldsV1")
+    subresource: str = ""
+
+
+def decode(entries: Any) -> Managed:
+    """The owners in ``managedFields``.
+
+    Raises:
+        MalformedFieldsError: the entries make no sense.
+    """
+    try:
+        given = msgspec.convert(entries or [], list[_Entry])
+    except msgspec.ValidationError as error:
+        raise MalformedFieldsError(str(error)) from None
+    found: dict[FieldManager, Owned] = {}
+    for one in given:
+        manager = FieldManager(one.manager, one.operation, one.api_version, one.subresource)
+        owned = paths.decode(one.fields_v1 or {}) - {()}
+        before = found.get(manager, Owned(NOTHING)).fields
+        found[manager] = Owned(owned | before, one.time)
+    return found
+
+
+def encode(managed: Managed) -> list[JSON]:
+    """``managedFields`` in the order of the server: applies first, then by time and name."""
+    ordered = sorted(managed.items(), key=lambda one: (one[0].operation, one[1].time, one[0]))
+    return [_encoded(manager, owned) for manager, owned in ordered]
+
+
+def _encoded(manager: FieldManager, owned: Owned) -> JSON:
+    entry: JSON = {
+        "manager": manager.name,
+        "operation": manager.operation,
+        "apiVersion": manager.api_version,
+        "time": owned.time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": paths.encode(owned.fields),
+        "subresource": manager.subresource,
+    }
+    return {key: value for key, value in entry.items() if value or key == "fieldsV1"}
+
+
+def updated(
+    shape: Shape, before: JSON, after: JSON, managed: Managed, manager: FieldManager, now: str
+) -> Managed:
+    """The owners after a write that was no apply: who changes a field takes it."""
+    found = changes(shape, before, after)
+    taken = found.added | found.modified
+    lost = taken | found.removed
+    result = _without(managed, lost) if lost else dict(managed)
+    own = taken - _UNOWNED
+    if own:
+        kept = result.get(manager, Owned(NOTHING)).fields
+        result[manager] = Owned(kept | own, now)
+    return _capped(result)
+
+
+def applied(
+    shape: Shape,
+    live: JSON,
+    config: JSON,
+    managed: Managed,
+    manager: FieldManager,
+    now: str,
+    *,
+    force: bool,
+) -> tuple[JSON, Managed]:
+    """The object and its owners after an apply.
+
+    Fields that the manager applied before and does not any more go, unless others own them.
+
+    Raises:
+        ConflictsError: it would change what others own, and is not forced.
+        ShapeError: the configuration does not fit its kind.
+    """
+    wanted = fields(shape, config)
+    others = {key: owned for key, owned in managed.items() if key != manager}
+    result = merge(shape, live, config)
+    last = managed.get(manager, Owned(NOTHING))
+    if last.fields:
+        # What somebody else owns too stays, and so do the parents of what is still wanted.
+        everyone = wanted.union(*(owned.fields for owned in others.values()))
+        gone = with_parents(shape, last.fields) - with_parents(shape, everyone)
+        result = remove(shape, result, gone)
+    found = changes(shape, live, result)
+    taken = found.added | found.modified
+    if not force:
+        _refuse_conflicts(others, taken)
+    owners = _without(others, taken | found.removed)
+    own = wanted - _UNOWNED
+    # An apply that changes nothing keeps its time, so that nothing is written for it.
+    same = own == last.fields and not any(found) and manager in managed
+    owners[manager] = Owned(own, last.time if same else now)
+    return result, _nonempty(owners)
+
+
+def _refuse_conflicts(others: Managed, taken: Paths) -> None:
+    conflicts = [
+        FieldConflict(key, path)
+        for key in sorted(others)
+        for path in sorted(others[key].fields & taken)
+    ]
+    if conflicts:
+        raise ConflictsError(conflicts)
+
+
+def owner_of_all(shape: Shape, live: JSON, api_version: str, now: str) -> Managed:
+    """The owners of an object that has been without any so far, before its first apply."""
+    owned = changes(shape, {}, live).added - _UNOWNED
+    return {FieldManager(BEFORE_FIRST_APPLY, "Update", api_version): Owned(owned, now)}
+
+
+def only(managed: Managed, manager: FieldManager, keep: Iterable[Path]) -> Managed:
+    """The owners, of whom one owns nothing but these paths."""
+    if manager not in managed:
+        return managed
+    owned = managed[manager]
+    return _nonempty({**managed, manager: owned._replace(fields=frozenset(keep))})
+
+
+def _without(managed: Managed, lost: Paths) -> dict[FieldManager, Owned]:
+    return _nonempty(
+        {key: owned._replace(fields=owned.fields - lost) for key, owned in managed.items()}
+    )
+
+
+def _nonempty(managed: Managed) -> dict[FieldManager, Owned]:
+    return {key: owned for key, owned in managed.items() if owned.fields}
+
+
+def _capped(managed: dict[FieldManager, Owned]) -> Managed:
+    updaters = [key for key in managed if key.operation == "Update"]
+    if len(updaters) <= MOST_UPDATERS:
+        return managed
+    # The oldest are merged, as kube-apiserver does, so that managedFields cannot grow without end.
+    updaters.sort(key=lambda key: (managed[key].time, key))
+    for old in updaters[: len(updaters) - MOST_UPDATERS + 1]:
+        owned = managed.pop(old)
+        heir = FieldManager(ANCIENT_CHANGES, "Update", old.api_version)
+        before = managed.get(heir, Owned(NOTHING))
+        managed[heir] = Owned(before.fields | owned.fields, owned.time)
+    return managed

@@ -1,0 +1,262 @@
+"""What server-side apply must know of a kind: of what the parts have owners of their own.
+
+From structural schemas (``x-kubernetes-list-type``, ``-list-map-keys``, ``-map-type``), or from
+the table of built-in kinds with the list types of the Kubernetes API reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from fairlead.api.meta import JSON
+from fairlead_sandbox import kinds
+
+
+class Shape:
+    """A value that is owned as a whole: a scalar, or what is atomic."""
+
+    def child(self, name: str) -> Shape | None:
+        """The shape of an object's member; None for an object that has no such member."""
+        return None
+
+    def declares(self, name: str) -> bool:
+        """Whether the member is a field of the kind, and no key of a map."""
+        return False
+
+    @property
+    def is_map(self) -> bool:
+        """Whether members have owners of their own."""
+        return False
+
+    @property
+    def is_list(self) -> bool:
+        """Whether items have owners of their own."""
+        return False
+
+
+WHOLE = Shape()
+
+
+class Map(Shape):
+    """An object; ``fields`` are its declared members, ``rest`` is what any other one is."""
+
+    def __init__(
+        self, fields: Callable[[], Mapping[str, Shape]], rest: Shape | None = None
+    ) -> None:
+        self._make = fields
+        self._fields: Mapping[str, Shape] | None = None
+        self._rest = rest
+
+    @property
+    def is_map(self) -> bool:
+        """Its members have owners."""
+        return True
+
+    def child(self, name: str) -> Shape | None:
+        """A declared member's shape, else that of the rest."""
+        return self._declared().get(name, self._rest)
+
+    def declares(self, name: str) -> bool:
+        """Whether it is a declared member."""
+        return name in self._declared()
+
+    def _declared(self) -> Mapping[str, Shape]:
+        if self._fields is None:
+            self._fields = self._make()
+        return self._fields
+
+
+class Deduced(Shape):
+    """A value without a schema: members of objects have owners, lists are owned as a whole."""
+
+    @property
+    def is_map(self) -> bool:
+        """Objects are maps of anything."""
+        return True
+
+    def child(self, name: str) -> Shape | None:
+        """Anything."""
+        return self
+
+
+DEDUCED = Deduced()
+
+
+class List(Shape):
+    """A list whose items have owners: told apart by ``keys``, or without keys a set."""
+
+    def __init__(
+        self, items: Shape, keys: tuple[str, ...], defaults: Mapping[str, Any] | None = None
+    ) -> None:
+        self.items = items
+        self.keys = keys
+        self.defaults = defaults or {}
+
+    @property
+    def is_list(self) -> bool:
+        """Its items have owners."""
+        return True
+
+
+def _map_of(rest: Shape) -> Shape:
+    return Map(dict, rest)
+
+
+_TCP = {"protocol": "TCP"}
+_LISTS: Mapping[tuple[str, str], tuple[tuple[str, ...], Mapping[str, str]]] = {
+    ("ObjectMeta", "finalizers"): ((), {}),
+    ("ObjectMeta", "ownerReferences"): (("uid",), {}),
+    **{
+        (container, field): (keys, defaults)
+        for container in ("Container", "EphemeralContainerCommon")
+        for field, keys, defaults in (
+            ("env", ("name",), {}),
+            ("ports", ("containerPort", "protocol"), _TCP),
+            ("volumeDevices", ("devicePath",), {}),
+            ("volumeMounts", ("mountPath",), {}),
+        )
+    },
+    **{
+        ("PodSpec", field): (keys, {})
+        for field, keys in (
+            ("containers", ("name",)),
+            ("initContainers", ("name",)),
+            ("ephemeralContainers", ("name",)),
+            ("hostAliases", ("ip",)),
+            ("imagePullSecrets", ("name",)),
+            ("resourceClaims", ("name",)),
+            ("schedulingGates", ("name",)),
+            ("topologySpreadConstraints", ("topologyKey", "whenUnsatisfiable")),
+            ("volumes", ("name",)),
+        )
+    },
+    ("PodStatus", "podIPs"): (("ip",), {}),
+    ("PodStatus", "hostIPs"): ((), {}),
+    ("MutatingWebhookConfiguration", "webhooks"): (("name",), {}),
+    ("NodeSpec", "podCIDRs"): ((), {}),
+    ("NodeStatus", "addresses"): (("type",), {}),
+    ("ServiceAccount", "secrets"): (("name",), {}),
+    ("ServiceSpec", "ports"): (("port", "protocol"), _TCP),
+    ("ValidatingWebhookConfiguration", "webhooks"): (("name",), {}),
+    **{
+        (f"{kind}Status", "conditions"): (("type",), {})
+        for kind in (
+            "CustomResourceDefinition",
+            "DaemonSet",
+            "Deployment",
+            "Namespace",
+            "Node",
+            "PersistentVolumeClaim",
+            "Pod",
+            "ReplicaSet",
+            "Service",
+            "StatefulSet",
+        )
+    },
+}
+"""Lists whose items merge, by message and field; no keys means a set. The others are atomic."""
+
+_ATOMIC_MAPS = frozenset({("PodSpec", "nodeSelector"), ("ServiceSpec", "selector")})
+_ATOMIC = frozenset(
+    {
+        "ConfigMapKeySelector",
+        "LabelSelector",
+        "LocalObjectReference",
+        "NodeSelector",
+        "NodeSelectorTerm",
+        "ObjectFieldSelector",
+        "ObjectReference",
+        "OwnerReference",
+        "ResourceFieldSelector",
+        "RoleRef",
+        "SecretKeySelector",
+        "Subject",
+        "TypedLocalObjectReference",
+    }
+)
+"""Messages with ``x-kubernetes-map-type: atomic``."""
+
+
+@cache
+def of_message(name: str) -> Shape:
+    """The shape of a built-in kind's message."""
+    if name not in kinds.load().messages:
+        return DEDUCED if name.startswith("schemaOr") else WHOLE
+    if name in _ATOMIC:
+        return WHOLE
+    fields = kinds.load().messages[name].fields
+    # Made when its members are first asked for: a JSON schema has JSON schemas among its members.
+    return Map(lambda: {key: _of_field(name, field) for key, field in fields.items()})
+
+
+def _of_field(message: str, field: kinds.Field) -> Shape:
+    place = (message, field.name)
+    inner = of_message(field.type.name)
+    if field.type.shape == "map":
+        return WHOLE if place in _ATOMIC_MAPS else _map_of(inner)
+    if field.type.shape == "one":
+        return inner
+    if message == "EphemeralContainer":
+        place = ("EphemeralContainerCommon", field.name)
+    if place not in _LISTS:
+        return WHOLE
+    keys, defaults = _LISTS[place]
+    return List(inner, keys, defaults)
+
+
+def of_kind(message: kinds.Message) -> Shape:
+    """The shape of a built-in kind's objects."""
+    own = of_message(message.name)
+    envelope = {"apiVersion": WHOLE, "kind": WHOLE}
+    return Map(lambda: envelope | {name: own.child(name) or WHOLE for name in message.fields})
+
+
+def of_schema(schema: JSON) -> Shape:
+    """The shape of a custom resource's objects, from its structural schema."""
+    return Map(lambda: _properties(schema) | _envelope(), _rest(schema))
+
+
+def _envelope() -> dict[str, Shape]:
+    return {"apiVersion": WHOLE, "kind": WHOLE, "metadata": of_message("ObjectMeta")}
+
+
+def _of_value(schema: JSON) -> Shape:
+    if schema.get("x-kubernetes-int-or-string"):
+        return WHOLE
+    if schema.get("x-kubernetes-embedded-resource"):
+        return Map(lambda: _properties(schema) | _envelope(), _rest(schema))
+    kind = schema.get("type")
+    if kind == "array":
+        return _of_list(schema)
+    if kind == "object":
+        if schema.get("x-kubernetes-map-type") == "atomic":
+            return WHOLE
+        return Map(lambda: _properties(schema), _rest(schema))
+    return DEDUCED if schema.get("x-kubernetes-preserve-unknown-fields") else WHOLE
+
+
+def _properties(schema: JSON) -> dict[str, Shape]:
+    found = schema.get("properties") or {}
+    return {name: _of_value(inner) for name, inner in found.items()}
+
+
+def _rest(schema: JSON) -> Shape | None:
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, dict):
+        return _of_value(additional)
+    return DEDUCED if additional or schema.get("x-kubernetes-preserve-unknown-fields") else None
+
+
+def _of_list(schema: JSON) -> Shape:
+    items = schema.get("items") or {}
+    kind = schema.get("x-kubernetes-list-type")
+    if kind == "set":
+        return List(_of_value(items), ())
+    if kind != "map":
+        return WHOLE
+    keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+    given = ((key, (items.get("properties") or {}).get(key) or {}) for key in keys)
+    defaults = {key: inner["default"] for key, inner in given if "default" in inner}
+    return List(_of_value(items), keys, defaults)

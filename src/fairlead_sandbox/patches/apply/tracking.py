@@ -1,0 +1,105 @@
+"""The owners that ordinary writes leave in ``metadata.managedFields``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from fairlead.api.meta import JSON
+from fairlead.api.timestamps import now
+from fairlead_sandbox.patches.apply.managers import (
+    FieldManager,
+    Managed,
+    decode,
+    encode,
+    only,
+    updated,
+)
+from fairlead_sandbox.patches.apply.paths import NOTHING, MalformedFieldsError, Path, Paths, member
+from fairlead_sandbox.patches.apply.shapes import Shape
+from fairlead_sandbox.patches.apply.walk import changes
+
+
+SERVER = "kube-apiserver"
+"""The manager of what the server changes by itself."""
+
+
+class NewObject(NamedTuple):
+    """What is known of a new object before the server fills it in."""
+
+    shape: Shape
+    empty: JSON
+    """One of its kind that says nothing."""
+    allocated: Sequence[str]
+    """Paths of what the server fills in, which its writer does not own by that."""
+    given: Paths
+    """What its writer has sent."""
+
+    @classmethod
+    def of(cls, shape: Shape, empty: JSON, allocated: Sequence[str], body: JSON) -> NewObject:
+        """Look at a body before the server fills it in."""
+        given = changes(shape, {}, body).added if allocated else NOTHING
+        return cls(shape, empty, allocated, given)
+
+    def entries(self, body: JSON, manager: FieldManager) -> list[JSON]:
+        """The entries of the finished object."""
+        managed = updated(self.shape, self.empty, without_entries(body), {}, manager, now())
+        if self.allocated:
+            fields = managed[manager].fields if manager in managed else NOTHING
+            managed = only(managed, manager, fields - frozenset(self._filled_in(fields)))
+        return encode(managed)
+
+    def _filled_in(self, fields: Paths) -> Iterator[Path]:
+        below = [tuple(map(member, prefix.split("/"))) for prefix in self.allocated]
+        for path in fields - self.given:
+            if any(path[: len(prefix)] == prefix for prefix in below):
+                yield path
+
+
+def after_update(
+    shape: Shape, before: JSON, after: JSON, given: Any, manager: FieldManager
+) -> list[JSON]:
+    """The entries of a changed object; [] when nobody has tracked it or tracking is to end.
+
+    ``given`` are the entries that the writer sent, who may change them; one that is empty ends
+    the tracking until the next apply.
+    """
+    stored: list[JSON] = before["metadata"].get("managedFields") or []
+    if given == [{}]:
+        return []
+    entries = _chosen(given, stored)
+    if not entries:
+        return []
+    old, new = without_entries(before), without_entries(after)
+    if old == new:
+        return entries
+    managed = decode(entries)
+    found = updated(shape, old, new, managed, manager, now())
+    return entries if found == managed else encode(found)
+
+
+def _chosen(given: Any, stored: list[JSON]) -> list[JSON]:
+    """The writer's entries where they make sense, else those that are there."""
+    if not given or given == stored:
+        return stored
+    try:
+        return encode(decode(given))
+    except MalformedFieldsError:
+        return stored
+
+
+def entries_of(body: JSON) -> Any:
+    """What a body says about owners; it may be anything."""
+    metadata = body.get("metadata")
+    return metadata.get("managedFields") if isinstance(metadata, dict) else None
+
+
+def without_entries(body: JSON) -> JSON:
+    """The body without its owners."""
+    metadata = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
+    return {**body, "metadata": metadata}
+
+
+def managed_by(body: JSON) -> Managed:
+    """The owners of a stored object."""
+    return decode(body["metadata"].get("managedFields"))

@@ -1,0 +1,170 @@
+"""Lists of a strategic merge patch, merged and put in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead_sandbox.patches.errors import PatchError
+
+
+PATCH = "$patch"
+SET_ORDER = "$setElementOrder/"
+DELETE_FROM = "$deleteFromPrimitiveList/"
+
+Entry: TypeAlias = tuple[Hashable, Any]
+"""An item of a list with what tells it from others."""
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def merge_objects(
+    current: list[Any] | None,
+    patch: list[Any],
+    order: Any,
+    key: str,
+    merge: Callable[[JSON, JSON], JSON],
+) -> list[Any]:
+    """A list of objects told apart by ``key``, with those of the patch merged in.
+
+    A list that is not there yet (None) is taken from the patch, in its order.
+
+    Raises:
+        PatchError: an item of the patch has no key, or the order contradicts the patch.
+    """
+    replace, removed, items = _split(patch, key)
+    if current is None:
+        return [merge({}, item) for item in items]
+    _check_order(patch, items, order, key)
+    if replace:
+        return [merge({}, item) for item in items]
+    before = [_name(item, key) for item in current]
+    result = [
+        (name, item) for name, item in zip(before, current, strict=True) if name not in removed
+    ]
+    _merge_items(result, [(_name(item, key), item) for item in items], merge)
+    if not isinstance(order, list):
+        return in_order(result, [_name(item, key) for item in items], before)
+    # As on the real server: a new item that takes the place of a removed one counts as old.
+    known = [name for name, _ in result][: len(before)] if removed else before
+    return in_order(result, [_name(item, key) for item in order], known)
+
+
+def identity(value: Any) -> Hashable:
+    """What tells a value of a list from others; 1 and 1.0 are the same, 1 and true are not."""
+    if isinstance(value, dict | list):
+        return "json", _encode(value)
+    return (type(value) is bool, value)
+
+
+def _name(item: Any, key: str) -> Hashable:
+    return identity(item.get(key) if isinstance(item, dict) else None)
+
+
+def _merge_items(
+    entries: list[Entry], items: list[tuple[Hashable, JSON]], merge: Callable[[JSON, JSON], JSON]
+) -> None:
+    """Merge each into the first of its name: lists may hold several (ports of a Service)."""
+    places: dict[Hashable, int] = {}
+    for index, (name, _) in enumerate(entries):
+        places.setdefault(name, index)
+    for name, item in items:
+        index = places.setdefault(name, len(entries))
+        if index == len(entries):
+            entries.append((name, merge({}, item)))
+        else:
+            entries[index] = (name, merge(entries[index][1], item))
+
+
+def _split(patch: list[Any], key: str) -> tuple[bool, set[Hashable], list[JSON]]:
+    """Whether the list is replaced, the keys to remove, and the items to merge."""
+    replace, removed, items = False, set[Hashable](), list[JSON]()
+    for item in patch:
+        if not isinstance(item, dict):
+            raise PatchError(f"invalid patch item {item!r}: an object is expected", 400)
+        directive = item.get(PATCH)
+        if directive == "replace":
+            replace = True
+            continue
+        if directive == "merge":
+            raise PatchError("merging lists cannot yet be specified in the patch", 500)
+        if key not in item:
+            raise PatchError(
+                f"map: {go_map(item)} does not contain declared merge key: {key}", 500
+            )
+        if directive == "delete":
+            removed.add(_name(item, key))
+        else:
+            items.append(item)
+    return replace, removed, items
+
+
+def _check_order(patch: list[Any], items: list[JSON], order: Any, key: str) -> None:
+    """Every item stands in the order, and the items follow it."""
+    if not isinstance(order, list) or not items:
+        return
+    wanted = iter([_name(item, key) for item in order])
+    if not all(_name(item, key) in wanted for item in items):
+        raise PatchError(
+            f"The order in patch list:\n{go_map(patch)}\n"
+            f" doesn't match $setElementOrder list:\n{go_map(order)}\n",
+            500,
+        )
+
+
+def merge_scalars(current: list[Any], patch: list[Any], order: Any) -> list[Any]:
+    """A list of scalars as a set, with those of the patch added.
+
+    Raises:
+        PatchError: an item of the patch is no scalar.
+    """
+    for item in patch:
+        if isinstance(item, dict | list):
+            raise PatchError(f"invalid patch item {go_map(item)}: a scalar is expected", 400)
+    found = {identity(item): item for item in reversed([*current, *patch])}
+    merged = [(name, found[name]) for name in dict.fromkeys(map(identity, [*current, *patch]))]
+    wanted = order if isinstance(order, list) else patch
+    return in_order(merged, list(map(identity, wanted)), list(map(identity, current)))
+
+
+def in_order(
+    entries: Sequence[Entry], wanted: Sequence[Hashable], before: Sequence[Hashable]
+) -> list[Any]:
+    """The values of (name, value) pairs in the wanted order of their names.
+
+    The others stand where they stood before relative to them; a wanted name that was not there
+    before goes ahead of the others.
+    """
+    rank, stood = _places(wanted), _places(before)
+    first = sorted((entry for entry in entries if entry[0] in rank), key=lambda one: rank[one[0]])
+    rest = [entry for entry in entries if entry[0] not in rank]
+    result: list[Any] = []
+    ahead, others = deque(first), deque(rest)
+    while ahead and others:
+        name, other = ahead[0][0], others[0][0]
+        later = name in stood and stood[name] > stood.get(other, 0)
+        result.append((others if later else ahead).popleft()[1])
+    return [*result, *(value for _, value in (*ahead, *others))]
+
+
+def _places(names: Iterable[Hashable]) -> dict[Hashable, int]:
+    """Where each name stands first."""
+    places: dict[Hashable, int] = {}
+    for index, name in enumerate(names):
+        places.setdefault(name, index)
+    return places
+
+
+def go_map(value: Any) -> str:
+    """A value as the real server prints it in the texts of patch errors."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{go_map(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(go_map, value))}]"
+    if value is None:
+        return "<nil>"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,226 @@
+"""GET of one object, and of a collection: selectors, pages, lists at a given version."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.meta import JSON, Key
+from fairlead_sandbox import errors
+from fairlead_sandbox.requests import answers
+from fairlead_sandbox.requests.answers import in_turns
+from fairlead_sandbox.requests.calls import Answer, Call
+from fairlead_sandbox.requests.selection import SelectionPredicate, parse_selection
+from fairlead_sandbox.schema.errors import FieldError, go_value
+from fairlead_sandbox.storage.records import Record
+
+
+_HALF = 1 << 63
+_EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. You can "
+    "start a new list without the continue parameter, or use the continue token in this response "
+    "to retrieve the remainder of the results. Continuing with the provided token results in an "
+    "inconsistent list - objects that were created, modified, or deleted between the time the "
+    "first chunk was returned and now may show up in the list."
+)
+
+
+def existing(call: Call) -> Record:
+    """The object that the request names.
+
+    Raises:
+        StatusError: 404, it does not exist.
+    """
+    record = call.core.get(call.type, call.key)
+    if record is None:
+        raise errors.not_found(call.type.group_resource, call.key.name)
+    return record
+
+
+async def get(call: Call) -> Answer:
+    """The object, or its status subresource, which is the same body."""
+    record = existing(call)
+    await call.core.store.settle(record.rv)
+    return answers.one(call, record)
+
+
+class ContinueToken(NamedTuple):
+    """Where the next page starts; version -1 goes on with whatever is there then."""
+
+    version: int
+    namespace: str
+    name: str
+
+    def encode(self) -> str:
+        """The ``continue`` parameter."""
+        body = {"v": "meta.k8s.io/v1", "rv": self.version, "start": [self.namespace, self.name]}
+        return base64.urlsafe_b64encode(msgspec.json.encode(body)).decode().rstrip("=")
+
+
+class _TokenBody(msgspec.Struct):
+    rv: int
+    start: tuple[str, str]
+
+
+def parse_token(text: str) -> ContinueToken:
+    """The token of a ``continue`` parameter.
+
+    Raises:
+        StatusError: 400, it is none of this server's.
+    """
+    try:
+        padded = text + "=" * (-len(text) % 4)
+        body = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=_TokenBody)
+    except (ValueError, msgspec.MsgspecError) as error:
+        text = f"invalid continue token: continue key is not valid: {error}"
+        raise errors.bad_request(text) from None
+    return ContinueToken(body.rv, *body.start)
+
+
+def parse_version(text: str) -> int:
+    """A resourceVersion of a query; "" is 0.
+
+    Raises:
+        StatusError: it is no number.
+    """
+    try:
+        return parse_integer(text, signed=False)
+    except ValueError as error:
+        text = f"resourceVersion: Invalid value: {go_value(text)}: {error}"
+        raise errors.StatusError(500, "", text) from None
+
+
+def parse_integer(text: str, *, signed: bool = True) -> int:
+    """A number of 64 bits in a query, as Go reads it; "" is 0.
+
+    Raises:
+        ValueError: it is none; the text is Go's.
+    """
+    function, low, high = ("Int", -_HALF, _HALF - 1) if signed else ("Uint", 0, 2 * _HALF - 1)
+    digits = text[1:] if signed and text[:1] in {"+", "-"} else text
+    if not text:
+        return 0
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f"strconv.Parse{function}: parsing {go_value(text)}: invalid syntax")
+    # Python itself refuses to read numbers of thousands of digits.
+    digits = digits.lstrip("0") or "0"
+    number = int(digits) if len(digits) <= 20 else 2 * _HALF
+    if text[:1] == "-":
+        number = -number
+    if not low <= number <= high:
+        raise ValueError(f"strconv.Parse{function}: parsing {go_value(text)}: value out of range")
+    return number
+
+
+async def list_(call: Call) -> Answer:
+    """The objects of a collection, at most ``limit`` of them.
+
+    What is read without an await belongs to one version, which is answered once it is stored.
+    """
+    _check_match(call)
+    selection = parse_selection(call.type, call.query, call.info.name)
+    limit = _limit(call)
+    store = call.core.store
+    namespace = call.info.namespace if call.type.resource.namespaced else ""
+    # A list at an older version is read from the log, which has only what is stored.
+    await store.settle()
+    token = call.query.get("continue", "")
+    if token:
+        version, start, found = _continued(call, parse_token(token), namespace)
+    else:
+        version, start, found = _fresh(call, namespace)
+    found = [
+        record
+        for record in found
+        if (not namespace or record.key.namespace == namespace)
+        and (start is None or record.key > start)
+    ]
+    page, rest = await _page(selection, found, limit)
+    metadata: JSON = {"resourceVersion": str(version)}
+    # What was read from memory may still be on its way to the disk, and might be taken back.
+    await store.settle(version)
+    if rest:
+        metadata["continue"] = ContinueToken(version, *page[-1].key).encode()
+        # The API leaves the count out where there is a selector: all objects would have to be
+        # looked at.
+        if selection.everything:
+            metadata["remainingItemCount"] = rest
+    return await answers.many(call, page, metadata)
+
+
+async def _page(
+    selection: SelectionPredicate, records: list[Record], limit: int
+) -> tuple[list[Record], int]:
+    """The first of the selected records, and how many more there are, at least one if any."""
+    if selection.everything:
+        page = records[: limit or None]
+        return page, len(records) - len(page)
+    page = []
+    async for some in in_turns(records):
+        page += [record for record in some if selection.matches(record)]
+        if limit and len(page) > limit:
+            return page[:limit], 1
+    return page, 0
+
+
+def _limit(call: Call) -> int:
+    try:
+        return max(parse_integer(call.query.get("limit", "")), 0)
+    except ValueError as error:
+        raise errors.bad_request(str(error)) from None
+
+
+def _check_match(call: Call) -> None:
+    match = call.query.get("resourceVersionMatch", "")
+    if not match:
+        return
+    text = ""
+    if not call.query.get("resourceVersion"):
+        text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+    elif call.query.get("continue"):
+        text = "resourceVersionMatch is forbidden when continue is provided"
+    elif match == "Exact" and call.query["resourceVersion"] == "0":
+        text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+    reason, shown = "FieldValueForbidden", f"Forbidden: {text}"
+    if match not in {"Exact", "NotOlderThan"}:
+        reason = "FieldValueNotSupported"
+        text = shown = (
+            f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
+        )
+    if text:
+        wrong = FieldError(reason, shown, "resourceVersionMatch")
+        raise errors.invalid("meta.k8s.io", "ListOptions", "", [wrong])
+
+
+def _fresh(call: Call, namespace: str) -> tuple[int, Key | None, Iterable[Record]]:
+    store, collection = call.core.store, call.type.collection
+    version = parse_version(call.query.get("resourceVersion", ""))
+    if version > store.rv:
+        raise errors.version_too_large(version, store.rv)
+    match = call.query.get("resourceVersionMatch", "")
+    # A version with a limit is exact without saying so
+    # (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions).
+    exact = match == "Exact" or (not match and version and call.query.get("limit"))
+    if exact and version != store.rv:
+        if version < store.compacted:
+            raise errors.expired("The resourceVersion for the provided list is too old.")
+        return version, None, store.state(collection, version)
+    return store.rv, None, store.collection(collection).list(namespace)
+
+
+def _continued(
+    call: Call, token: ContinueToken, namespace: str
+) -> tuple[int, Key | None, Iterable[Record]]:
+    store, collection = call.core.store, call.type.collection
+    if call.query.get("resourceVersion", "0") not in {"", "0"}:
+        raise errors.bad_request("specifying resource version is not allowed when using continue")
+    start = Key(token.namespace, token.name)
+    # At the newest version memory has the same objects, and is asked without the log.
+    if token.version in {-1, store.rv}:
+        return store.rv, start, store.collection(collection).list(after=start)
+    if token.version < store.compacted:
+        raise errors.expired(_EXPIRED, token=ContinueToken(-1, *start).encode())
+    return token.version, start, store.state(collection, token.version)

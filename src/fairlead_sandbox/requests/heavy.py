@@ -1,0 +1,241 @@
+"""Which requests are too heavy for the event loop, and how a worker's finding is written."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from fairlead.api.meta import JSON, Key
+from fairlead_sandbox import errors
+from fairlead_sandbox.errors import StatusError
+from fairlead_sandbox.objects import writes
+from fairlead_sandbox.objects.core import Core, Operation
+from fairlead_sandbox.requests import answers
+from fairlead_sandbox.requests.bodies import is_yaml
+from fairlead_sandbox.requests.calls import Answer, Call
+from fairlead_sandbox.requests.handlers import patch, scale, write
+from fairlead_sandbox.requests.workers import Job, JobResult, JobRunner, StoredObject
+from fairlead_sandbox.resources.types import ResourceType
+from fairlead_sandbox.storage.records import Record
+from fairlead_sandbox.webhooks.conversation import Unanswered
+from fairlead_sandbox.webhooks.hooks import COLLECTIONS
+
+
+_log = logging.getLogger(__name__)
+
+Handler = Callable[[Call], Awaitable[Answer]]
+
+HEAVY = 64 * 1024
+"""Bytes of JSON that the event loop works on itself, which takes it some 50 ms."""
+MAX_OPTIONS = 512 * 1024
+"""Bytes of the largest body of a request that stores nothing: options, reviews, tokens."""
+_YAML, _PATCH = 10, 4
+"""How many times more slowly YAML is read, and a patch applied, than JSON is stored: measured."""
+_ATTEMPTS = 5
+"""How often a write is worked out anew because its object has changed meanwhile."""
+_JOB = 1024 * 1024
+"""Bytes of objects that are completed in one job, unless a single one has more."""
+_NAMESPACES, _SERVICES = "namespaces", "services"
+_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+_WRITERS = frozenset({write.create, write.update, patch.patch, scale.update, scale.patch})
+
+
+async def answer(call: Call, handler: Handler, workers: JobRunner) -> Answer:
+    """Have a call answered, by a worker where it is heavy.
+
+    Raises:
+        StatusError: it was refused, takes too long or too much.
+    """
+    if not _is_heavy(call, handler):
+        return await handler(call)
+    if handler in _WRITERS:
+        return await _write(call, workers)
+    if len(call.body) > MAX_OPTIONS:
+        raise errors.too_large(f"limit is {MAX_OPTIONS}")
+    job = Job("decode", plural=_kind(call), body=call.body, content_type=call.content_type)
+    result = await workers.run(job)
+    return await handler(replace(call, body=result.body, content_type="application/json"))
+
+
+def _is_heavy(call: Call, handler: Handler) -> bool:
+    factor = _YAML if is_yaml(call.content_type, call.body) else 1
+    if handler not in _WRITERS:
+        return len(call.body) * factor > HEAVY
+    if call.info.verb == "patch":
+        factor = max(factor, _PATCH)
+    old = call.core.get(call.type, call.key)
+    size = len(call.body) + (len(old.raw) if old is not None else 0)
+    # A large schema is compiled before the first object is checked, which takes seconds.
+    return size * factor > HEAVY or len(_definition(call.core, call.type)) > HEAVY
+
+
+def _kind(call: Call) -> str:
+    """The kind that the body of a request that stores nothing must be of."""
+    if call.info.verb in {"delete", "deletecollection"}:
+        return "DeleteOptions"
+    return "TokenRequest" if call.info.subresource == "token" else call.type.resource.kind
+
+
+def _definition(core: Core, type_: ResourceType) -> bytes:
+    """The stored CustomResourceDefinition of a type, b"" for a built-in one."""
+    if not type_.custom:
+        return b""
+    record = core.store.collection(_DEFINITIONS).get(Key("", type_.collection))
+    return record.raw if record is not None else b""
+
+
+async def _write(call: Call, workers: JobRunner) -> Answer:
+    for _ in range(_ATTEMPTS):
+        old = call.core.get(call.type, call.key) if call.info.name else None
+        helping = _helping(call)
+        result = await workers.run(_job(call, old, helping))
+        if result.questions and call.webhooks is not None:
+            call.webhooks.stamp = result.stamp
+            raise Unanswered(result.questions)
+        # Others may have written meanwhile: what was worked out holds only if it would come out
+        # the same now.
+        if _is_current(call, old) and helping == _helping(call):
+            found = _commit(call, old, result)
+            await call.core.store.settle(found.rv)
+            return write.with_warnings(_shown(call, found, result), result.warnings)
+    raise errors.conflict(call.type.group_resource, call.key.name)
+
+
+def _helping(call: Call) -> list[tuple[str, Record]]:
+    """What admission looks at beside the object: its namespace, addresses, webhooks."""
+    store = call.core.store
+    namespace = store.collection(_NAMESPACES).get(Key("", call.key.namespace))
+    found = [] if namespace is None else [(_NAMESPACES, namespace)]
+    if call.type.collection == _SERVICES:
+        found += [(_SERVICES, record) for record in store.collection(_SERVICES).list()]
+    for name in COLLECTIONS if call.webhooks is not None else ():
+        found += [(name, record) for record in store.collection(name).list()]
+    return found
+
+
+def _job(call: Call, old: Record | None, helping: Sequence[tuple[str, Record]]) -> Job:
+    objects = [StoredObject.of(collection, record) for collection, record in helping]
+    if old is not None:
+        objects.append(StoredObject.of(call.type.collection, old))
+    resource = call.type.resource
+    return Job(
+        "write",
+        resource.group,
+        resource.version,
+        resource.plural,
+        _definition(call.core, call.type),
+        info=call.info,
+        query=dict(call.query),
+        body=call.body,
+        content_type=call.content_type,
+        user_agent=call.user_agent,
+        objects=objects,
+        webhooks=call.webhooks,
+    )
+
+
+def _is_current(call: Call, old: Record | None) -> bool:
+    # Each write makes a new record, so that the same one means an object that has not changed.
+    return not call.info.name or call.core.get(call.type, call.key) is old
+
+
+def _commit(call: Call, old: Record | None, result: JobResult) -> Record:
+    """Write what a worker has found; nothing has changed since it was asked."""
+    core, type_ = call.core, call.type
+    # The worker has found that nothing would change: no version is made.
+    if old is not None and not result.change and not call.dry_run:
+        return old
+    body = msgspec.json.decode(result.raws[0] if result.change else result.body, type=JSON)
+    key = Key(body["metadata"].get("namespace", ""), body["metadata"].get("name", ""))
+    # A POST says its name in the body, so that it is known only here whether the name is taken.
+    if old is None and core.get(type_, key) is not None:
+        raise errors.already_exists(type_.group_resource, key.name)
+    verb = "create" if old is None else "update"
+    if verb == "create" and call.info.verb == "patch" and call.require is not None:
+        call.require(verb)
+    # A worker knows nothing of who holds which rights.
+    core.admit(Operation(verb, type_, key, body, old, call.info.subresource, call.user))
+    match result.change:
+        case "put":
+            return writes.store(core, type_, key, body)
+        case "remove":
+            return core.store.remove(type_.collection, key, body)
+    return type_.record(key, body)
+
+
+def _shown(call: Call, found: Record, result: JobResult) -> Answer:
+    if call.info.subresource == "scale":
+        if not result.change:
+            return Answer(result.body)
+        return Answer(msgspec.json.encode(scale.to_scale(call, found)))
+    return answers.one(call, found, result.code)
+
+
+class Completion:
+    """Shows stored objects as a changed schema has them, as a server does that reads them.
+
+    Few and small ones are shown so at once, others after a worker has looked at them.
+    """
+
+    def __init__(self, core: Core, workers: JobRunner) -> None:
+        self._core = core
+        self._workers = workers
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def __call__(self, type_: ResourceType) -> None:
+        """Complete the objects of a type, which is the one that they are stored in."""
+        records = list(self._core.store.collection(type_.collection).list())
+        size = sum(len(record.raw) for record in records)
+        if not records:
+            return
+        if size + len(_definition(self._core, type_)) <= HEAVY:
+            for record in records:
+                record.raw = type_.completed(record)
+            return
+        task = asyncio.get_running_loop().create_task(self._complete(type_, records))
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+    async def _complete(self, type_: ResourceType, records: list[Record]) -> None:
+        resource = type_.resource
+        collection = self._core.store.collection(type_.collection)
+        job = Job(
+            "complete",
+            resource.group,
+            resource.version,
+            resource.plural,
+            _definition(self._core, type_),
+        )
+        while records:
+            some = _some(records)
+            job.objects = [StoredObject.of(type_.collection, record) for record in some]
+            try:
+                result = await self._workers.run(job)
+            except StatusError as error:
+                _log.error("objects of %s keep their old form: %s", type_.collection, error)
+                return
+            for record, raw in zip(some, result.raws, strict=True):
+                # One that was written meanwhile is left alone: its own write has completed it.
+                if collection.get(record.key) is record:
+                    record.raw = raw
+
+    async def close(self) -> None:
+        """Leave the rest; the next start does it."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _some(records: list[Record]) -> list[Record]:
+    """Take objects off the end of a list, as many as one job should have."""
+    taken: list[Record] = []
+    size = 0
+    while records and size < _JOB:
+        record = records.pop()
+        size += len(record.raw)
+        taken.append(record)
+    return taken

@@ -1,0 +1,181 @@
+"""Custom resources: what a CustomResourceDefinition makes the server serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead.api.resource import Resource
+from fairlead_sandbox.resources.columns import AGE, Column, since
+from fairlead_sandbox.resources.types import ResourceType, Scale, Strategy
+from fairlead_sandbox.schema import CompiledSchema, FieldError, compile_path, compile_schema
+
+
+_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+
+
+class CustomStrategy(Strategy):
+    """Objects that a structural schema describes."""
+
+    generation = True
+    unconditional_update = False
+
+    def __init__(self, schema: JSON, *, status: bool, fields: Sequence[str]) -> None:
+        self.status = status
+        self.selectable_fields = fields
+        self.openapi = schema
+
+    @cached_property
+    def _schema(self) -> CompiledSchema:
+        """Compiled when the first object comes: a large one takes seconds."""
+        return compile_schema(self.openapi or {})
+
+    def prune(self, body: JSON) -> None:
+        """Drop what the schema does not have."""
+        self._schema.prune(body)
+
+    def prepare_create(self, body: JSON) -> None:
+        """Prune and default."""
+        self._schema.prune(body)
+        self._schema.default(body)
+
+    def prepare_update(self, body: JSON, old: JSON) -> None:
+        """Prune and default."""
+        self.prepare_create(body)
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """Check against the schema and its rules."""
+        return self._schema.validate(body, old)
+
+
+def custom_types(crd: JSON) -> list[ResourceType]:
+    """The served versions of an established CRD, in its order."""
+    spec = crd["spec"]
+    stored = next(version["name"] for version in spec["versions"] if version["storage"])
+    return [
+        _type(crd, version, f"{spec['group']}/{stored}")
+        for version in spec["versions"]
+        if version["served"]
+    ]
+
+
+def _type(crd: JSON, version: JSON, stored_as: str) -> ResourceType:
+    spec = crd["spec"]
+    names = crd["status"]["acceptedNames"]
+    resource = Resource(
+        group=spec["group"],
+        version=version["name"],
+        plural=names["plural"],
+        kind=names["kind"],
+        namespaced=spec["scope"] == "Namespaced",
+    )
+    subresources = version.get("subresources") or {}
+    return ResourceType(
+        resource=resource,
+        singular=names.get("singular") or resource.kind.lower(),
+        collection=resource.group_resource,
+        strategy=CustomStrategy(
+            _schema(crd, version),
+            status="status" in subresources,
+            fields=[
+                field["jsonPath"].removeprefix(".")
+                for field in version.get("selectableFields") or []
+            ],
+        ),
+        list_kind=names.get("listKind") or f"{resource.kind}List",
+        short_names=names.get("shortNames") or (),
+        categories=names.get("categories") or (),
+        subresources=[name for name in ("status", "scale") if name in subresources],
+        columns=columns(version.get("additionalPrinterColumns")),
+        scale=_scale(subresources.get("scale")),
+        verbs=_VERBS,
+        custom=True,
+        accepts_create="deletionTimestamp" not in crd["metadata"],
+        warning=_warning(resource, version),
+        stored_as=stored_as,
+    )
+
+
+def _schema(crd: JSON, version: JSON) -> JSON:
+    schema: JSON = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
+    if crd["spec"].get("preserveUnknownFields"):
+        return {**schema, "x-kubernetes-preserve-unknown-fields": True}
+    return schema
+
+
+def _warning(resource: Resource, version: JSON) -> str:
+    if not version.get("deprecated"):
+        return ""
+    default = f"{resource.api_version} {resource.kind} is deprecated"
+    return version.get("deprecationWarning") or default
+
+
+def _scale(scale: JSON | None) -> Scale | None:
+    if scale is None:
+        return None
+    return Scale(
+        spec=_members(scale["specReplicasPath"]),
+        status=_members(scale["statusReplicasPath"]),
+        selector=_members(scale.get("labelSelectorPath") or ""),
+    )
+
+
+def _members(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split(".") if part)
+
+
+def columns(definitions: Sequence[JSON] | None) -> list[Column]:
+    """The columns of a version; Age alone when it defines none."""
+    if not definitions:
+        return [AGE]
+    return [
+        Column(
+            name=definition["name"],
+            cell=_cell(definition["jsonPath"], definition["type"]),
+            type=definition["type"],
+            format=definition.get("format") or "",
+            description=definition.get("description")
+            or "Custom resource definition column (in JSONPath format): " + definition["jsonPath"],
+            priority=definition.get("priority") or 0,
+        )
+        for definition in definitions
+    ]
+
+
+def _cell(path: str, type_: str) -> Callable[[JSON], Any]:
+    find = compile_path(path)
+
+    def cell(body: JSON) -> Any:
+        found = find(body)
+        return _typed(found, type_) if found else None
+
+    return cell
+
+
+def _typed(found: list[Any], type_: str) -> Any:
+    """The value as its column's type has it; what does not fit shows as nothing."""
+    value = found[0]
+    match type_:
+        case "integer":
+            return int(value) if _is_number(value) else None
+        case "number":
+            return value if _is_number(value) else None
+        case "boolean":
+            return value if isinstance(value, bool) else None
+        case "date":
+            return since(value if isinstance(value, str) else None)
+    return " ".join(map(_text, found))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()

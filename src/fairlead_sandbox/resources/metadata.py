@@ -1,0 +1,229 @@
+"""Rules for ``metadata`` that hold for every kind: names, labels, immutability, finalizers."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from fairlead.api.label_names import label_value_errors, qualified_name_errors
+from fairlead.api.meta import JSON
+from fairlead.api.timestamps import now
+from fairlead_sandbox import errors
+from fairlead_sandbox.schema.errors import FieldError, forbidden, invalid, required
+
+
+NameRule = Callable[[str], list[str]]
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used "
+    "for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_LABEL_1035_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
+    "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', "
+    "regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+_ANNOTATION_BYTES = 256 * 1024
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
+_STANDARD_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
+
+
+def label_name(name: str) -> list[str]:
+    """Names of namespaces."""
+    found = ["must be no more than 63 characters"] if len(name) > 63 else []
+    return found if _LABEL.fullmatch(name) else [*found, _LABEL_TEXT]
+
+
+def service_name(name: str) -> list[str]:
+    """Names of Services, which become host names."""
+    found = ["must be no more than 63 characters"] if len(name) > 63 else []
+    return found if _LABEL_1035.fullmatch(name) else [*found, _LABEL_1035_TEXT]
+
+
+def path_segment_name(name: str) -> list[str]:
+    """Names of RBAC objects: anything that can stand between two slashes."""
+    if name in {".", ".."}:
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{part}'" for part in "/%" if part in name]
+
+
+def generated_name(prefix: str) -> str:
+    """A name that starts with ``generateName``; five random letters as Kubernetes adds them."""
+    # With its letters the name has 63 characters, as many as a label may have.
+    return prefix[:58] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
+
+
+class _Owner(msgspec.Struct, rename="camel"):
+    api_version: str | None = None
+    kind: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class _Types(msgspec.Struct, rename="camel"):
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str = ""
+    deletion_timestamp: str = ""
+    deletion_grace_period_seconds: int = 0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: list[_Owner] = []
+    finalizers: list[str] = []
+
+
+def take_metadata(body: JSON) -> JSON:
+    """The body's metadata, typed as Kubernetes has it and without null members.
+
+    Raises:
+        StatusError: 400, a member has a wrong type.
+    """
+    metadata = body.get("metadata") or {}
+    try:
+        msgspec.convert(_without_nulls(metadata), _Types)
+    except msgspec.ValidationError as error:
+        text = f"metadata cannot be read: {error}".replace("$.", "metadata.")
+        raise errors.bad_request(text) from None
+    metadata = _without_nulls(metadata)
+    metadata.pop("managedFields", None)
+    metadata.pop("selfLink", None)
+    for name in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if not metadata.get(name, True):
+            del metadata[name]
+    if not metadata.get("namespace", True):
+        del metadata["namespace"]
+    body["metadata"] = metadata
+    return metadata
+
+
+def _without_nulls(metadata: Any) -> JSON:
+    if not isinstance(metadata, dict):
+        raise errors.bad_request("metadata cannot be read: expected an object")
+    return {key: value for key, value in metadata.items() if value is not None}
+
+
+def stamp(metadata: JSON) -> None:
+    """Give a new object its uid and time, whatever the client wrote there."""
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        metadata.pop(name, None)
+    metadata["uid"] = str(uuid.uuid4())
+    metadata["creationTimestamp"] = now()
+
+
+def validate_metadata(metadata: JSON, rule: NameRule, *, custom: bool) -> list[FieldError]:
+    """What is wrong with the metadata of a new object; its name is already generated.
+
+    Finalizers of custom resources need no domain.
+    """
+    found = list(_validate_name(metadata, rule))
+    found += _validate_labels(metadata.get("labels") or {})
+    found += _validate_annotations(metadata.get("annotations") or {})
+    found += _validate_owners(metadata.get("ownerReferences") or [])
+    found += _validate_finalizers(metadata.get("finalizers") or [], custom=custom)
+    return found
+
+
+def _validate_name(metadata: JSON, rule: NameRule) -> Iterator[FieldError]:
+    name = metadata.get("name", "")
+    if not name:
+        yield required("metadata.name", "name or generateName is required")
+        return
+    prefix = metadata.get("generateName", "")
+    if prefix:
+        # A generateName may end in a dash, which a name may not: letters follow.
+        for text in rule(prefix.removesuffix("-") or prefix):
+            yield invalid("metadata.generateName", prefix, text)
+    for text in rule(name):
+        yield invalid("metadata.name", name, text)
+
+
+def _validate_labels(labels: JSON) -> Iterator[FieldError]:
+    for key, value in labels.items():
+        for text in qualified_name_errors(key):
+            yield invalid("metadata.labels", key, text)
+        for text in label_value_errors(value):
+            yield invalid("metadata.labels", value, text)
+
+
+def _validate_annotations(annotations: JSON) -> Iterator[FieldError]:
+    for key in annotations:
+        # Kubernetes checks the keys of annotations without regard to case.
+        for text in qualified_name_errors(key.lower()):
+            yield invalid("metadata.annotations", key.lower(), text)
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > (
+        _ANNOTATION_BYTES
+    ):
+        text = f"Too long: must have at most {_ANNOTATION_BYTES} bytes"
+        yield FieldError("FieldValueTooLong", text, "metadata.annotations")
+
+
+def _validate_owners(owners: list[JSON]) -> Iterator[FieldError]:
+    path = "metadata.ownerReferences"
+    if sum(1 for owner in owners if owner.get("controller")) > 1:
+        yield invalid(path, owners, "Only one reference can have Controller set to true")
+    for owner in owners:
+        for member in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(member):
+                shown = "version" if member == "apiVersion" else member
+                yield invalid(f"{path}.{member}", "", f"{shown} must not be empty")
+
+
+def _validate_finalizers(finalizers: list[str], *, custom: bool) -> Iterator[FieldError]:
+    for index, finalizer in enumerate(finalizers):
+        field = f"metadata.finalizers[{index}]"
+        for text in qualified_name_errors(finalizer):
+            yield invalid(field, finalizer, text)
+        if not custom and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            yield invalid(field, finalizer, text)
+
+
+def carry_over(metadata: JSON, old: JSON) -> None:
+    """What an update cannot change is taken from the old object."""
+    for name in ("creationTimestamp", "uid", "generateName"):
+        if name in old and not metadata.get(name):
+            metadata[name] = old[name]
+    for name in (
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+    ):
+        metadata.pop(name, None)
+        if name in old:
+            metadata[name] = old[name]
+
+
+def validate_metadata_update(metadata: JSON, old: JSON, *, custom: bool) -> list[FieldError]:
+    """What is wrong with an update's metadata, after :func:`carry_over`."""
+    found = []
+    if metadata.get("uid") != old.get("uid"):
+        found.append(invalid("metadata.uid", metadata.get("uid"), "field is immutable"))
+    if old.get("deletionTimestamp"):
+        added = sorted(set(metadata.get("finalizers") or []) - set(old.get("finalizers") or []))
+        if added:
+            shown = ", ".join(f'"{name}"' for name in added)
+            text = (
+                "no new finalizers can be added if the object is being deleted, found new "
+                f"finalizers []string{{{shown}}}"
+            )
+            found.append(forbidden("metadata.finalizers", text))
+    found += _validate_labels(metadata.get("labels") or {})
+    found += _validate_annotations(metadata.get("annotations") or {})
+    found += _validate_owners(metadata.get("ownerReferences") or [])
+    found += _validate_finalizers(metadata.get("finalizers") or [], custom=custom)
+    return found

@@ -1,0 +1,232 @@
+"""Calls: which overloads fit, what the call costs, and how it is made when the rule runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fairlead_sandbox.schema.cel.compiling.literals import InstantiationError, check_literals
+from fairlead_sandbox.schema.cel.compiling.parts import Frame, Part, Run
+from fairlead_sandbox.schema.cel.costs import (
+    EQUALITY,
+    ONE,
+    PER_EXPRESSION,
+    Call,
+    Estimate,
+    Size,
+    capped,
+)
+from fairlead_sandbox.schema.cel.library import FUNCTIONS, Overload
+from fairlead_sandbox.schema.cel.syntax import Node
+from fairlead_sandbox.schema.cel.types import BOOL, DYN, Type
+from fairlead_sandbox.schema.cel.values import KINDS, CelError, CostError, frozen
+from fairlead_sandbox.schema.effort import Effort
+
+
+if TYPE_CHECKING:
+    from fairlead_sandbox.schema.cel.compiling.compiler import Compiler
+
+
+_FOLDED = frozenset(
+    {"bool", "bytes", "double", "duration", "dyn", "int"} | {"string", "timestamp", "type", "uint"}
+)
+"""Conversions whose value for a constant is found when the rule is compiled."""
+
+
+def constant(part: Part) -> Any:
+    """The value of a part that is the same in every evaluation."""
+    return part.run(Frame([], Effort()))
+
+
+def invoke(
+    compiler: Compiler, node: Node, name: str, parts: list[Part], *, method: bool = False
+) -> Part:
+    """A call of whichever overloads fit."""
+    fitting, gives = resolve(compiler, FUNCTIONS[name], parts, method=method)
+    if not fitting:
+        return no_overload(compiler, node, name, parts, method=method)
+    if name == "@in" and _is_written_down(parts[1]):
+        return _member(compiler, node, fitting, parts)
+    check_literals(compiler, name, parts, method=method)
+    estimate = _estimate(compiler, fitting, parts)
+    cost = capped(sum(part.cost for part in parts) + estimate.cost)
+    part = Part(node, gives, _caller(compiler, fitting, parts), cost, estimate.size)
+    if name == "dyn":
+        part.size, part.entry = parts[0].size, parts[0].entry
+    if name == "_+_" and parts[0].entry and parts[1].entry:
+        part.entry = parts[0].entry.union(parts[1].entry)
+    folds = name in _FOLDED and parts[0].constant and not (compiler.issues or compiler.late)
+    return folded(part) if folds else part
+
+
+def _is_written_down(part: Part) -> bool:
+    """Whether a list is one of plain values that are known already."""
+    if not part.constant or part.node.kind != "list":
+        return False
+    return not any(isinstance(value, list | dict) for value in constant(part))
+
+
+def _member(
+    compiler: Compiler, node: Node, fitting: Sequence[Overload], parts: Sequence[Part]
+) -> Part:
+    """Whether a value is one of those written down: found at once, and at no cost."""
+    estimate = capped(_estimate(compiler, fitting, parts).cost + parts[0].cost + parts[1].cost)
+    known = frozenset(frozen(value) for value in constant(parts[1]))
+    item = parts[0].run
+    if not known:
+        return Part(node, BOOL, lambda _: False, estimate)
+    return Part(node, BOOL, lambda frame: frozen(item(frame)) in known, estimate)
+
+
+def folded(part: Part) -> Part:
+    """The part with the value that it always has.
+
+    Raises:
+        InstantiationError: it always fails.
+    """
+    try:
+        value = constant(part)
+    except CelError as error:
+        raise InstantiationError(str(error)) from None
+    part.run, part.constant = (lambda _: value), True
+    return part
+
+
+def resolve(
+    compiler: Compiler, overloads: Sequence[Overload], parts: Sequence[Part], *, method: bool
+) -> tuple[list[Overload], Type]:
+    """The overloads that take these parts, and the type that the call gives."""
+    given = [part.type for part in parts]
+    fitting: list[Overload] = []
+    gives = DYN
+    for one in overloads:
+        if one.signature.method is not method or len(one.signature.takes) != len(given):
+            continue
+        result, *takes = compiler.unifier.renamed([one.signature.gives, *one.signature.takes])
+        if not compiler.unifier.accept(given, takes):
+            continue
+        type_ = compiler.known(result)
+        gives = type_ if not fitting or gives == type_ else DYN
+        fitting.append(one)
+    return fitting, gives
+
+
+def no_overload(
+    compiler: Compiler, node: Node, name: str, parts: Sequence[Part], *, method: bool = False
+) -> Part:
+    """Nothing takes parts of these types."""
+    shown = [str(compiler.unifier.known(part.type, free=DYN)) for part in parts]
+    inner = ", ".join(shown[1:] if method else shown)
+    applied = f"{shown[0]}.({inner})" if method else f"({inner})"
+    return compiler.issue(f"found no matching overload for '{name}' applied to '{applied}'", node)
+
+
+def _estimate(
+    compiler: Compiler, overloads: Sequence[Overload], parts: Sequence[Part]
+) -> Estimate:
+    """The worst of the overloads."""
+    call = Call(parts, compiler.size_at)
+    found = [one.price.estimate(call) for one in overloads]
+    sizes = [one.size for one in found if one.size is not None]
+    return Estimate(max(one.cost for one in found), union(sizes))
+
+
+def _caller(compiler: Compiler, overloads: Sequence[Overload], parts: Sequence[Part]) -> Run:
+    kinds = {compiler.known(part.type).kind for part in parts}
+    runs = [part.run for part in parts]
+    if len(overloads) == 1 or not kinds & {"dyn", "param", "error"}:
+        return _direct(overloads[0], runs)
+
+    def run(frame: Frame) -> Any:
+        values = [one(frame) for one in runs]
+        for one in overloads:
+            if all(map(_fits, one.signature.takes, values)):
+                return _charged(frame, one, values)
+        frame.cost += 1
+        raise CelError("no such overload")
+
+    return run
+
+
+def _fits(wanted: Type, value: Any) -> bool:
+    kind = KINDS.get(type(value))
+    return wanted.kind in {"dyn", "param"} or kind in {wanted.kind, wanted.name}
+
+
+def _direct(overload: Overload, runs: Sequence[Run]) -> Run:
+    """The call of one overload; the usual forms are spelt out, since each rule is made of them."""
+    call = overload.run
+    if overload.price is EQUALITY:
+        return _comparison(overload, *runs)
+    if overload.price is not ONE or overload.counted or overload.steps or len(runs) not in {1, 2}:
+        return lambda frame: _charged(frame, overload, [run(frame) for run in runs])
+    if len(runs) == 1:
+        (only,) = runs
+
+        def unary(frame: Frame) -> Any:
+            value = only(frame)
+            frame.cost += 1
+            try:
+                return call(value)
+            except (TypeError, AttributeError):
+                raise CelError("no such overload") from None
+
+        return unary
+    first, second = runs
+
+    def binary(frame: Frame) -> Any:
+        left, right = first(frame), second(frame)
+        frame.cost += 1
+        try:
+            return call(left, right)
+        except (TypeError, AttributeError):
+            raise CelError("no such overload") from None
+
+    return binary
+
+
+_AT_ONCE = frozenset({int, float, bool, type(None)})
+
+
+def _comparison(overload: Overload, left: Run, right: Run) -> Run:
+    """``==`` is what most rules are made of: texts and numbers are compared without ado."""
+    wanted = overload.signature.name == "_==_"
+
+    def run(frame: Frame) -> Any:
+        one, other = left(frame), right(frame)
+        kind = type(one)
+        if kind is type(other):
+            if kind is str:
+                frame.cost += -(-min(len(one), len(other)) // 10)
+                return (one == other) is wanted
+            if kind in _AT_ONCE:
+                frame.cost += 1
+                return (one == other) is wanted
+        return _charged(frame, overload, [one, other])
+
+    return run
+
+
+def _charged(frame: Frame, overload: Overload, values: list[Any]) -> Any:
+    """Pays for a call before it is made."""
+    frame.cost += overload.price.actual(values)
+    if frame.cost > PER_EXPRESSION:
+        raise CostError
+    if overload.steps:
+        frame.effort.spend(overload.steps)
+    try:
+        if overload.counted:
+            return overload.run(frame.effort, *values)
+        return overload.run(*values)
+    except (TypeError, AttributeError):
+        # What was dyn when the rule was compiled may turn out to be of a type that this overload
+        # does not take.
+        raise CelError("no such overload") from None
+
+
+def union(sizes: Sequence[Size]) -> Size | None:
+    """What holds all of the sizes; None for none."""
+    found = None
+    for size in sizes:
+        found = size if found is None else found.union(size)
+    return found

@@ -1,0 +1,363 @@
+"""What calls cost: counted when a rule runs, estimated for the worst case when it is written.
+
+A unit is what Kubernetes calls one: an identifier, a selection, a comparison of two numbers; ten
+characters of a text that is read once. Source: "Resource use by validation functions" in the CRD
+documentation; the numbers are those of kube-apiserver 1.34, told by its answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fairlead_sandbox.schema.cel.types import SCALARS, Type
+from fairlead_sandbox.schema.cel.values import KINDS, Format, size_of
+
+
+if TYPE_CHECKING:
+    from fairlead_sandbox.schema.cel.compiling.parts import Part
+
+
+PER_EXPRESSION = 1_000_000
+"""Units that one evaluation of an expression may cost."""
+PER_OBJECT = 10_000_000
+"""Units that all evaluations for one object may cost together."""
+NEW_LIST, NEW_MAP = 10, 30
+TRAVERSAL = 0.1
+"""Units for each character that is read once."""
+_REGEX = 0.25
+"""Units for each character of a pattern, times those for the text that it is held against."""
+MOST = 2**64 - 1
+"""What is too much to tell."""
+
+
+def capped(number: int) -> int:
+    """The number, or :data:`MOST` if it is more."""
+    return min(number, MOST)
+
+
+def scaled(number: int, factor: float) -> int:
+    """The product, rounded up."""
+    return capped(math.ceil(number * factor))
+
+
+class Size(NamedTuple):
+    """How many characters, items or entries a value has, at least and at most."""
+
+    least: int
+    most: int
+
+    def plus(self, other: Size) -> Size:
+        """The size of both, one behind the other."""
+        return Size(capped(self.least + other.least), capped(self.most + other.most))
+
+    def times(self, other: Size) -> Size:
+        """The size of as many as this of that size each."""
+        return Size(capped(self.least * other.least), capped(self.most * other.most))
+
+    def union(self, other: Size) -> Size:
+        """What holds both."""
+        return Size(min(self.least, other.least), max(self.most, other.most))
+
+
+UNKNOWN = Size(0, MOST)
+
+
+class Entry(NamedTuple):
+    """The sizes of keys and values in a list or map."""
+
+    kind: str
+    key: Size
+    value: Size
+
+    def union(self, other: Entry) -> Entry:
+        """What holds both."""
+        return Entry(self.kind, self.key.union(other.key), self.value.union(other.value))
+
+
+class Estimate(NamedTuple):
+    """What a call costs at worst, and the size of its result if it can be told."""
+
+    cost: int
+    size: Size | None = None
+
+
+class Call(NamedTuple):
+    """A call to be estimated: its operands, the receiver first, and how to size inner values."""
+
+    parts: Sequence[Part]
+    size_at: Callable[[Type, tuple[str, ...] | None], Size | None]
+
+    def size(self, index: int) -> Size:
+        """The size of an operand."""
+        return self.parts[index].sized
+
+    def items(self, index: int) -> tuple[Type, Size] | None:
+        """The type and the size of a list's items; None for what is no list."""
+        part = self.parts[index]
+        if not part.type.params:
+            return None
+        path = (*part.path, "@items") if part.path is not None else None
+        inner = part.type.params[0]
+        return inner, self.size_at(inner, path) or UNKNOWN
+
+
+class Price(NamedTuple):
+    """What a call costs: for its arguments, and estimated."""
+
+    actual: Callable[[Sequence[Any]], int]
+    estimate: Callable[[Call], Estimate]
+
+
+def reading(size: float, times: int = 1) -> int:
+    """The units of reading a text of this size."""
+    return math.ceil(size * times * TRAVERSAL)
+
+
+ONE = Price(lambda _: 1, lambda _: Estimate(1))
+
+
+PREFIX = Price(
+    lambda args: reading(size_of(args[0])),
+    lambda call: Estimate(scaled(call.size(1).most, TRAVERSAL)),
+)
+"""A text is compared to another's beginning or end: Kubernetes counts one, estimates the other."""
+
+
+def read(index: int, times: int = 1, *, keeps_size: bool = False) -> Price:
+    """An operand is read; the result may be as large as it."""
+    factor = TRAVERSAL * times
+
+    def estimate(call: Call) -> Estimate:
+        size = call.size(index)
+        return Estimate(scaled(size.most, factor), size if keeps_size else None)
+
+    return Price(lambda args: reading(size_of(args[index]), times), estimate)
+
+
+def _smaller(call: Call) -> Estimate:
+    return Estimate(scaled(min(call.size(0).most, call.size(1).most), TRAVERSAL))
+
+
+COMPARISON = Price(lambda args: reading(min(size_of(args[0]), size_of(args[1]))), _smaller)
+"""Both operands are read until they differ."""
+_WHOLE = {
+    "net.IP": 1,
+    "net.CIDR": 1,
+    "kubernetes.Quantity": 1,
+    "kubernetes.Semver": 1,
+    "kubernetes.NamedFormat": 7,
+}
+"""Units of comparing two values of types that are compared as wholes, by their names."""
+
+
+def _equality(call: Call) -> Estimate:
+    left, right = (part.type for part in call.parts)
+    whole = _WHOLE.get(left.name) if left == right else None
+    return _smaller(call) if whole is None else Estimate(whole)
+
+
+def _equality_cost(args: Sequence[Any]) -> int:
+    whole = KINDS.get(type(args[0]), "") in _WHOLE
+    return 1 if whole else reading(min(size_of(args[0]), size_of(args[1])))
+
+
+EQUALITY = Price(_equality_cost, _equality)
+
+
+def _concatenation(call: Call) -> Estimate:
+    size = call.size(0).plus(call.size(1))
+    return Estimate(scaled(size.most, TRAVERSAL), size)
+
+
+CONCATENATION = Price(lambda args: reading(size_of(args[0]) + size_of(args[1])), _concatenation)
+LIST_CONCATENATION = Price(lambda _: 1, lambda call: Estimate(1, call.size(0).plus(call.size(1))))
+MEMBERSHIP = Price(
+    lambda args: size_of(args[1]), lambda call: Estimate(scaled(call.size(1).most, 1))
+)
+CONTAINS = Price(
+    lambda args: reading(size_of(args[0])) * reading(size_of(args[1])),
+    lambda call: Estimate(
+        capped(scaled(call.size(0).most, TRAVERSAL) * scaled(call.size(1).most, TRAVERSAL))
+    ),
+)
+
+
+def _regex_cost(args: Sequence[Any]) -> int:
+    return reading(1 + size_of(args[0])) * math.ceil(size_of(args[1]) * _REGEX)
+
+
+def _regex(call: Call) -> int:
+    text = scaled(capped(call.size(0).most + 1), TRAVERSAL)
+    return capped(text * scaled(call.size(1).most, _REGEX))
+
+
+MATCH = Price(_regex_cost, lambda call: Estimate(_regex(call)))
+FIND = Price(_regex_cost, lambda call: Estimate(_regex(call), Size(0, call.size(0).most)))
+
+
+def traversal(value: Any) -> int:
+    """The units of reading everything in a value."""
+    if isinstance(value, str | bytes):
+        return int(len(value) * TRAVERSAL)
+    if isinstance(value, list):
+        return sum(map(traversal, value))
+    if isinstance(value, dict):
+        return sum(traversal(key) + traversal(item) for key, item in value.items())
+    return 1
+
+
+def _each_item(call: Call) -> Estimate:
+    size, items = call.size(0), call.items(0)
+    if items is None:
+        return Estimate(scaled(size.most, TRAVERSAL))
+    type_, inner = items
+    each = 1 + (scaled(inner.most, TRAVERSAL) if type_.kind in {"string", "bytes"} else 0)
+    return Estimate(capped(size.most * capped(each)))
+
+
+TRAVERSE = Price(lambda args: traversal(args[0]), _each_item)
+"""All of a list is read, or of a text."""
+
+
+def _replaced(call: Call) -> Estimate:
+    text, old, new = (call.size(index) for index in range(3))
+    count = [0, 0]
+    kept = [0, 0]
+    if old.least == 0:
+        count[1], kept[1] = capped(text.most + 1), text.most
+    elif new.most <= old.least:
+        kept[1] = text.most
+    else:
+        count[1] = math.ceil(text.most / old.least)
+    if old.most == 0:
+        count[0], kept[0] = capped(text.least + 1), text.least
+    elif old.most <= new.least:
+        kept[0] = text.least
+    else:
+        count[0] = math.ceil(text.least / old.most)
+    size = Size(*count).times(new).plus(Size(*kept))
+    return Estimate(scaled(text.most, 2 * TRAVERSAL), size)
+
+
+REPLACE = Price(lambda args: reading(size_of(args[0]), 2), _replaced)
+
+
+def _split(call: Call) -> Estimate:
+    text = call.size(0)
+    limit = call.parts[2].node.value if len(call.parts) > 2 else None
+    # A negative limit is a huge unsigned number to Kubernetes' estimate.
+    most = limit % (MOST + 1) if type(limit) is int else text.most
+    return Estimate(scaled(text.most, 2 * TRAVERSAL), Size(0, most))
+
+
+SPLIT = Price(lambda args: reading(size_of(args[0]), 2), _split)
+
+
+def _join_cost(args: Sequence[Any]) -> int:
+    texts = [text for text in args[0] if isinstance(text, str)]
+    between = len(args[1]) * max(len(texts) - 1, 0) if len(args) > 1 else 0
+    return reading(sum(map(len, texts)) + between, 2)
+
+
+def _joined(call: Call) -> Estimate:
+    length, items = call.size(0), call.items(0)
+    size = length.times(items[1]) if items else Size(0, 0)
+    if len(call.parts) > 1:
+        gaps = Size(max(length.least - 1, 0), max(length.most - 1, 0))
+        size = size.plus(call.size(1).times(gaps))
+    return Estimate(scaled(size.most, TRAVERSAL), size)
+
+
+JOIN = Price(_join_cost, _joined)
+
+
+def sets(factor: int) -> Price:
+    """Each item of one list is looked for in the other, so many times."""
+    return Price(
+        lambda args: 1 + size_of(args[0]) * size_of(args[1]) * factor,
+        lambda call: Estimate(capped(1 + scaled(call.size(0).times(call.size(1)).most, factor))),
+    )
+
+
+_PREFIX = Size(4, 16)
+_ADDRESS = scaled(_PREFIX.most * 2, TRAVERSAL)
+
+
+def _parsing(args: Sequence[Any], *, parses: bool) -> int:
+    return reading(size_of(args[1])) if parses else 0
+
+
+def contains_address(*, parses: bool) -> Price:
+    """A network is compared to an address, perhaps one that is a text still."""
+
+    def estimate(call: Call) -> Estimate:
+        return Estimate(_ADDRESS + (scaled(call.size(1).most, TRAVERSAL) if parses else 0))
+
+    return Price(
+        lambda args: reading(size_of(args[0]) * 2) + _parsing(args, parses=parses), estimate
+    )
+
+
+def contains_network(*, parses: bool) -> Price:
+    """A network is compared to another, perhaps one that is a text still."""
+    more = scaled(_PREFIX.most, TRAVERSAL) + 1
+
+    def estimate(call: Call) -> Estimate:
+        text = scaled(call.size(1).most, TRAVERSAL) if parses else 0
+        return Estimate(capped(_ADDRESS + more + text))
+
+    def actual(args: Sequence[Any]) -> int:
+        size = size_of(args[0])
+        return reading(size * 2) + reading(size) + 1 + _parsing(args, parses=parses)
+
+    return Price(actual, estimate)
+
+
+_LONGEST_FORMAT = 128
+"""Characters of the longest pattern among the named formats."""
+
+
+def _validation(args: Sequence[Any]) -> int:
+    format_ = args[0]
+    size = format_.regex_size if isinstance(format_, Format) else _LONGEST_FORMAT
+    return reading(1 + size_of(args[1])) * math.ceil(size * _REGEX)
+
+
+VALIDATE = Price(
+    _validation,
+    lambda call: Estimate(scaled(scaled(call.size(1).most, TRAVERSAL), _LONGEST_FORMAT * _REGEX)),
+)
+
+
+def widened(size: Size) -> Size:
+    """The bytes of a text of this size."""
+    return Size(size.least, capped(size.most * 4))
+
+
+TO_BYTES = Price(
+    lambda args: reading(size_of(args[0])),
+    lambda call: Estimate(scaled(call.size(0).most, TRAVERSAL), widened(call.size(0))),
+)
+TO_TEXT = Price(
+    lambda args: reading(size_of(args[0])),
+    lambda call: Estimate(
+        scaled(call.size(0).most, TRAVERSAL), Size(call.size(0).least // 4, call.size(0).most)
+    ),
+)
+
+
+QUOTE = Price(
+    lambda args: reading(size_of(args[0])),
+    lambda call: Estimate(
+        scaled(call.size(0).most, TRAVERSAL), call.size(0).times(Size(1, 2)).plus(Size(2, 2))
+    ),
+)
+
+
+def scalar_size(type_: Type) -> Size | None:
+    """The size of a value that can only have one."""
+    if type_.kind == "optional":
+        return scalar_size(type_.params[0])
+    return Size(1, 1) if type_.kind in SCALARS else None

@@ -1,0 +1,304 @@
+"""What a structural schema declares of the values in it: types, sizes, and what JSON becomes.
+
+Source: "Validation rules" of the CRD documentation tells which schema gives which type and how
+properties are named; "Resource use by validation functions", how large a value may get.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from fairlead.api.meta import JSON
+from fairlead_sandbox.schema.cel.syntax import RESERVED
+from fairlead_sandbox.schema.cel.times import (
+    Timestamp,
+    parse_date,
+    parse_format_duration,
+    parse_timestamp,
+)
+from fairlead_sandbox.schema.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Type,
+    list_of,
+    map_of,
+)
+from fairlead_sandbox.schema.cel.values import MapList, SetList
+
+
+MAX_REQUEST = 3 * 1024 * 1024
+"""The bytes of the largest request, from which Kubernetes estimates what has no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a schema declares of the values in one place.
+
+    ``most`` is the number of elements (characters, items, entries) a value has at most, ``least``
+    the bytes of the shortest JSON text of one; ``schema`` is where they come from; ``members`` are
+    an object's by their own names.
+    """
+
+    type: Type
+    schema: JSON
+    most: int = 0
+    least: int = 2
+    items: Declaration | None = None
+    members: Mapping[str, Declaration] = field(default_factory=dict)
+
+    def at(self, path: Iterable[str]) -> Declaration | None:
+        """The declaration at a path of fields, ``@items``, ``@values`` and ``@keys``."""
+        here: Declaration | None = self
+        for step in path:
+            if here is None:
+                return None
+            if step == "@keys":
+                here = _KEYS if here.type.kind == "map" else None
+            elif step in {"@items", "@values"}:
+                here = here.items
+            else:
+                here = None if step in _RESERVED else here.type.fields.get(step)
+        return here
+
+
+_KEYS = Declaration(STRING, {"type": "string"})
+_STRING: JSON = {"type": "string"}
+_METADATA: JSON = {"type": "object", "properties": {"name": _STRING, "generateName": _STRING}}
+_ENVELOPE: JSON = {"apiVersion": _STRING, "kind": _STRING, "metadata": _METADATA}
+_PLAIN = {
+    "boolean": (BOOL, 4),
+    "number": (DOUBLE, 1),
+    "integer": (INT, 1),
+}
+_BY_FORMAT = {
+    "date-time": (TIMESTAMP, 32, 21),
+    "date": (TIMESTAMP, 12, 12),
+    "duration": (DURATION, 32, 3),
+}
+
+
+def declare(schema: JSON, *, root: bool = False, name: str = "object") -> Declaration | None:
+    """What a schema declares; None for what rules cannot see, since it may be anything.
+
+    Args:
+        schema: a structural schema.
+        root: it describes a whole resource, whose envelope rules see.
+        name: what messages call an object of it.
+    """
+    if schema.get("x-kubernetes-int-or-string"):
+        return Declaration(DYN, schema, _longest(schema), 1)
+    if root:
+        schema = {**schema, "type": "object", "properties": _with_envelope(schema)}
+    kind = schema.get("type")
+    if kind in _PLAIN:
+        type_, least = _PLAIN[kind]
+        return Declaration(type_, schema, 0, least)
+    if kind == "string":
+        return _declare_string(schema)
+    if kind == "array" and isinstance(schema.get("items"), dict):
+        return _declare_list(schema, name)
+    if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
+        return _declare_map(schema, name)
+    return _declare_object(schema, name) if kind == "object" else None
+
+
+def _with_envelope(schema: JSON) -> JSON:
+    properties: JSON = schema.get("properties") or {}
+    names = (properties.get("metadata") or {}).get("properties") or {}
+    typed = all(properties.get(name, {}).get("type") for name in _ENVELOPE)
+    complete = typed and "name" in names and "generateName" in names
+    return properties if complete else {**properties, **_ENVELOPE}
+
+
+def _declare_string(schema: JSON) -> Declaration:
+    format_ = schema.get("format")
+    if format_ in _BY_FORMAT:
+        type_, most, least = _BY_FORMAT[format_]
+        return Declaration(type_, schema, most, least)
+    if format_ == "byte":
+        most = schema.get("maxLength", MAX_REQUEST - 2)
+        return Declaration(BYTES, schema, max(most, 0))
+    if "maxLength" not in schema and schema.get("enum"):
+        texts = [value.encode() for value in schema["enum"] if isinstance(value, str)]
+        return Declaration(STRING, schema, max(map(len, texts), default=0))
+    return Declaration(STRING, schema, _longest(schema))
+
+
+def _longest(schema: JSON) -> int:
+    """The bytes of a text: four for each character that a limit allows."""
+    return max(schema["maxLength"], 0) * 4 if "maxLength" in schema else MAX_REQUEST - 2
+
+
+def _inner(schema: JSON, name: str) -> Declaration | None:
+    embedded = bool(schema.get("x-kubernetes-embedded-resource"))
+    return declare(schema, root=embedded, name=name)
+
+
+def _declare_list(schema: JSON, name: str) -> Declaration | None:
+    items = _inner(schema["items"], f"{name}.@idx")
+    if items is None:
+        return None
+    most = schema.get("maxItems", (MAX_REQUEST - 2) // (items.least + 1))
+    return Declaration(list_of(items.type), schema, max(most, 0), 2, items)
+
+
+def _declare_map(schema: JSON, name: str) -> Declaration | None:
+    values = _inner(schema["additionalProperties"], f"{name}.@elem")
+    if values is None:
+        return None
+    most = schema.get("maxProperties", (MAX_REQUEST - 2) // (values.least + 6))
+    return Declaration(map_of(STRING, values.type), schema, max(most, 0), 2, values)
+
+
+def _declare_object(schema: JSON, name: str) -> Declaration:
+    wanted = set(schema.get("required") or ())
+    least, fields, members = 2, {}, {}
+    for key, member in (schema.get("properties") or {}).items():
+        identifier = escape(key)
+        found = _inner(member, f"{name}.{identifier or key}")
+        if found is None:
+            continue
+        members[key] = found
+        if identifier is not None:
+            fields[identifier] = found
+        if key in _RESERVED:
+            fields[key] = found
+        if key in wanted and member.get("default") is None:
+            least += len(key.encode()) + found.least + 4
+    type_ = Type("object", name=name, fields=fields)
+    return Declaration(type_, schema, 0, least, None, members)
+
+
+_RESERVED = RESERVED | {"true", "false", "null", "in"}
+"""Names that a rule must escape."""
+_PLAIN_NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*", re.ASCII)
+_ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_ESCAPED = re.compile(r"__|[./-]")
+
+
+@cache
+def escape(name: str) -> str | None:
+    """The identifier of a property (``a.b`` is ``a__dot__b``); None if it can have none.
+
+    Source: "Accessing fields" in the CRD documentation.
+    """
+    if name in _RESERVED:
+        return f"__{name}__"
+    if _PLAIN_NAME.fullmatch(name) is None:
+        return None
+    return _ESCAPED.sub(lambda found: _ESCAPES[found[0]], name)
+
+
+_ESCAPED_PART = re.compile(r"__(underscores|dot|dash|slash)__|^__([a-z]+)__$")
+_MEANING = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
+
+
+@cache
+def unescape(name: str) -> str:
+    """The property that an identifier means (``a__dot__b`` is ``a.b``)."""
+    return _ESCAPED_PART.sub(lambda found: _MEANING.get(found[1], found[2] or ""), name)
+
+
+Convert = Callable[[Any], Any]
+"""Makes a value of rules from JSON."""
+
+
+def converter(declared: Declaration) -> Convert | None:
+    """What makes values of JSON that a schema declares; None if they are what they should be."""
+    kind = declared.type.kind
+    if kind in _SCALARS:
+        return _unless_null(_SCALARS[kind])
+    if kind == "timestamp":
+        is_date = declared.schema.get("format") == "date"
+        return _unless_null(_parser(parse_date if is_date else _date_time))
+    inner = converter(declared.items) if declared.items is not None else None
+    if kind == "list":
+        return _list_converter(declared, inner)
+    if kind == "map":
+        return _map_converter(inner)
+    return _object_converter(declared) if kind == "object" else None
+
+
+def _unless_null(convert: Convert) -> Convert:
+    return lambda value: None if value is None else convert(value)
+
+
+def _parser(parse: Callable[[str], Any]) -> Convert:
+    """What is not of its format stays a text: it is refused for that, and rules cannot use it."""
+
+    def convert(text: Any) -> Any:
+        try:
+            return parse(text)
+        except (ValueError, TypeError, OverflowError):
+            return text
+
+    return convert
+
+
+def _date_time(text: str) -> Timestamp:
+    return parse_timestamp(text, strict=False)
+
+
+_SCALARS: Mapping[str, Convert] = {
+    "double": float,
+    "bytes": _parser(lambda text: base64.b64decode(text, validate=True)),
+    "duration": _parser(parse_format_duration),
+}
+
+
+def _list_converter(declared: Declaration, inner: Convert | None) -> Convert | None:
+    kind = declared.schema.get("x-kubernetes-list-type")
+    keys = tuple(declared.schema.get("x-kubernetes-list-map-keys") or ())
+    if inner is None and kind not in {"set", "map"}:
+        return None
+
+    def convert(value: Any) -> Any:
+        if type(value) is not list:
+            return value
+        items = value if inner is None else [inner(item) for item in value]
+        if kind == "set":
+            return SetList(items)
+        return MapList(items, keys) if kind == "map" else items
+
+    return convert
+
+
+def _map_converter(inner: Convert | None) -> Convert | None:
+    if inner is None:
+        return None
+
+    def convert(value: Any) -> Any:
+        if type(value) is not dict:
+            return value
+        return {key: inner(item) for key, item in value.items()}
+
+    return convert
+
+
+def _object_converter(declared: Declaration) -> Convert | None:
+    found = {
+        name: make
+        for name, member in declared.members.items()
+        if (make := converter(member)) is not None
+    }
+    if not found:
+        return None
+
+    def convert(value: Any) -> Any:
+        if type(value) is not dict:
+            return value
+        changed = {name: make(value[name]) for name, make in found.items() if name in value}
+        return {**value, **changed}
+
+    return convert

@@ -1,0 +1,37 @@
+"""The functions that rules can call, by name.
+
+Each module has the overloads of one subject: what they take, give, do and cost. Together they are
+the library of kube-apiserver 1.33 ("CEL in Kubernetes" lists it), without the authorizer, which
+rules of CRDs never had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fairlead_sandbox.schema.cel.library import (
+    amounts,
+    core,
+    formats,
+    lists,
+    network,
+    optionals,
+    texts,
+    timing,
+)
+from fairlead_sandbox.schema.cel.library.core import TYPES
+from fairlead_sandbox.schema.cel.library.overloads import Overload
+
+
+def _by_name() -> Mapping[str, Sequence[Overload]]:
+    found: dict[str, list[Overload]] = {}
+    for module in (core, texts, lists, timing, network, amounts, formats, optionals):
+        for one in module.OVERLOADS:
+            found.setdefault(one.signature.name, []).append(one)
+    return found
+
+
+FUNCTIONS = _by_name()
+"""The overloads of each function, operators among them (``_+_``, ``@in``)."""
+
+__all__ = ["FUNCTIONS", "TYPES", "Overload"]

@@ -1,0 +1,246 @@
+"""The types of CEL, how two of them agree, and signatures of functions.
+
+Source: "Types and Conversions" and "Type Checking" of the CEL specification.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from fairlead_sandbox.schema.cel.declarations import Declaration
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type: ``int``, ``list(string)``, an object of one place in a schema, a parameter ``A``.
+
+    ``kind`` is the constructor; ``name`` tells objects, opaque types and parameters apart;
+    ``fields`` are an object's, by the identifiers that rules use.
+    """
+
+    kind: str
+    params: tuple[Type, ...] = ()
+    name: str = ""
+    fields: Mapping[str, Declaration] = field(default_factory=dict, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        head = self.name or _SHOWN.get(self.kind, self.kind)
+        return f"{head}({', '.join(map(str, self.params))})" if self.params else head
+
+
+_SHOWN = {"optional": "optional_type", "error": "!error!"}
+
+DYN = Type("dyn")
+ERROR = Type("error")
+BOOL = Type("bool")
+INT = Type("int")
+DOUBLE = Type("double")
+STRING = Type("string")
+BYTES = Type("bytes")
+TIMESTAMP = Type("timestamp")
+DURATION = Type("duration")
+IP = Type("opaque", name="net.IP")
+CIDR = Type("opaque", name="net.CIDR")
+QUANTITY = Type("opaque", name="kubernetes.Quantity")
+URL = Type("opaque", name="kubernetes.URL")
+SEMVER = Type("opaque", name="kubernetes.Semver")
+FORMAT = Type("opaque", name="kubernetes.NamedFormat")
+SCALARS = frozenset({"bool", "double", "duration", "int", "timestamp", "uint"})
+"""Kinds whose values are of one size."""
+_NULLABLE = frozenset({"opaque", "optional", "object", "duration", "timestamp"})
+_WILD = frozenset({"dyn", "error"})
+_NAMED = {
+    "ip": IP,
+    "cidr": CIDR,
+    "quantity": QUANTITY,
+    "url": URL,
+    "semver": SEMVER,
+    "format": FORMAT,
+}
+
+
+def list_of(items: Type) -> Type:
+    """``list(items)``."""
+    return Type("list", (items,))
+
+
+def map_of(keys: Type, values: Type) -> Type:
+    """``map(keys, values)``."""
+    return Type("map", (keys, values))
+
+
+def optional_of(value: Type) -> Type:
+    """``optional_type(value)``."""
+    return Type("optional", (value,))
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a function is called, takes and gives; a method takes its receiver first."""
+
+    name: str
+    takes: tuple[Type, ...]
+    gives: Type
+    method: bool
+
+
+def signature(text: str, name: str = "") -> Signature:
+    """A signature as documentation writes it: ``<list(A)>.indexOf(A) -> int``.
+
+    ``name`` is that of an operator, whose signature has none: ``(int, int) -> int``.
+    """
+    reader = _Reader(text)
+    receiver: tuple[Type, ...] = ()
+    method = reader.next_is("<")
+    if method:
+        receiver = (reader.skip("<").type(),)
+        reader.skip(">").skip(".")
+    name = name or reader.word()
+    takes = reader.types()
+    return Signature(name, (*receiver, *takes), reader.skip("->").type(), method)
+
+
+class _Reader:
+    """Reads the small language of signatures."""
+
+    def __init__(self, text: str) -> None:
+        self._words: list[str] = re.findall(r"->|\w+\.\w+|[@\w]+|[(),.<>]", text)
+
+    def next_is(self, word: str) -> bool:
+        return self._words[:1] == [word]
+
+    def word(self) -> str:
+        return self._words.pop(0)
+
+    def skip(self, word: str) -> _Reader:
+        taken = self.word()
+        assert taken == word, (taken, word)  # noqa: S101 - one of our own tables is wrong
+        return self
+
+    def type(self) -> Type:
+        name = self.word()
+        if name in _NAMED:
+            return _NAMED[name]
+        if name[0].isupper():
+            return Type("param", name=name)
+        return Type(name, self.types() if name in _COMPOUND else ())
+
+    def types(self) -> tuple[Type, ...]:
+        self.skip("(")
+        found = []
+        while not self.next_is(")"):
+            found.append(self.type())
+            if self.next_is(","):
+                self.skip(",")
+        self.skip(")")
+        return tuple(found)
+
+
+_COMPOUND = frozenset({"list", "map", "optional", "type"})
+
+
+class Unifier:
+    """What the parameters of types stand for, learned from one call after another."""
+
+    def __init__(self) -> None:
+        self._bound: dict[str, Type] = {}
+        self._names = count()
+
+    def fresh(self) -> Type:
+        """A parameter that nothing is known of, as the items of ``[]``."""
+        return Type("param", name=f"_{next(self._names)}")
+
+    def renamed(self, types: Iterable[Type]) -> list[Type]:
+        """The types with parameters of their own."""
+        names: dict[str, Type] = {}
+        return [self._rename(type_, names) for type_ in types]
+
+    def _rename(self, type_: Type, names: dict[str, Type]) -> Type:
+        if type_.kind == "param":
+            return names.setdefault(type_.name, self.fresh())
+        if not type_.params:
+            return type_
+        return Type(type_.kind, tuple(self._rename(one, names) for one in type_.params))
+
+    def known(self, type_: Type, *, free: Type | None = None) -> Type:
+        """The type with all that is known filled in; what is free becomes ``free``, if given."""
+        if type_.kind == "param":
+            bound = self._bound.get(type_.name)
+            if bound is None:
+                return free or type_
+            return self.known(bound, free=free)
+        if not type_.params:
+            return type_
+        return Type(type_.kind, tuple(self.known(one, free=free) for one in type_.params))
+
+    def accept(self, given: Iterable[Type], wanted: Iterable[Type]) -> bool:
+        """Whether values of the types given go where the others are wanted; learns if so."""
+        before = dict(self._bound)
+        pairs = list(zip(given, wanted, strict=True))
+        if all(self._agree(one, other) for one, other in pairs):
+            return True
+        # What a try that failed has learned on its way is not true.
+        self._bound = before
+        return False
+
+    def _agree(self, given: Type, wanted: Type) -> bool:
+        if wanted.kind == "param":
+            stands_for = self._bound.get(wanted.name)
+            if self._substitute(given, wanted):
+                return True
+            if stands_for is not None:
+                return False
+        if given.kind == "param":
+            return self._substitute(wanted, given)
+        if given.kind in _WILD or wanted.kind in _WILD:
+            return True
+        if "null" in {given.kind, wanted.kind}:
+            return {given.kind, wanted.kind} <= _NULLABLE | {"null"}
+        if given.kind != wanted.kind or given.name != wanted.name:
+            return False
+        if given.kind == "type":
+            return True
+        return len(given.params) == len(wanted.params) and all(
+            self._agree(one, other) for one, other in zip(given.params, wanted.params, strict=True)
+        )
+
+    def _substitute(self, type_: Type, param: Type) -> bool:
+        if type_ == param:
+            return True
+        bound = self._bound.get(param.name)
+        if bound is None:
+            if self._mentions(type_, param):
+                return False
+            self._bound[param.name] = type_
+            return True
+        if type_ == bound:
+            return True
+        if not self._agree(type_, bound):
+            return False
+        general = type_ if less_specific(type_, bound) else bound
+        if not self._mentions(general, param):
+            self._bound[param.name] = general
+        return True
+
+    def _mentions(self, type_: Type, param: Type) -> bool:
+        if type_ == param:
+            return True
+        if type_.kind == "param":
+            bound = self._bound.get(type_.name)
+            return bound is not None and self._mentions(bound, param)
+        return any(self._mentions(one, param) for one in type_.params)
+
+
+def less_specific(one: Type, other: Type) -> bool:
+    """Whether the first type is the second, or says less."""
+    if one.kind in {"dyn", "param"}:
+        return True
+    if other.kind in {"dyn", "param"} or one.kind != other.kind or one.name != other.name:
+        return False
+    return one.kind == "type" or all(map(less_specific, one.params, other.params))

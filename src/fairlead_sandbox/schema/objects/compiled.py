@@ -1,0 +1,102 @@
+"""A CRD's schema, compiled once to functions that prune, complete and check objects."""
+
+from __future__ import annotations
+
+from fairlead.api.meta import JSON
+from fairlead_sandbox.schema.effort import ExhaustedError, Report
+from fairlead_sandbox.schema.errors import FieldError, invalid
+from fairlead_sandbox.schema.objects.defaults import compile_defaulter
+from fairlead_sandbox.schema.objects.embedded import compile_embedded_check
+from fairlead_sandbox.schema.objects.lists import compile_list_check
+from fairlead_sandbox.schema.objects.prune import compile_pruner
+from fairlead_sandbox.schema.objects.rules import compile_rules
+from fairlead_sandbox.schema.objects.values import compile_check
+
+
+_BLOCKING = frozenset(
+    {
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    }
+)
+_UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+
+
+class CompiledSchema:
+    """What one version of a custom resource must look like."""
+
+    def __init__(self, schema: JSON) -> None:
+        self.schema = schema
+        self._prune = compile_pruner(schema, root=True)
+        self._default = compile_defaulter(_bare_root(schema))
+        self._checks = [
+            check
+            for check in (
+                compile_check(_bare_root(schema)),
+                compile_embedded_check(schema),
+                compile_list_check(schema),
+            )
+            if check
+        ]
+        self._rules = compile_rules(schema)
+
+    def prune(self, obj: JSON) -> None:
+        """Drop, in place, what the schema does not describe; the root's envelope stays."""
+        if self._prune is not None:
+            self._prune(obj)
+
+    def default(self, obj: JSON) -> None:
+        """Write defaults in place, and drop nulls that the schema does not allow."""
+        if self._default is not None:
+            self._default(obj)
+
+    def validate(self, obj: JSON, old: JSON | None = None) -> list[FieldError]:
+        """What is wrong with an object; [] when nothing is.
+
+        Args:
+            obj: the object, pruned and completed.
+            old: what it replaces, for the rules that name ``oldSelf``.
+        """
+        errors = Report()
+        try:
+            self._check(obj, old, errors)
+        except ExhaustedError as error:
+            # Nothing is left that another report could spend.
+            return [*errors, error.found()]
+        return errors
+
+    def _check(self, obj: JSON, old: JSON | None, errors: Report) -> None:
+        for check in self._checks:
+            check(obj, "", errors)
+        if self._rules is None:
+            return
+        # Rules are compiled for values of the schema's types, and their costs estimated within its
+        # limits.
+        if any(error.reason in _BLOCKING for error in errors):
+            errors.append(invalid("<nil>", None, _UNCHECKED))
+            return
+        self._rules(obj, old, errors)
+
+
+def compile_schema(schema: JSON) -> CompiledSchema:
+    """The compiled form of an ``openAPIV3Schema`` that :func:`validate_crd` found sound.
+
+    Raises:
+        ValueError: a pattern or a rule cannot be compiled.
+    """
+    return CompiledSchema(schema)
+
+
+def _bare_root(schema: JSON) -> JSON:
+    """The schema with the root's metadata held to its name alone: the server has checked it."""
+    properties = schema.get("properties") or {}
+    if "metadata" not in properties:
+        return schema
+    metadata = {"type": "object", "properties": properties["metadata"].get("properties") or {}}
+    return schema | {"properties": properties | {"metadata": metadata}}

@@ -1,0 +1,166 @@
+r"""Regular expressions of Go's ``regexp``, matched by RE2 in linear time.
+
+Source: the syntax page of RE2. Go has no ``\C``, wants ASCII in the names of groups and nests a
+thousand deep; its tables of Unicode are of another year. Linear is not yet quick: at worst a match
+takes a step for each byte and each instruction of the compiled pattern, so that long ones are
+charged to the effort of their object.
+"""
+
+from __future__ import annotations
+
+import re
+from time import thread_time
+from typing import Any
+
+import re2
+
+from fairlead_sandbox.schema.effort import Effort, ExhaustedError
+
+
+_UNMEASURED = 5_000
+"""Worst steps of a match that is not worth a look at the clock; a part of them is counted."""
+_PART = 64
+_LONGEST = 100_000_000
+"""Worst steps of any match, about half a second: more is not tried."""
+_MEMORY = 8 << 20
+"""Bytes for a compiled pattern."""
+_DEEPEST = 1000
+"""Levels of nested groups that Go takes."""
+_GO_WORDS = {
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid named capture group": "invalid named capture",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid repetition size": "invalid repeat count",
+    "pattern too large - compile failed": "expression too large",
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "trailing \\": "trailing backslash at end of expression",
+}
+_INNER = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))
+_UNKNOWN_TO_GO = re.compile(r"(?<!\\)(?:\\\\)*(\\C)|(\(\?P?<\w*[^\x00-\x7f]\w*>)")
+
+
+class Pattern:
+    """A compiled pattern.
+
+    Raises:
+        ValueError: it is no pattern of Go, in Go's words.
+    """
+
+    __slots__ = ("_match", "_regexp", "_size")
+
+    def __init__(self, text: str) -> None:
+        self._regexp = _compile(text)
+        self._size: int = self._regexp.programsize
+        # The package's own search() makes an iterator and an object for each match, which takes
+        # longer than to match a common text.
+        self._match = self._regexp._regexp.Match  # noqa: SLF001
+
+    def search(self, text: str, effort: Effort) -> bool:
+        """Whether a part of the text matches.
+
+        Raises:
+            ExhaustedError: the match takes too long.
+        """
+        encoded = text.encode("utf-8", "replace")
+        steps = self._size * len(encoded)
+        if steps < _UNMEASURED:
+            effort.spend(steps // _PART)
+            return self._has_match(encoded)
+        if steps > _LONGEST:
+            raise ExhaustedError
+        with effort.timed():
+            return self._has_match(encoded)
+
+    def _has_match(self, encoded: bytes) -> bool:
+        start: int = self._match(_ANYWHERE, encoded, 0, len(encoded))[0][0]
+        return start >= 0
+
+    def find(self, text: str, effort: Effort, limit: int = -1) -> list[str]:
+        """The parts that match, leftmost first and none inside another; all for a limit below 0.
+
+        Raises:
+            ExhaustedError: the match takes too long.
+        """
+        encoded = text.encode("utf-8", "replace")
+        if self._size * len(encoded) > _LONGEST:
+            raise ExhaustedError
+        started, found, end = thread_time(), [], -1
+        for match in self._regexp.finditer(encoded) if limit else ():
+            start = match.start()
+            # Go leaves out empty matches right behind another, and has none within a character.
+            if match.end() == start and (start == end or encoded[start : start + 1] in _INNER):
+                continue
+            end = match.end()
+            found.append(match.group().decode())
+            effort.spend_seconds(thread_time() - started)
+            started = thread_time()
+            if len(found) == limit:
+                break
+        effort.spend_seconds(thread_time() - started)
+        return found
+
+
+_ANYWHERE = re2._re2.RE2.Anchor.UNANCHORED  # noqa: SLF001
+_KEPT = 512
+"""Patterns that are kept for the next time."""
+_kept: dict[str, Pattern] = {}
+
+
+def compile_pattern(text: str, effort: Effort) -> Pattern:
+    """The pattern of a text, perhaps one compiled before.
+
+    Raises:
+        ValueError: it is no pattern of Go, in Go's words.
+        ExhaustedError: it takes too long to compile.
+    """
+    found = _kept.get(text)
+    if found is None:
+        with effort.timed():
+            found = Pattern(text)
+        if len(_kept) >= _KEPT:
+            del _kept[next(iter(_kept))]
+        _kept[text] = found
+    return found
+
+
+def _compile(text: str) -> Any:
+    unknown = _UNKNOWN_TO_GO.search(text)
+    if unknown is not None:
+        words = "invalid escape sequence" if unknown[1] else "invalid named capture"
+        raise _error(words, unknown[1] or unknown[2])
+    if _depth(text) > _DEEPEST:
+        raise _error("expression nests too deeply", text)
+    try:
+        return re2.compile(text.encode("utf-8", "replace"), _options())
+    except re2.error as error:
+        words, _, rest = error.args[0].decode("utf-8", "replace").partition(": ")
+        part = text if words.startswith("pattern too large") else "" if words in _BARE else rest
+        raise _error(_GO_WORDS.get(words, words), part) from None
+
+
+_BARE = frozenset({"trailing \\"})
+
+
+def _error(words: str, part: str) -> ValueError:
+    return ValueError(f"error parsing regexp: {words}: `{part}`")
+
+
+def _options() -> Any:
+    options = re2.Options()
+    options.max_mem = _MEMORY
+    options.log_errors = False
+    options.never_capture = True
+    return options
+
+
+def _depth(text: str) -> int:
+    """How deep parentheses may nest at most; escapes and classes are counted too."""
+    if text.count("(") <= _DEEPEST:
+        return 0
+    deepest = depth = 0
+    for char in text:
+        depth += (char == "(") - (char == ")")
+        deepest = max(deepest, depth)
+    return deepest

@@ -1,0 +1,227 @@
+"""Asking the webhooks about one write, in kube-apiserver's order.
+
+Mutating webhooks are asked one after the other, each about what those before it left; those whose
+``reinvocationPolicy`` is IfNeeded a second time when a later one has changed the object.
+Validating webhooks are asked all at once about what would be stored.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead_sandbox.patches import PatchError, json_patch
+from fairlead_sandbox.resources.registry import ResourceRegistry
+from fairlead_sandbox.resources.types import ResourceType
+from fairlead_sandbox.storage.store import ObjectStore
+from fairlead_sandbox.webhooks import reviews
+from fairlead_sandbox.webhooks.hooks import Hook, Hooks, Phase
+from fairlead_sandbox.webhooks.matching import Matcher, ReviewedWrite
+from fairlead_sandbox.webhooks.reviews import Question, WebhookAnswer
+
+
+class Unanswered(Exception):  # noqa: N818 - no error, a wish
+    """The write can go on once these are answered."""
+
+    def __init__(self, questions: Sequence[Question]) -> None:
+        super().__init__(f"{len(questions)} admission reviews wait for an answer")
+        self.questions = questions
+
+
+class Conversation(msgspec.Struct):
+    """What is known of one request: who asks, and what the webhooks have answered so far."""
+
+    user: JSON
+    """``userInfo``: who makes the request."""
+    dry_run: bool = False
+    manager: str = ""
+    """The field manager that the request names."""
+    answers: dict[str, WebhookAnswer] = {}
+    stamp: dict[str, str] = {}
+    """What is made anew for an object and must stay the same while its write is tried again."""
+    warnings: list[str] = []
+    unnamed: bool = False
+    """Whether the request names no object, as one to delete a collection does."""
+
+    def learn(self, asked: Question, answer: WebhookAnswer) -> None:
+        """Keep an answer for the next attempt."""
+        self.answers[asked.id] = answer
+        self.warnings += [text for text in answer.warnings if text not in self.warnings]
+
+    def another(self) -> Conversation:
+        """One about an object of the request's collection."""
+        return Conversation(
+            self.user, self.dry_run, self.manager, warnings=self.warnings, unnamed=True
+        )
+
+    def settle(self, meta: JSON) -> None:
+        """Give a new object what it had in the attempt before."""
+        for name in ("uid", "creationTimestamp", "name"):
+            meta[name] = self.stamp.setdefault(name, meta.get(name, ""))
+
+
+class Webhooks:
+    """The webhooks of one control plane, asked about one write at a time."""
+
+    def __init__(self, store: ObjectStore, registry: ResourceRegistry) -> None:
+        self._hooks = Hooks(store)
+        self._matcher = Matcher(store, registry)
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any at all."""
+        return self._hooks.any
+
+    def mutated(self, conversation: Conversation, write: ReviewedWrite) -> JSON | None:
+        """The object as the mutating webhooks want it; None when they leave it as it is.
+
+        Raises:
+            StatusError: one of them refuses, or cannot be asked and must be.
+            Unanswered: one has yet to be asked.
+        """
+        hooks = self._hooks.of("mutating")
+        if not hooks:
+            return None
+        seen = replace(write, body=_completed(write.type, write.body))
+        first = seen.body
+        again: set[str] = set()
+        invoked: set[str] = set()
+        for is_first in (True, False):
+            for hook in hooks:
+                if not (is_first or hook.id in again):
+                    continue
+                body = self._ask_to_change(conversation, hook, seen)
+                if body is None:
+                    continue
+                # Those asked before this change have not seen it; those that come after it will.
+                if body != seen.body:
+                    again |= invoked
+                    invoked.clear()
+                    seen = replace(seen, body=body)
+                if hook.spec.get("reinvocationPolicy") == "IfNeeded":
+                    invoked.add(hook.id)
+        return None if seen.body == first else seen.body
+
+    def _ask_to_change(
+        self, conversation: Conversation, hook: Hook, write: ReviewedWrite
+    ) -> JSON | None:
+        """The object after a webhook; None when it is not concerned or could not be asked."""
+        wanted = self._matcher.match(hook, write)
+        if wanted is None:
+            return None
+        asked = _question(conversation, hook, wanted, write)
+        answer = conversation.answers.get(asked.id)
+        if answer is None:
+            raise Unanswered([asked])
+        if not _is_allowed(hook, answer):
+            return None
+        return _patched(hook, wanted, write, answer)
+
+    def validate(self, conversation: Conversation, write: ReviewedWrite) -> None:
+        """Ask the validating webhooks about what would be stored.
+
+        Raises:
+            StatusError: one of them refuses, or cannot be asked and must be.
+            Unanswered: some have yet to be asked.
+        """
+        concerned = list(self._concerned(conversation, "validating", write))
+        waiting = [asked for _, asked in concerned if asked.id not in conversation.answers]
+        if waiting:
+            raise Unanswered(waiting)
+        for hook, asked in concerned:
+            _is_allowed(hook, conversation.answers[asked.id])
+
+    def _concerned(
+        self, conversation: Conversation, phase: Phase, write: ReviewedWrite
+    ) -> list[tuple[Hook, Question]]:
+        found = []
+        for hook in self._hooks.of(phase):
+            wanted = self._matcher.match(hook, write)
+            if wanted is not None:
+                found.append((hook, _question(conversation, hook, wanted, write)))
+        return found
+
+
+def _completed(type_: ResourceType, body: JSON | None) -> JSON | None:
+    """A body with its defaults, as it is once it is read."""
+    if body is None:
+        return None
+    body = copy.deepcopy(body)
+    type_.strategy.default(body)
+    return body
+
+
+_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
+def _question(
+    conversation: Conversation, hook: Hook, wanted: ResourceType, write: ReviewedWrite
+) -> Question:
+    if conversation.dry_run and hook.has_side_effects:
+        raise reviews.no_dry_run(hook.name)
+    options = reviews.options(
+        _OPTIONS[write.verb],
+        dry_run=conversation.dry_run,
+        manager="" if write.verb == "DELETE" else conversation.manager,
+    )
+    return reviews.question(
+        hook,
+        wanted,
+        write,
+        conversation.user,
+        dry_run=conversation.dry_run,
+        options=options,
+    )
+
+
+def _is_allowed(hook: Hook, answer: WebhookAnswer) -> bool:
+    """Whether the webhook agrees; False when it could not be asked and need not be.
+
+    Raises:
+        StatusError: it refuses, or could not be asked and must be.
+    """
+    if answer.failure:
+        if hook.fails_open:
+            return False
+        raise reviews.failed(hook.name, answer.failure)
+    if not answer.allowed:
+        raise reviews.denial(hook.name, answer.status)
+    return True
+
+
+def _patched(
+    hook: Hook, wanted: ResourceType, write: ReviewedWrite, answer: WebhookAnswer
+) -> JSON | None:
+    try:
+        operations = reviews.patch_of(answer)
+    except ValueError as error:
+        reason = f"received undecodable patch in webhook response: {error}"
+        return _failed(hook, write, reason)
+    if operations in ([], None):
+        return write.body
+    if write.body is None:
+        raise reviews.internal(
+            f'admission webhook "{hook.name}" attempted to modify the object, which is not '
+            "supported for this operation"
+        )
+    try:
+        body = json_patch(reviews.converted(write.body, write.type, wanted), operations)
+    except PatchError as error:
+        if error.code == 400:
+            reason = f"received undecodable patch in webhook response: {error.message}"
+            return _failed(hook, write, reason)
+        raise reviews.internal(error.detail or error.message) from None
+    wrong = wanted.misfit(body)
+    if wrong or not isinstance(body.get("metadata"), dict):
+        raise reviews.internal(wrong or "metadata is no object")
+    return _completed(write.type, reviews.converted(body, wanted, write.type))
+
+
+def _failed(hook: Hook, write: ReviewedWrite, reason: str) -> JSON | None:
+    if hook.fails_open:
+        return write.body
+    raise reviews.failed(hook.name, reason)

@@ -1,0 +1,281 @@
+"""AdmissionReviews: what a webhook is asked, and what its answer means.
+
+The texts are those of kube-apiserver 1.31.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead_sandbox import errors
+from fairlead_sandbox.errors import StatusError
+from fairlead_sandbox.resources.types import ResourceType
+from fairlead_sandbox.webhooks.hooks import Hook
+from fairlead_sandbox.webhooks.matching import ReviewedWrite
+
+
+_GROUP = "admission.k8s.io"
+_VERSIONS = ("v1", "v1beta1")
+
+
+class Question(msgspec.Struct, array_like=True):
+    """One AdmissionReview that waits for its answer."""
+
+    id: str
+    """The same for the same question about the same object."""
+    uid: str
+    hook: str
+    """The name of the webhook."""
+    mutating: bool
+    version: str
+    client: JSON
+    """Its ``clientConfig``."""
+    seconds: int
+    """How long the answer may take."""
+    body: bytes
+
+
+class WebhookAnswer(msgspec.Struct, array_like=True):
+    """What a webhook answered, or why there is no answer."""
+
+    failure: str = ""
+    """Why the webhook could not be asked, or what is wrong with its answer."""
+    allowed: bool = False
+    status: JSON = {}
+    patch: bytes = b""
+    warnings: list[str] = []
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: JSON | None = None
+
+
+class _Response(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    allowed: bool = False
+    status: _Status | None = None
+    patch: bytes | None = None
+    patch_type: str | None = None
+    warnings: list[str] | None = None
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    response: _Response | None = None
+
+
+def question(
+    hook: Hook,
+    wanted: ResourceType,
+    write: ReviewedWrite,
+    user: JSON,
+    *,
+    dry_run: bool,
+    options: JSON,
+) -> Question:
+    """What a webhook is asked about a write, in the version that it wants.
+
+    Raises:
+        StatusError: it speaks no version of AdmissionReview that the server knows.
+    """
+    accepted = hook.spec.get("admissionReviewVersions") or []
+    version = next((name for name in accepted if name in _VERSIONS), "")
+    resource, asked = wanted.resource, write.type.resource
+    request: JSON = {
+        "uid": "",
+        "kind": _named(resource.group, resource.version, kind=resource.kind),
+        "resource": _named(resource.group, resource.version, resource=resource.plural),
+        "requestKind": _named(asked.group, asked.version, kind=asked.kind),
+        "requestResource": _named(asked.group, asked.version, resource=asked.plural),
+        "name": write.key.name,
+        "namespace": write.namespace,
+        "operation": write.verb,
+        "userInfo": user,
+        "object": _converted(write.body, write.type, wanted),
+        "oldObject": _converted(write.old, write.type, wanted),
+        "dryRun": dry_run,
+        "options": options,
+    }
+    if write.subresource:
+        request["subResource"] = request["requestSubResource"] = write.subresource
+    identity = hashlib.sha256(f"{hook.id}\0".encode() + msgspec.json.encode(_timeless(request)))
+    # After the hash: every attempt has a uid of its own, and the question is the same.
+    request["uid"] = str(uuid.uuid4())
+    review = {
+        "kind": "AdmissionReview",
+        "apiVersion": f"{_GROUP}/{version}",
+        "request": {name: value for name, value in request.items() if value != ""},
+    }
+    return Question(
+        identity.hexdigest(),
+        request["uid"],
+        hook.name,
+        hook.phase == "mutating",
+        version,
+        hook.spec["clientConfig"],
+        hook.spec.get("timeoutSeconds") or 10,
+        msgspec.json.encode(review),
+    )
+
+
+def _named(group: str, version: str, **names: str) -> JSON:
+    return {"group": group, "version": version, **names}
+
+
+def _converted(body: JSON | None, given: ResourceType, wanted: ResourceType) -> JSON | None:
+    return body if body is None else converted(body, given, wanted)
+
+
+def converted(body: JSON, given: ResourceType, wanted: ResourceType) -> JSON:
+    """The body in another version of its resource."""
+    if given is wanted:
+        return body
+    stored = given.stored(body)
+    if wanted.encode is not None:
+        return wanted.encode(stored)
+    return {**stored, "apiVersion": wanted.resource.api_version}
+
+
+def _timeless(request: JSON) -> JSON:
+    """The request without the times of managed fields, which differ in each attempt."""
+    body = request["object"]
+    if body is None or "managedFields" not in body["metadata"]:
+        return request
+    kept = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
+    return {**request, "object": {**body, "metadata": kept}}
+
+
+def read(asked: Question, code: int, content: bytes) -> WebhookAnswer:
+    """What an HTTP response means."""
+    if not HTTPStatus.OK <= code <= HTTPStatus.PARTIAL_CONTENT:
+        return WebhookAnswer(f"failed to call webhook: {_refusal(code, content)}")
+    try:
+        review = msgspec.json.decode(content, type=_Review)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return WebhookAnswer(
+            f"failed to call webhook: couldn't get version/kind; json parse error: {error}"
+        )
+    wrong = _wrong(asked, review)
+    if wrong:
+        return WebhookAnswer(f"received invalid webhook response: {wrong}")
+    response = review.response or _Response()
+    status = response.status or _Status()
+    return WebhookAnswer(
+        allowed=response.allowed,
+        status=msgspec.to_builtins(status),
+        patch=response.patch or b"",
+        warnings=response.warnings or [],
+    )
+
+
+def _refusal(code: int, content: bytes) -> str:
+    shown = content[:1024].decode(errors="replace").strip() or "unknown"
+    if code in _REFUSALS:
+        return _REFUSALS[code]
+    if code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        quoted = msgspec.json.encode(shown).decode()
+        return f"an error on the server ({quoted}) has prevented the request from succeeding"
+    return f"the server responded with the status code {code} but did not return more information"
+
+
+_REFUSALS = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be "
+    "processing the request",
+}
+
+
+def _wrong(asked: Question, review: _Review) -> str:
+    """What is wrong with an answer, "" when nothing is."""
+    response = review.response
+    if response is None:
+        return "webhook response was absent"
+    if asked.version == "v1":
+        if response.uid != asked.uid:
+            return f'expected response.uid="{asked.uid}", got "{response.uid}"'
+        if (review.api_version, review.kind) != (f"{_GROUP}/v1", "AdmissionReview"):
+            found = f"{review.api_version}, Kind={review.kind}"
+            return f"expected webhook response of {_GROUP}/v1, Kind=AdmissionReview, got {found}"
+    return _wrong_patch(asked, response)
+
+
+def _wrong_patch(asked: Question, response: _Response) -> str:
+    if not asked.mutating:
+        if response.patch:
+            return "validating webhook may not return response.patch"
+        if response.patch_type is not None:
+            return "validating webhook may not return response.patchType"
+        return ""
+    if response.patch and response.patch_type is None and asked.version == "v1":
+        return "webhook returned response.patch but not response.patchType"
+    if not response.patch and response.patch_type is not None:
+        return "webhook returned response.patchType but not response.patch"
+    if response.patch_type not in {None, "JSONPatch"}:
+        return f'webhook returned invalid response.patchType of "{response.patch_type}"'
+    return ""
+
+
+def denial(name: str, status: JSON) -> StatusError:
+    """The answer to a write that a webhook refuses, with what it says about it."""
+    text = f'admission webhook "{name}" denied the request'
+    message, reason = status.get("message") or "", status.get("reason") or ""
+    told = message or reason
+    return StatusError(
+        max(int(status.get("code") or 0), HTTPStatus.BAD_REQUEST),
+        reason,
+        f"{text}: {told}" if told else f"{text} without explanation",
+        details=status.get("details"),
+    )
+
+
+def failed(name: str, reason: str) -> StatusError:
+    """The answer to a write about which a webhook that must be asked could not be."""
+    return internal(f'failed calling webhook "{name}": {reason}')
+
+
+def internal(text: str) -> StatusError:
+    """A 500 whose cause says what its message says."""
+    error = errors.internal(text)
+    error.details = {"causes": [{"message": text}]}
+    return error
+
+
+def no_dry_run(name: str) -> StatusError:
+    """The answer to a dry run about which a webhook cannot be asked."""
+    return errors.bad_request(f'admission webhook "{name}" does not support dry run')
+
+
+def options(kind: str, *, dry_run: bool, manager: str) -> JSON:
+    """The options of a request as its review shows them."""
+    found: JSON = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+    if dry_run:
+        found["dryRun"] = ["All"]
+    if manager:
+        found["fieldManager"] = manager
+    return found
+
+
+def patch_of(answer: WebhookAnswer) -> Any:
+    """The operations of an answer's patch, [] without any.
+
+    Raises:
+        ValueError: they cannot be read.
+    """
+    return msgspec.json.decode(answer.patch) if answer.patch else []
