@@ -23,9 +23,11 @@ from yarl import URL
 
 from fairlead.client.caution import Allowance, Caution, Chunks, Counted
 from fairlead.client.connection import Sockets
-from fairlead.client.errors import ConnectionFailed
+from fairlead.client.errors import ConfigError, ConnectionFailed
 
 
+TESTED_VERSIONS = frozenset({"3.14"})
+"""Minor versions of aiohttp whose inner classes this module was tested with."""
 IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 """Methods that may be sent again when nobody knows whether they arrived (RFC 9110, 9.2.2)."""
 IDLE_SECONDS = 15.0
@@ -46,6 +48,20 @@ _MOST_HEADS = 64
 """Different headers of requests that are kept encoded; requests have one of few."""
 _control = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
 """What may stand in no header (RFC 9110, 5.5): with it a value could say that another begins."""
+
+
+def check_version(version: str) -> None:
+    """Refuse a version of aiohttp whose inner classes may be others.
+
+    Raises:
+        ConfigError: its minor version was not tested.
+    """
+    if ".".join(version.split(".")[:2]) not in TESTED_VERSIONS:
+        tested = ", ".join(sorted(TESTED_VERSIONS))
+        raise ConfigError(
+            f"aiohttp {version} is installed, and Fairlead was tested with {tested}: "
+            f"pip install 'aiohttp=={max(TESTED_VERSIONS)}.*'"
+        )
 
 
 class Outgoing(NamedTuple):
@@ -259,6 +275,7 @@ class Connections:
     def __init__(
         self, server: str, connect_seconds: float, caution: Caution | None = None
     ) -> None:
+        check_version(aiohttp.__version__)
         self._server = server
         self._allowance = None if caution is None else Allowance(caution.most_bytes)
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds)

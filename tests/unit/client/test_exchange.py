@@ -7,6 +7,7 @@ import base64
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
+import aiohttp
 import pytest
 from aiohttp import StreamReader
 from aiohttp.client_proto import ResponseHandler
@@ -14,6 +15,7 @@ from multidict import CIMultiDict
 from tests.support.waiting import SECONDS
 
 from fairlead.client import Client, ClusterConfig, ConnectionFailed, RetryPolicy, Timeouts
+from fairlead.client.errors import ConfigError
 from fairlead.client.exchange import Origin, SilenceTimer
 
 
@@ -322,3 +324,14 @@ class TestSilence:
         async with asyncio.timeout(SECONDS):
             with pytest.raises(TimeoutError):
                 await protocol.read()
+
+
+@pytest.mark.parametrize("version", ["3.13.5", "3.15.0", "4.0.0"])
+async def test_a_version_that_was_not_tested_is_named(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aiohttp, "__version__", version)
+    with pytest.raises(
+        ConfigError, match=rf"aiohttp {version} .* pip install 'aiohttp==3\.14\.\*'"
+    ):
+        Client(ClusterConfig(server="http://127.0.0.1:1"))
