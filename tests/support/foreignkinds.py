@@ -61,11 +61,6 @@ FIELDS = {
         spec.bootstrap.initdb spec.bootstrap.initdb.database spec.bootstrap.initdb.owner
         spec.instances spec.storage spec.storage.size
     """,
-    ("postgresql.cnpg.io/v1", "DatabaseRole"): """
-        apiVersion kind metadata metadata.name metadata.namespace spec spec.cluster
-        spec.cluster.name spec.createrole spec.inRoles spec.login spec.name spec.passwordSecret
-        spec.passwordSecret.name
-    """,
     ("source.toolkit.fluxcd.io/v1", "GitRepository"): """
         apiVersion kind metadata metadata.name metadata.namespace spec spec.interval spec.ref
         spec.ref.branch spec.url

@@ -207,8 +207,8 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             ),
             Reason(
                 "InsufficientPrivilege",
-                "the administrator may not do it",
-                "have the statements that give the rights run by who may",
+                "the operator's administrator lacks a right on the server",
+                "grant it as the owner or a superuser: fairlead postgres plan prints the SQL",
             ),
             Reason(
                 "Locked",
