@@ -90,10 +90,11 @@ P ?= konnector
 test-of: $(VENV)/dev.stamp ## the pure tests of one package: make test-of P=konnector
 	$(BIN)/python -m pytest -q -m test tests/unit/$(P)
 
-lint: $(VENV)/dev.stamp ## formatting, style and the house's layers
+lint: $(VENV)/dev.stamp ## formatting, style, the house's layers and plain words
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/lint-imports
+	$(BIN)/python -m hack.words
 
 types: $(VENV)/browser.stamp ## mypy --strict
 	$(BIN)/mypy

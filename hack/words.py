@@ -1,0 +1,134 @@
+"""Check of plain words: ``python -m hack.words`` lists the lines of src that break it.
+
+A docstring, and the text below a constant or a field, names its unit or its effect at once. One
+that begins with a relative pronoun leaves the reader to guess the noun. Words for an unknown
+person hide who acts: a controller, a client, another writer.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+
+ROOT = Path(__file__).parents[1]
+UNDONE = frozenset(
+    {
+        "fairlead/api",
+        "fairlead/binding",
+        "fairlead/cli",
+        "fairlead/client",
+        "fairlead/demo",
+        "fairlead/konnector",
+        "fairlead/portal",
+        "fairlead/postgres",
+        "fairlead/process.py",
+        "fairlead/provider",
+        "fairlead/runtime",
+        "fairlead/uninstall",
+        "fairlead_sandbox",
+    }
+)
+"""Packages that are not checked yet, by path below src; the set only shrinks."""
+CONTRACTS: Mapping[str, str] = {
+    '_ACCOUNTS = ("nobody", "daemon", "postgres")': "accounts of Unix",
+    "there is no account 'nobody'": "an account of Unix",
+}
+"""Texts that keep a checked word because another system fixes it, with the reason."""
+_OPENING = re.compile(r"(?:What|Those|That|Of|Who|Whose|Whom|Whoever|Whatever|Which)\b")
+_PERSON = re.compile(r"\b(?:nobody|somebody|whoever|whomever)\b", re.IGNORECASE)
+
+
+class Finding(msgspec.Struct, frozen=True, order=True):
+    """A line that breaks the rule; ``path`` is relative to the checked folder."""
+
+    path: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.text}"
+
+
+def findings(path: str, source: str) -> list[Finding]:
+    """Return the findings in the text of one module, in the order of its lines."""
+    found = [
+        Finding(
+            path,
+            line,
+            f"the text begins with {opening!r}: begin with a verb and its object, with Whether and"
+            " the subject, or with a noun and its unit",
+        )
+        for line, opening in _openings(ast.parse(source))
+    ]
+    for number, line in enumerate(source.splitlines(), 1):
+        person = _PERSON.search(line)
+        if person is not None and not any(text in line for text in CONTRACTS):
+            found.append(
+                Finding(
+                    path,
+                    number,
+                    f"{person[0]!r}: name who acts, such as another writer, or say it without"
+                    " a person; if another system fixes the text, add it to CONTRACTS of"
+                    " hack/words.py",
+                )
+            )
+    return sorted(found)
+
+
+def check(folder: Path, undone: frozenset[str] = UNDONE) -> list[str]:
+    """Return one line for each finding below a folder, and for each exception without need.
+
+    Args:
+        folder: holds the top-level packages, as src does.
+        undone: packages and modules that are not checked, by path below the folder.
+    """
+    errors: list[str] = []
+    needed = set()
+    for module in sorted(folder.rglob("*.py")):
+        path = module.relative_to(folder).as_posix()
+        found = findings(path, module.read_text(encoding="utf-8"))
+        excepted = {one for one in undone if path == one or path.startswith(f"{one}/")}
+        if not excepted:
+            errors += map(str, found)
+        elif found:
+            needed |= excepted
+    return [
+        *errors,
+        *(
+            f"{one}: nothing is left to do; remove it from UNDONE"
+            for one in sorted(undone - needed)
+        ),
+    ]
+
+
+def _openings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and first word of each text that begins wrongly.
+
+    Args:
+        tree: a parsed module; each string that is a statement counts: Python keeps those of
+            modules, classes and functions, and readers take the others for the line above.
+    """
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                opening = _OPENING.match(text.lstrip())
+                if opening is not None:
+                    yield node.lineno, opening[0]
+
+
+def main(folder: Path) -> int:
+    """Print the errors below a folder; return the exit code, 1 if there are any."""
+    errors = check(folder)
+    for error in errors:
+        print(f"src/{error}", file=sys.stderr)
+    return int(bool(errors))
+
+
+if __name__ == "__main__":
+    sys.exit(main(ROOT / "src"))
