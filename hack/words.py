@@ -19,7 +19,6 @@ import msgspec
 ROOT = Path(__file__).parents[1]
 UNDONE = frozenset(
     {
-        "fairlead/api",
         "fairlead/binding",
         "fairlead/cli",
         "fairlead/client",

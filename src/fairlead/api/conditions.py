@@ -18,7 +18,7 @@ ConditionStatus = Literal["True", "False", "Unknown"]
 
 
 class Event(NamedTuple):
-    """What an Event (core/v1) says: its type, reason and message."""
+    """Type, reason and message of an Event (core/v1)."""
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -63,7 +63,7 @@ def set_condition(conditions: Iterable[Condition], new: Condition, *, now: str) 
 
 
 def stored_conditions(body: JSON) -> list[Condition]:
-    """The conditions of an object's status; none where others wrote what cannot be read."""
+    """Return the conditions of an object's status; none where the status cannot be decoded."""
     status = body.get("status")
     try:
         found = status.get("conditions") if isinstance(status, dict) else None
@@ -73,7 +73,7 @@ def stored_conditions(body: JSON) -> list[Condition]:
 
 
 def unready(body: JSON) -> Condition | None:
-    """The condition Ready of an object that says that it is not."""
+    """Return the condition Ready of an object if it is not True."""
     found = get_condition(stored_conditions(body), "Ready")
     return found if found is not None and found.status == "False" else None
 
@@ -86,7 +86,7 @@ def get_condition(conditions: Iterable[Condition], type_: str) -> Condition | No
 def turned(
     old: Iterable[Condition], new: Iterable[Condition], type_: str, *, good: str = ""
 ) -> list[Event]:
-    """The Event about the condition of a type, if its status or its reason is a new one.
+    """Return the Event for a condition whose status or reason has changed, else no Event.
 
     Args:
         old: the conditions as they were stored.

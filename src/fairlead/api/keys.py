@@ -36,7 +36,8 @@ def key_in(secret: Object) -> bytes:
     except msgspec.ValidationError:
         key = b""
     if len(key) != KEY_BYTES:
-        # Never made anew in silence: whatever was made with the old key would be unknown.
+        # A new key is never made silently: replicas could no longer verify or open what the old
+        # key made.
         raise UnusableKeyError(
             f"key {_KEY} of Secret {secret.key} has {len(key)} bytes instead of {KEY_BYTES};"
             " restore it from a backup, or delete the Secret to have a new one made"
@@ -45,7 +46,7 @@ def key_in(secret: Object) -> bytes:
 
 
 def key_secret(namespace: str, name: str, labels: Mapping[str, str]) -> JSON:
-    """A Secret with a new key, which nobody can change afterwards."""
+    """Return an immutable Secret with a new random key."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",

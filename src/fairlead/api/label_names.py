@@ -1,4 +1,4 @@
-"""Which names, label keys and label values Kubernetes allows, and its words when it does not."""
+"""Validation of names, label keys and label values, with the messages of Kubernetes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SUBDOMAIN_TEXT = (
 
 
 def qualified_name_errors(value: str) -> list[str]:
-    """What is wrong with a label key or any other qualified name; [] when nothing is."""
+    """Return the errors in a label key or another qualified name; [] if it is valid."""
     prefix, slash, name = value.rpartition("/")
     errors: list[str] = []
     if slash:
@@ -52,7 +52,7 @@ def qualified_name_errors(value: str) -> list[str]:
 
 
 def label_value_errors(value: str) -> list[str]:
-    """What is wrong with a label's value; [] when nothing is."""
+    """Return the errors in a label's value; [] if it is valid."""
     errors: list[str] = []
     if len(value) > 63:
         errors.append("must be no more than 63 characters")
@@ -62,6 +62,6 @@ def label_value_errors(value: str) -> list[str]:
 
 
 def subdomain_errors(value: str) -> list[str]:
-    """What is wrong with a DNS subdomain, the form of most objects' names; [] when nothing is."""
+    """Return the errors in a DNS subdomain, the form of most objects' names; [] if it is valid."""
     errors = ["must be no more than 253 characters"] if len(value) > 253 else []
     return errors if _SUBDOMAIN.fullmatch(value) else [*errors, _SUBDOMAIN_TEXT]

@@ -39,14 +39,14 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
     @property
     def message(self) -> str:
-        """What it is, and what there is to say about it."""
+        """The object, and the text about it if there is one."""
         return f"{self.object}: {self.about}" if self.about else self.object
 
 
 def wrong(
     table: Reasons, reason: str, *, name: LinkName, subject: str, about: str, remedy: str = ""
 ) -> Link:
-    """A link that stands as a table says of a reason; ``remedy`` where one knows better."""
+    """Return a link in the state of its reason in a table; ``remedy`` replaces the table's own."""
     return Link(
         name=name,
         object=subject,

@@ -1,4 +1,4 @@
-"""What a real cluster needs to run one of Fairlead's programs, piece by piece.
+"""Objects that a cluster needs to run one of Fairlead's programs.
 
 Each program has a ServiceAccount, roles bound to it alone, a Lease of its own and a Deployment
 that satisfies the restricted Pod Security Standard.
@@ -15,7 +15,7 @@ from fairlead.api.meta import JSON
 
 READ_VERBS = ("get", "list", "watch")
 ALL_VERBS = (*READ_VERBS, "create", "update", "patch", "delete")
-"""What may be done with objects; there is no deletecollection among it."""
+"""All RBAC verbs on objects except deletecollection."""
 
 HEALTH_PORT = 8081
 METRICS_PORT = 8080
@@ -48,13 +48,13 @@ def lease_rules(lease: str) -> list[JSON]:
 
 
 REPLICAS = 2
-"""One works while another stands by, or both at once."""
+"""Pods of a program: with a Lease one works and one stands by; otherwise both work."""
 MEMORY_REQUEST = "128Mi"
 MEMORY_LIMIT = "512Mi"
-"""Enough for some 40,000 objects of a konnector; docs/reference/sizes.md has what was measured."""
+"""Memory of one Pod: some 40,000 objects of a konnector (docs/reference/sizes.md)."""
 CPU_REQUEST = "10m"
 SPREAD = ("kubernetes.io/hostname",)
-"""Topology keys: replicas on one node go down with it."""
+"""Topology keys: replicas on one node fail with it."""
 
 
 class Pods(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ def _labelled(document: JSON, labels: Mapping[str, str]) -> JSON:
 
 
 def _with(metadata: JSON, labels: Mapping[str, str]) -> JSON:
-    # Their own are what selectors and aggregation look for.
+    # Selectors and aggregation rules rely on an object's own labels.
     return {**metadata, "labels": {**labels, **metadata.get("labels", {})}}
 
 
@@ -246,7 +246,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         container: JSON = {
             "name": self.name,
             "image": self.image,
-            # Without it a tag "latest" is pulled each time, from a registry that may not have it.
+            # By default a kubelet pulls the tag "latest" at each start, and a private registry may
+            # lack it.
             "imagePullPolicy": "IfNotPresent",
             "args": [
                 *self.command,

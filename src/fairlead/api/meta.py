@@ -1,7 +1,7 @@
-"""What every Kubernetes object carries, and objects themselves as metadata plus bytes.
+"""Metadata of every Kubernetes object, and objects as metadata plus bytes.
 
 An :class:`Object` is typed metadata beside the immutable JSON it was decoded from. Reading its
-body decodes a private copy, so that nobody can change what a cache holds.
+body decodes a private copy, so that no reader can change an object in a cache.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ JSON = dict[str, Any]
 
 
 class Key(NamedTuple):
-    """Where an object is among those of its resource; cluster scope has namespace ""."""
+    """Namespace and name of an object; the namespace of cluster-scoped objects is ""."""
 
     namespace: str
     name: str
@@ -84,8 +84,8 @@ class ObjectMeta(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
         return any(owner.uid == uid for owner in self.owner_references)
 
 
-# Caches hold very many objects, and none of them refers to what refers back: with gc=False the
-# collector of cycles does not visit them.
+# Caches hold very many objects, which take part in no reference cycle: with gc=False the collector
+# of cycles does not visit them.
 class Object(msgspec.Struct, frozen=True, gc=False):
     """One object as a server sent it: typed metadata and the JSON bytes of the whole."""
 
@@ -167,7 +167,7 @@ def decode_object(raw: bytes | memoryview, *, api_version: str = "", kind: str =
         kept = {name: msgspec.Raw(value) for name, value in parts.items() if value}
         envelope = _envelope.decode(msgspec.json.encode(kept))
     return Object(
-        # Of equal strings the caller's, which thousands of objects share.
+        # Equal strings are replaced by the caller's, so that thousands of objects share one.
         api_version=_known(envelope.api_version, api_version),
         kind=_known(envelope.kind, kind),
         meta=envelope.metadata,
@@ -198,7 +198,7 @@ def decode_item(raw: bytes | memoryview, api_version: str, kind: str) -> Object:
 
 
 def _unmanaged(raw: bytes | memoryview) -> bytes:
-    """Without what may be nested deeply in every kind, and is of no interest in what is."""
+    """Remove managedFields, which may be nested deeply in any kind and is never read here."""
     return without(bytes(raw), b"metadata", b"managedFields")
 
 

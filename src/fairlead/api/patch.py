@@ -8,7 +8,7 @@ from fairlead.api.meta import JSON
 
 
 def create_merge_patch(old: JSON, new: JSON) -> JSON:
-    """What turns ``old`` into ``new``; {} when they are equal.
+    """Return the merge patch from ``old`` to ``new``; {} if they are equal.
 
     A merge patch cannot set a member to null: where ``new`` has one, the member is removed.
     """

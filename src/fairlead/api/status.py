@@ -14,7 +14,7 @@ class StatusCause(msgspec.Struct, rename="camel", omit_defaults=True, frozen=Tru
 
 
 class StatusDetails(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """What the answer is about; ``retry_after_seconds`` is in seconds."""
+    """Object that the answer is about; ``retry_after_seconds`` is in seconds."""
 
     name: str = ""
     group: str = ""

@@ -21,7 +21,7 @@ _OPEN = "x-kubernetes-preserve-unknown-fields"
 
 
 def unknown_fields(body: Mapping[Any, Any], schema: JSON) -> list[str]:
-    """Which fields of an object its schema does not know, each with the one that was meant.
+    """Return the fields of an object that its schema lacks, each with the closest known field.
 
     Args:
         body: a custom resource, or any part of one.

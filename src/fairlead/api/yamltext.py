@@ -64,7 +64,7 @@ def load_all(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes: int
 
 @contextmanager
 def _building() -> Iterator[None]:
-    """Tell of values that are none of their type, of which PyYAML tells by any of these."""
+    """Turn PyYAML's errors about values that do not fit their type into one error."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, ValueError) as error:
@@ -86,7 +86,7 @@ def refusal(error: Exception) -> str:
 
 
 def problem(error: Exception) -> str:
-    """What is wrong and on which line, without the line, which may hold a secret."""
+    """Return the error and its line number, without the line, which may hold a secret."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"{error.problem} (line {error.problem_mark.line + 1})"
     if isinstance(error, yaml.reader.ReaderError):
@@ -111,7 +111,7 @@ def _check_shape(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes:
 
 
 def _check_size(text: str | bytes, most: int) -> None:
-    """Count values before any is built, an alias as all that it stands for."""
+    """Refuse a text with too many values; an alias counts as all the values that it stands for."""
     open_, anchors = [0], {}
     names: list[str | None] = []
     for event in yaml.parse(text, _Loader):

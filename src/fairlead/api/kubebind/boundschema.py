@@ -55,7 +55,7 @@ class SchemaScale(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
 class SchemaSubresources(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """Which subresources a version has; status is there when it is not None."""
+    """Subresources of a version; the status subresource exists if ``status`` is not None."""
 
     status: Annotated[
         dict[str, Any] | None, Meta(description="Present where there is a status subresource.")
@@ -197,7 +197,7 @@ class BoundSchemaSpec(
 class BoundSchemaStatus(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """What the consumer's CRD says of itself."""
+    """Status of the CRD in the consumer's cluster, as the konnector reports it."""
 
     accepted_names: SchemaNames | None = None
     stored_versions: Annotated[
@@ -217,10 +217,10 @@ class BoundSchema(Kind, kw_only=True):
 def bound_schema_spec(
     crd: JSON, *, informer_scope: Scope, isolation: Isolation
 ) -> BoundSchemaSpec:
-    """What a provider's CRD becomes for consumers.
+    """Convert a provider's CRD into the spec of a BoundSchema.
 
-    Under Namespaced isolation a namespaced kind is cluster-scoped for the consumer: its objects
-    all live in the cluster namespace.
+    Under Namespaced isolation a namespaced kind is cluster-scoped for the consumer: all its
+    objects are in the cluster namespace.
 
     Raises:
         msgspec.ValidationError: the CRD is not one that a consumer can have.

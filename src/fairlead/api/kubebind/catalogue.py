@@ -23,7 +23,7 @@ from fairlead.api.kubebind.types import Kind
 
 
 class TemplateSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """What requests made from a template ask for."""
+    """Resources, claims and namespaces that a request made from the template asks for."""
 
     description: Annotated[str, Meta(description="What is offered, for people.")] = ""
     scope: Annotated[str, Meta(description="Namespaced or Cluster; for information.")]
@@ -86,7 +86,7 @@ class Cluster(Kind, kw_only=True):
 class ClusterIdentity(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """Which consumer cluster asks."""
+    """Identity of the consumer cluster that asks."""
 
     identity: Annotated[
         str,

@@ -1,9 +1,9 @@
-"""Which objects a permission claim is about.
+"""Matching of objects with permission claims.
 
 A selector matches in any of three ways: by labels, by name, or because another object refers to
 the claimed one. A selector without any of them matches nothing. All names and namespaces here are
-the consumer's. As kube-bind v1alpha2 has it, also where its documentation says otherwise, but for
-which namespace a reference means.
+the consumer's. The rules are those of the code of kube-bind v1alpha2 where its documentation
+differs, except for the namespace that a reference means.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class ClaimError(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What one object refers to; a key without a namespace is the name in any."""
+    """Objects that one object refers to; a key without a namespace matches in any namespace."""
 
     keys: frozenset[Key]
 
     @property
     def namespaces(self) -> frozenset[str]:
-        """Where objects that are meant may be, with "" for anywhere."""
+        """Namespaces of the targets, with "" for any namespace."""
         return frozenset(key.namespace for key in self.keys)
 
     def cover(self, key: Key) -> bool:
-        """Whether an object is among them."""
+        """Whether the targets include the object of this key."""
         return key in self.keys or Key("", key.name) in self.keys
 
 
@@ -122,11 +122,10 @@ def name_matches(named: Iterable[NamedResource], key: Key) -> bool:
 
 
 def reference_targets(reference: SelectorReference, referrer: JSON) -> Targets:
-    """What an object refers to by a reference's paths.
+    """Return the objects that a referrer names at the paths of a reference.
 
-    Names and namespaces that stand in the items of one array belong together; elsewhere each name
-    goes with each namespace. Where no namespace is said it is the referrer's own, or any when the
-    referrer has none.
+    Names and namespaces in the items of one array belong together; elsewhere each name goes with
+    each namespace. A missing namespace means the referrer's own, or any if the referrer has none.
     """
     path = reference.json_path
     own = referrer.get("metadata", {}).get("namespace", "")

@@ -42,7 +42,7 @@ NAMESPACE_READY: Final = "NamespaceReady"
 OBJECTS_FAILING: Final = "ObjectsFailing"
 """Ours, on an APIServiceBinding: servers refuse to write some of its objects."""
 OBJECTS_REWRITTEN: Final = "ObjectsRewritten"
-"""Ours, on an APIServiceBinding: somebody undoes what the konnector writes to its objects."""
+"""Ours, on an APIServiceBinding: another writer undoes the konnector's writes to its objects."""
 OBJECTS_REMAIN: Final = "ObjectsRemain"
 OBJECTS_UNKNOWN: Final = "ObjectsUnknown"
 """Why NamespaceReady is False while a provider namespace that should go is kept."""
@@ -155,9 +155,9 @@ def set_conditions(
 
 
 def transitions(old: Iterable[Condition], new: Iterable[Condition]) -> list[Condition]:
-    """The conditions that began or ended to hold, or fail for another reason than before.
+    """Return the conditions that turned true or false, or fail for another reason than before.
 
-    Not the summary, which says the same again, and not what cannot be told.
+    The summary is left out, since it repeats another condition, and so is a status Unknown.
     """
     before = {condition.type: condition for condition in old}
     changed: list[Condition] = []
@@ -176,7 +176,7 @@ def stored_conditions(obj: Object) -> list[Condition]:
 
 
 def status_events(old: Object, new: Object) -> list[Event]:
-    """What to tell about a kube-bind object whose status has changed."""
+    """Return the Events for the conditions of a kube-bind object that have turned."""
     turned = transitions(stored_conditions(old), stored_conditions(new))
     return [happening(condition) for condition in turned]
 
@@ -216,7 +216,7 @@ def summarize(conditions: Iterable[Condition]) -> Condition | None:
 def _timed(new: Condition, old: Condition | None, now: str) -> Condition:
     if new.status != "False":
         new = msgspec.structs.replace(new, severity="")
-    # A condition that somebody wrote without a time gets one, even if nothing else changes.
+    # A stored condition without a transition time gets one, even if nothing else changes.
     if old is not None and old.last_transition_time and new.same_state(old):
         return old
     return msgspec.structs.replace(new, last_transition_time=now)

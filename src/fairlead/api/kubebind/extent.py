@@ -19,11 +19,11 @@ DUPLICATE_RESOURCE = "DuplicateResource"
 LARGE_PERMISSION_CLAIM = "LargePermissionClaim"
 
 MOST_NAMED = 256
-"""So many objects one claim may name, and so many values one of its expressions may have."""
+"""Objects that one claim may name, and values that one expression of a claim may have."""
 MOST_TERMS = 64
-"""So many labels, expressions or references one claim may have."""
+"""Labels, expressions or references that one claim may have."""
 _LONG = 128
-"""So many characters of a name are told: a consumer writes what it likes into its request."""
+"""Characters of a name that a message repeats: a consumer chooses the length of its names."""
 
 
 class ExtentError(NamedTuple):

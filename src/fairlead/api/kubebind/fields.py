@@ -32,8 +32,8 @@ def immutable(field: str) -> JSON:
 class GroupResource(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """A resource of any version."""
 
-    # Made by a factory, so that it is written even when it is empty: servers put it there, and
-    # what differs from what they have stored would be written again and again.
+    # Made by a factory, so that it is written even when it is empty: servers store the empty
+    # value, and a body without it would differ from the stored one at every comparison.
     group: Annotated[
         str,
         Meta(
@@ -115,7 +115,7 @@ class SelectorReference(GroupResource, kw_only=True, frozen=True):
 
 
 class Selector(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Which objects a claim is about; any of the three ways is enough, none means no object."""
+    """Selection of a claim's objects: any of the three ways is enough; without any, no object."""
 
     label_selector: Annotated[
         LabelSelectorTerms | None, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})

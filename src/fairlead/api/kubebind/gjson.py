@@ -23,9 +23,9 @@ _UNSUPPORTED = re.compile(r"(?<!\\)[|@{}\[\]!]|#\(")
 
 
 def values(data: Any, path: str) -> list[str]:
-    """What stands at a path, as text: scalars and items of arrays, trimmed, empty ones left out.
+    """Return the scalars and array items at a path as trimmed texts, without empty ones.
 
-    Arrays within arrays count as one. A path that leads nowhere gives [].
+    Nested arrays count as one. A path that leads nowhere gives [].
     """
     if not path or _UNSUPPORTED.search(path):
         return []
@@ -34,9 +34,9 @@ def values(data: Any, path: str) -> list[str]:
 
 
 def paired(data: Any, first: str, second: str) -> list[tuple[list[str], list[str]]] | None:
-    """What two paths find in each item of the array that both go through.
+    """Return the values of both paths for each item of the last array that they share.
 
-    None where they do not part within one array: then nothing says what belongs together.
+    None if they share no array: then nothing tells which values belong together.
     """
     if _UNSUPPORTED.search(first) or _UNSUPPORTED.search(second):
         return None
@@ -50,7 +50,7 @@ def paired(data: Any, first: str, second: str) -> list[tuple[list[str], list[str
 
 
 def _common_array(left: list[str], right: list[str]) -> int:
-    """How many parts lead both paths into the items of the last array they share; 0 for none."""
+    """Return the number of path parts up to the last shared array; 0 if there is none."""
     shared = 0
     for index, (one, other) in enumerate(zip(left[:-1], right[:-1], strict=False)):
         if one != other:

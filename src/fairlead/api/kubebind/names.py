@@ -115,8 +115,8 @@ def crd_name(resource: str, group: str) -> str:
 def bindable(group: str) -> bool:
     """Whether kinds of an API group can come from a provider.
 
-    Those of Kubernetes itself cannot: their groups have no dot, or are protected. Nor can those
-    that make bindings work.
+    Groups of Kubernetes itself cannot: they have no dot, or are protected. The groups of
+    kube-bind's own kinds cannot either.
     """
     protected = (".k8s.io", ".kubernetes.io")
     return "." in group and group != GROUP and not f".{group}".endswith(protected)
@@ -164,7 +164,7 @@ def spec_hash(spec: object) -> str:
 
 
 def kubeconfig_digest(kubeconfig: bytes) -> str:
-    """What tells one kubeconfig from another and gives nothing of it away."""
+    """Return the SHA-256 digest of a kubeconfig, which identifies it and reveals no credential."""
     return f"sha256:{hashlib.sha256(kubeconfig).hexdigest()}"
 
 

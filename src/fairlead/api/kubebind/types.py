@@ -47,9 +47,9 @@ Resources = Annotated[
     ),
 ]
 MOST_RESOURCES = 64
-"""So many resources one request may name."""
+"""Resources that one request may name."""
 MOST_NAMESPACES = 100
-"""So many namespaces one request may have made beforehand."""
+"""Namespaces that one request may have created beforehand."""
 
 Claims = Annotated[
     list[PermissionClaim],
@@ -65,7 +65,7 @@ InformerScope = Annotated[
 
 
 class BindingSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Where the way to the provider is kept."""
+    """Secret with the kubeconfig for the provider's cluster."""
 
     kubeconfig_secret_ref: Annotated[
         ClusterSecretKeyRef,
@@ -77,7 +77,7 @@ class BindingSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
 
 
 class BindingStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """What a binding has brought."""
+    """Resources and claims that a binding has established, with its conditions."""
 
     conditions: Annotated[list[Condition], Meta(description="How the binding stands.")] = []
     provider_pretty_name: Annotated[str, Meta(description="The provider's name, for people.")] = ""
@@ -105,7 +105,7 @@ class APIServiceBindingBundle(Kind, kw_only=True):
 
 
 class ExportSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """What one consumer gets, and how its objects are kept apart from others'."""
+    """Resources and claims that one consumer gets, and their isolation from other consumers."""
 
     resources: Resources
     permission_claims: Claims = []
@@ -136,11 +136,11 @@ class APIServiceExport(Kind, kw_only=True):
 class ExportRequestSpec(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """What a consumer asks for."""
+    """Resources, claims and namespaces that a consumer asks for."""
 
     parameters: Annotated[Parameters, Meta(extra_json_schema=immutable("parameters"))] = {}
-    # Of exports there is no such bound: one that is stored and has more could not be changed any
-    # more, not even for its finalizers to be taken off.
+    # An export has no such bound: a stored export above the bound could not be updated any more,
+    # not even to remove its finalizers.
     resources: Annotated[Resources, Meta(extra_json_schema={"maxItems": MOST_RESOURCES})]
     permission_claims: Claims = []
     namespaces: Annotated[
@@ -208,7 +208,7 @@ class APIServiceNamespace(Kind, kw_only=True):
 class ClusterBindingSpec(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """Who the provider is, for the consumer."""
+    """Kubeconfig and name of the provider, for the consumer."""
 
     kubeconfig_secret_ref: Annotated[
         LocalSecretKeyRef,
@@ -228,7 +228,7 @@ class ClusterBindingSpec(
 class ClusterBindingStatus(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """What the konnector says of itself; the interval is a duration such as ``5m0s``."""
+    """State that the konnector reports; the interval is a duration such as ``5m0s``."""
 
     conditions: Annotated[
         list[Condition], Meta(description="How the tie to the consumer stands.")

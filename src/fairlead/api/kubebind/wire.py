@@ -1,7 +1,7 @@
-"""What the two sides hand each other outside any cluster.
+"""Documents that provider and consumer exchange outside any cluster.
 
-A BindingProvider says how to be let in, a BindingResponse lets in and says what to ask for, and
-an Error says why not.
+A BindingProvider lists the ways to authenticate, a BindingResponse grants access and lists the
+requests to make, and an Error gives the reason of a refusal.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ExportRequestResponse(
 class OAuth2CodeGrant(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """Who was authenticated, by session and subject."""
+    """Session and subject of the authenticated caller."""
 
     sid: str = ""
     id: str = ""
@@ -89,13 +89,13 @@ class _Document(
     tag_field="kind",
     tag=str,
 ):
-    """What always says its apiVersion, and its kind, the name of the class."""
+    """Base of documents that carry apiVersion, and as kind the name of the class."""
 
     api_version: str = msgspec.field(default_factory=lambda: API_VERSION)
 
 
 class BindingProvider(_Document, kw_only=True, frozen=True):
-    """How a provider introduces itself to whoever asks its address."""
+    """Introduction of a provider: its version, its name and its ways to authenticate."""
 
     version: str = ""
     provider_pretty_name: str = ""
@@ -114,7 +114,7 @@ class ErrorCode(StrEnum):
 
 
 class Error(_Document, kw_only=True, frozen=True):
-    """Why a provider did not do what it was asked for over HTTP.
+    """Reason why a provider refused or failed a request over HTTP.
 
     ``code`` is an :class:`ErrorCode`, or one that a later provider has come to know.
     """
@@ -144,9 +144,9 @@ class BindingResponse(
 def new_binding_response(
     *, kubeconfig: bytes, requests: list[JSON], provider_namespace: str, identity: str
 ) -> JSON:
-    """The wire form of a BindingResponse.
+    """Return the wire form of a BindingResponse.
 
-    Nobody was authenticated for it, but kube-bind's ``deploy`` takes none without
+    No caller was authenticated for it, but kube-bind's ``deploy`` rejects one without
     ``oauth2CodeGrant``: its ``id`` is the consumer's identity, its ``sid`` the cluster namespace.
     """
     return {
@@ -211,7 +211,8 @@ def decode_export_requests(data: bytes) -> list[ExportRequestResponse]:
     schema = object_schema(APIServiceExportRequest)
     for document in found:
         _check_kind(document, (_REQUEST,))
-        # Who writes one by hand means every field of it; a server would leave out the others.
+        # A person who writes a request by hand means every field of it; a server would drop the
+        # unknown ones.
         if why := unknownfields.refusal(document, schema):
             metadata = document.get("metadata")
             name = metadata.get("name", "") if isinstance(metadata, dict) else ""
@@ -245,7 +246,7 @@ def _parse(text: str) -> list[Any]:
 
 
 def without_nulls(value: Any) -> Any:
-    """Without members that are null: Go writes so what is not there."""
+    """Remove members that are null: Go writes null for an absent list or map."""
     if isinstance(value, dict):
         return {name: without_nulls(one) for name, one in value.items() if one is not None}
     if isinstance(value, list):
@@ -277,7 +278,7 @@ def _convert(document: JSON, type_: type[T], what: str) -> T:
 
 
 def request_from_template(template: TemplateSpec, *, name: str) -> JSON:
-    """What a consumer asks for when it takes a template; metadata has the name alone."""
+    """Return the APIServiceExportRequest for a template; its metadata has the name alone."""
     spec = ExportRequestSpec(
         resources=template.resources,
         permission_claims=template.permission_claims,

@@ -52,7 +52,7 @@ APPROVE_ANNOTATION = f"{GROUP}/approve"
 
 
 class SecretTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """What the generated Secret has beside the login itself.
+    """Labels, annotations, type and further entries of the generated Secret.
 
     Values of ``data`` are texts with placeholders ``{{name}}`` or ``{{name|filter}}``: the names
     are username, password, host, port, database, sslmode, url and jdbcUrl, the filters urlquote,
@@ -267,7 +267,7 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         Meta(
             description=(
                 "Groups of the role; those that are not listed are left. Without the field"
-                " memberships are nobody's concern."
+                " memberships are left alone."
             )
         ),
     ] = None

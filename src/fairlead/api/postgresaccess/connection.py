@@ -33,7 +33,7 @@ def rules(*given: tuple[str, str]) -> JSON:
 
 
 UNSEEN = Meta(extra_json_schema={"x-default": {"observedGeneration": -1}})
-"""A status that nobody has written yet: kstatus takes no fresh object for ready then.
+"""Default that marks an unwritten status, so that kstatus takes no new object for ready.
 
 https://pkg.go.dev/sigs.k8s.io/cli-utils/pkg/kstatus
 """
@@ -233,7 +233,7 @@ OnAdoption = Literal["Replace", "Keep"]
 
 
 class LoginPolicy(PasswordPolicy, rename="camel", omit_defaults=True, kw_only=True):
-    """The same of one access, with what becomes of those who log in while it changes."""
+    """Password policy of one access, with the treatment of open sessions at a change."""
 
     rotation: Annotated[
         Rotation,
@@ -265,7 +265,7 @@ class LoginPolicy(PasswordPolicy, rename="camel", omit_defaults=True, kw_only=Tr
         Meta(
             description=(
                 "What becomes of the password of a role that was made by hand. Replace gives it a"
-                " new one. Keep leaves it: nobody can read it, and so there is no Secret, until a"
+                " new one. Keep leaves it: it cannot be read, and so there is no Secret, until a"
                 " rotation is asked for by annotation, or passwordSecretRef names the password."
             ),
         ),

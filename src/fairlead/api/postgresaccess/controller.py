@@ -43,7 +43,7 @@ _HOSTS_OF_USE = (
 
 
 class OwnConnections(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Which servers an access may name without a PostgresServer."""
+    """Rule for the servers that an access may name without a PostgresServer."""
 
     policy: Annotated[
         ConnectionsPolicy,
@@ -70,7 +70,7 @@ class OwnConnections(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
 
 
 class PostgresSettings(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """What holds for all PostgresAccesses."""
+    """Settings that apply to all PostgresAccesses."""
 
     excluded_users: Annotated[
         Roles, Meta(description="Roles that are never made, changed or dropped.")
@@ -83,7 +83,7 @@ class PostgresSettings(msgspec.Struct, rename="camel", omit_defaults=True, kw_on
         Meta(
             description=(
                 "What becomes of roles that no PostgresAccess asks for: Report tells of those that"
-                " Fairlead made, Owned drops these, and Drop also logins that somebody else made."
+                " Fairlead made, Owned drops these, and Drop also logins that others made."
             )
         ),
     ] = None
@@ -92,7 +92,7 @@ class PostgresSettings(msgspec.Struct, rename="camel", omit_defaults=True, kw_on
     ] = ""
     allow_adoption: Annotated[
         bool | None,
-        Meta(description="Whether an access may take over a role that nobody has claimed."),
+        Meta(description="Whether an access may take over a role that has no owner."),
     ] = None
     allowed_member_of: Annotated[
         Patterns,

@@ -57,7 +57,7 @@ _ON_LEVELS: dict[GrantLevel, tuple[Privilege, ...]] = {
 LEVEL_PRIVILEGES: Mapping[GrantLevel, frozenset[Privilege]] = MappingProxyType(
     {level: frozenset(privileges) for level, privileges in _ON_LEVELS.items()}
 )
-"""What can be granted on each level, by the newest PostgreSQL; ``ALL`` is all of it."""
+"""Privileges that exist on each level in the newest PostgreSQL; ``ALL`` means all of them."""
 COLUMN_PRIVILEGES: frozenset[Privilege] = frozenset({"SELECT", "INSERT", "UPDATE", "REFERENCES"})
 
 

@@ -59,11 +59,11 @@ class ServerInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
 
 
 class Plan(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """What would be done in the server; passwords are ***.
+    """Statements that would be executed in the server; passwords are shown as ***.
 
-    ``digest`` names all statements, of which the first are listed. ``approved_digest`` is that of
-    the plan that was approved and carried out last, ``approved_by`` the manager of fields that
-    wrote the approval, and when. An approval is good for one time.
+    ``digest`` identifies all statements, of which the first are listed. ``approved_digest`` is the
+    digest of the last approved plan that was carried out, ``approved_by`` names the field manager
+    that wrote the approval, and the time. An approval is valid once.
     """
 
     digest: Annotated[str, Meta(description="Names the plan; an approval repeats it.")] = ""
@@ -76,14 +76,14 @@ class Plan(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 
 
 class Blockers(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """What a role owns in one database."""
+    """Objects that a role owns in one database."""
 
     database: Annotated[str, Meta(description="The database.")]
     objects: Annotated[list[str], Meta(description="What the role owns there.")] = []
 
 
 class Deletion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """What a deletion waits for; ``truncated`` says that there is more than is listed."""
+    """Objects that a deletion waits for; ``truncated`` if there are more than are listed."""
 
     blockers: Annotated[
         list[Blockers], Meta(description="What the role still owns, database by database.")
@@ -92,7 +92,7 @@ class Deletion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True)
 
 
 class PostgresAccessStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """What the last pass found."""
+    """Result of the last pass."""
 
     conditions: Annotated[
         list[Condition],

@@ -23,23 +23,23 @@ from fairlead.api.servicebinding import common
 
 
 class Told(Protocol):
-    """A condition, of Kubernetes or of kube-bind."""
+    """Condition of Kubernetes or of kube-bind."""
 
     @property
     def type(self) -> str:
-        """What it is about."""
+        """The aspect of the object, such as Ready."""
 
     @property
     def status(self) -> ConditionStatus:
-        """Whether it holds."""
+        """Whether the condition holds."""
 
     @property
     def reason(self) -> str:
-        """Why; "" where there is nothing to say."""
+        """The reason in CamelCase; "" if there is none."""
 
 
 class ConditionType(msgspec.Struct, frozen=True):
-    """A type of conditions: which status is ``bad``, and how bad where no reason tells."""
+    """Type of conditions: its ``bad`` status, and the state if the reason is in no table."""
 
     name: str
     bad: Literal["True", "False"] = "False"
@@ -112,6 +112,6 @@ def state_of(condition: Told) -> State:
     if known is None:
         return state if state not in {None, "ok"} else "unknown"
     if state == "ok":
-        # What it tells of was well, and another thing keeps it from being so now.
+        # The condition was True before, and another part keeps it from being so now.
         return "waiting"
     return state or known.state

@@ -1,4 +1,4 @@
-"""What is known of a reason, and tables of reasons."""
+"""Reasons of conditions and Events, and tables of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 
 
 State = Literal["ok", "failed", "waiting", "unknown"]
-"""How a part stands: ``waiting`` goes on without a person, ``unknown`` was not seen."""
+"""State of a part: ``waiting`` goes on without a person, ``unknown`` was not seen."""
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """One reason: ``what`` happened, what ``helps``, and how a part stands that has it."""
+    """One reason: what happened, what helps, and the state of a part that has it."""
 
     name: str
     what: str
@@ -43,16 +43,16 @@ class Reasons:
         return name in self._known
 
     def what(self, name: str) -> str:
-        """What has happened, in words; the reason itself where it is not known."""
+        """Return the explanation of a reason; the reason itself if the table lacks it."""
         found = self._known.get(name)
         return found.what if found is not None else name
 
     def helps(self, name: str, default: str = "correct what the message names") -> str:
-        """What helps for a reason, and ``default`` for one that says nothing of it."""
+        """Return the remedy for a reason; ``default`` if the table has none."""
         found = self._known.get(name)
         return found.helps if found is not None and found.helps else default
 
     def state(self, name: str) -> State:
-        """How a part stands that has a reason; an unknown reason is taken for a failure."""
+        """Return the state of a part that has a reason; an unknown reason counts as a failure."""
         found = self._known.get(name)
         return found.state if found is not None else "failed"

@@ -1,4 +1,4 @@
-"""What both Service Binding APIs share: conditions, reasons, annotations and finalizers.
+"""Names that both Service Binding APIs share: conditions, reasons, annotations and finalizers.
 
 The names are those of the Service Binding specification 1.1 and of Service Binding Operator 1.4.
 """
@@ -72,10 +72,10 @@ IMMUTABLE = (
 
 
 def validations(*rules: tuple[str, str]) -> JSON:
-    """The part of a schema that has rules in CEL, each with what it says of what breaks it.
+    """Return the schema keys for CEL rules, each with the message for a violation.
 
-    All of them compare with what was there: before 1.30 a server judges the whole object at every
-    write, and one that was stored before there was a rule has to be able to lose its finalizers.
+    All of them compare with the old object: before 1.30 a server validates the whole object at
+    every write, and an object from before the rule must be able to lose its finalizers.
     """
     found = [{"rule": rule, "message": message} for rule, message in rules]
     return {"x-kubernetes-validations": found}

@@ -31,7 +31,7 @@ BINDABLEKINDS = Resource(
     "binding.operators.coreos.com", "v1alpha1", "bindablekinds", "BindableKinds", namespaced=False
 )
 BINDABLEKINDS_NAME = "bindable-kinds"
-"""Of the only object of its kind."""
+"""Name of the only BindableKinds object."""
 
 COREOS_FINALIZER = "finalizer.servicebinding.openshift.io"
 
@@ -90,7 +90,7 @@ class Application(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
 
 
 class CoreosSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """What is bound to what, and how its entries are named and projected."""
+    """Services and workload of a binding, and how its entries are named and projected."""
 
     name: BindingName = ""
     naming_strategy: Annotated[

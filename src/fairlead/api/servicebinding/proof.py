@@ -1,7 +1,7 @@
-"""``servicebinding.io/requester-proof``: that a webhook noted the requester, for this very spec.
+"""``servicebinding.io/requester-proof``: signs the requester of a binding for its spec.
 
-Anybody who writes a binding while no webhook looks can name somebody else as its requester. So
-the webhook signs what it notes, with a key that the controllers alone have.
+While no webhook is registered, a writer of a binding can name another user as its requester. So
+the webhook signs the requester, with a key that the controllers alone have.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def proof(key: bytes, namespace: str, name: str, requester: str, spec: CoreosSpe
 def is_proven(
     given: str, key: bytes, namespace: str, name: str, requester: str, spec: CoreosSpec
 ) -> bool:
-    """Whether a proof is the right one; it takes as long whatever is wrong with it."""
+    """Whether a proof is the right one, compared in constant time."""
     wanted = proof(key, namespace, name, requester, spec)
-    # As bytes: strings that are compared so must be ASCII, and this one may be anything.
+    # As bytes: compare_digest takes only ASCII strings, and the annotation may hold any text.
     return hmac.compare_digest(given.encode(), wanted.encode())

@@ -68,7 +68,7 @@ class EnvMapping(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class ServiceBindingSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """What is bound to what; ``type`` and ``provider`` override the service's own entries."""
+    """Service and workload of a binding; ``type`` and ``provider`` replace the service's own."""
 
     name: BindingName = ""
     type: Annotated[str, msgspec.Meta(description="Replaces the entry type of the service.")] = ""
@@ -120,7 +120,7 @@ def servicebinding_crd() -> JSON:
     """The CRD of ServiceBinding in servicebinding.io."""
     crd = build_crd(SERVICEBINDINGS, spec_versions(ServiceBinding, columns=_COLUMNS))
     for version in crd["spec"]["versions"]:
-        # The specification's own CRD takes an object without spec, of which the status tells then.
+        # The specification's own CRD accepts an object without spec; the status reports it then.
         del version["schema"]["openAPIV3Schema"]["required"]
     return with_strict_conditions(crd)
 

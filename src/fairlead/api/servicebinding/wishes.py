@@ -1,4 +1,4 @@
-"""What a binding asks for by annotations, since neither API has a field for it."""
+"""Options of a binding that are given as annotations, since neither API has a field for them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 
 
 DEFAULT_MODE_ANNOTATION = "servicebinding.io/default-mode"
-"""Mode of the files, in octal digits such as "0400"."""
+"""Annotation: mode of the files, in octal digits such as "0400"."""
 
 ROLL_ANNOTATION = "servicebinding.io/roll-on-change"
-"""With "true" pods are made anew when a Secret changes that is projected as it is."""
+"""Annotation: with "true" Pods are replaced when a Secret changes that is projected as it is."""
 
 ENVIRONMENT_ANNOTATION = "servicebinding.io/bind-as-env"
-"""With "true" all entries are environment variables too, besides files."""
+"""Annotation: with "true" all entries are environment variables too, besides files."""
 
 _MODE = re.compile("0?[0-7]{3}")
 _BOOLEANS = {"": False, "false": False, "true": True}
@@ -30,7 +30,7 @@ class Wishes(msgspec.Struct, frozen=True):
 
 
 def read_wishes(annotations: Mapping[str, str]) -> Wishes:
-    """What the annotations of a binding ask for.
+    """Return the options in the annotations of a binding.
 
     Raises:
         ValueError: one of them has a value that it cannot have; the text names it.
