@@ -21,14 +21,12 @@ UNDONE = frozenset(
     {
         "fairlead/binding",
         "fairlead/cli",
-        "fairlead/client",
         "fairlead/demo",
         "fairlead/konnector",
         "fairlead/portal",
         "fairlead/postgres",
         "fairlead/process.py",
         "fairlead/provider",
-        "fairlead/runtime",
         "fairlead/uninstall",
         "fairlead_sandbox",
     }

@@ -1,9 +1,9 @@
 """The client of one Kubernetes API server.
 
-What comes in: a kubeconfig, or the ServiceAccount of the Pod (``loading``, ``kubeconfig``), as a
+The input is a kubeconfig, or the ServiceAccount of the Pod (``loading``, ``kubeconfig``), as a
 :class:`ClusterConfig`; and a verb with a resource and a body. ``wire`` checks and encodes the
 request, ``transport`` sends it with a credential (``credentials``) over a ``connection``, and
-sends it again where the server asks for that. What goes out: decoded objects, lists, events of a
+sends it again where the server asks for that. The output is decoded objects, lists, events of a
 watch, or one of the typed ``errors``, each with one clear line. ``outages`` notes when a
 server is away, and tells when it is back. ``caution`` keeps a client from addresses and amounts
 where a stranger has named the server. ``discovery`` knows what the server serves, and

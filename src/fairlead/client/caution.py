@@ -1,4 +1,4 @@
-"""How a server is dealt with that a stranger has named: where it may be, how much it may say."""
+"""Limits for a server that a stranger has named: allowed addresses, and bytes of answers."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class TooMuch(aiohttp.ClientPayloadError):
 
 
 class Chunks(Protocol):
-    """What arrives, piece by piece."""
+    """Body of an answer, as it arrives."""
 
     async def readany(self) -> bytes:
-        """What is there now; b"" at the end."""
+        """Return the bytes that have arrived; b"" at the end."""
         ...
 
 
@@ -49,7 +49,7 @@ class Counted:
         self._allowance = allowance
 
     async def readany(self) -> bytes:
-        """What is there now; b"" at the end.
+        """Return the bytes that have arrived; b"" at the end.
 
         Raises:
             TooMuch: with this it is more than allowed.
@@ -59,7 +59,7 @@ class Counted:
         return chunk
 
     async def read(self) -> bytes:
-        """All of it.
+        """Return the whole body.
 
         Raises:
             TooMuch: it is more than allowed.

@@ -97,14 +97,14 @@ class Client:
         await self._transport.close()
 
     def fence(self, reason: Callable[[], str]) -> None:
-        """Ask this before each write: any text but "" is why it must not be sent.
+        """Ask ``reason`` before each write; any text but "" refuses the write.
 
-        Leases are written all the same, for who may write is decided by them.
+        Leases are exempt, since they decide which process may write.
         """
         self._transport.fence = lambda path: "" if path.startswith(_LEASES) else reason()
 
     def check_fence(self) -> None:
-        """See that this process may write, for what it writes elsewhere than to its server.
+        """Raise unless this process may write; for writes to other servers than the client's.
 
         Raises:
             Fenced: it may not any more.
@@ -147,12 +147,12 @@ class Client:
             except Gone:
                 if "continue" not in params:
                     raise
-                # Pages of two versions do not fit together: what came before is thrown away.
+                # Pages of two versions do not fit together: the earlier pages are thrown away.
                 params, result = selectors(labels, fields), ObjectList([])
                 continue
             result.items += page.items
-            # That of the first page: a watch from there misses nothing that later pages may
-            # already have.
+            # The first page's version: a watch from there misses no change that later pages may
+            # contain already.
             result.resource_version = result.resource_version or page.resource_version
             if not page.continue_:
                 return result
@@ -171,7 +171,7 @@ class Client:
         continue_: str = "",
         metadata_only: bool = False,
     ) -> Page:
-        """One page of a list, for whoever need not see the whole of it.
+        """Return one page of a list.
 
         Raises:
             Gone: the page that ``continue_`` asks for has expired on the server.
@@ -327,7 +327,7 @@ class Client:
         timeout_seconds: float | None = None,
         metadata_only: bool = False,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """What happens after ``resource_version``, until the server ends the stream.
+        """Yield the changes after ``resource_version`` until the server ends the stream.
 
         The end is clean when the server's time is up, and also when nothing, not even a bookmark,
         has arrived for ``timeouts.watch_idle`` seconds: resume from the last resourceVersion.
@@ -359,7 +359,7 @@ class Client:
         content_type: str = JSON_TYPE,
         accept: str = JSON_TYPE,
     ) -> bytes:
-        """Any request at all, with this client's credentials, retries and errors."""
+        """Send any other request, with this client's credentials, retries and errors."""
         headers = {"Accept": accept}
         if body is not None:
             headers["Content-Type"] = content_type
@@ -392,8 +392,7 @@ class Client:
         return decode_answer(answer, resource)
 
     async def _get_body(self, path: str, *, accept: str) -> bytes:
-        # Discovery is asked for versions that stand in objects which others write: none of them
-        # must lead to another path.
+        # Objects of other writers name API versions: none of them may lead to another path.
         for segment in path.split("/")[1:]:
             check_segment(segment)
         return await self._transport.request("GET", path, headers={"Accept": accept})

@@ -22,7 +22,7 @@ class ExecPlugin:
 
 @dataclass(frozen=True)
 class Impersonation:
-    """Whom to act as (``as`` and its companions)."""
+    """User and groups to impersonate (``as`` and its companions in a kubeconfig)."""
 
     user: str
     groups: tuple[str, ...] = ()

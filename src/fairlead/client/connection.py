@@ -22,16 +22,16 @@ from fairlead.client.errors import ConfigError, ConnectionFailed
 
 
 FAULTS = (aiohttp.ClientError, TimeoutError, OSError, UnicodeError)
-"""Every way in which a request can break."""
+"""Exceptions of a broken request."""
 
 
 def failed(server: str, error: BaseException) -> ConnectionFailed:
-    """What to raise for one of :data:`FAULTS`."""
+    """Return the ConnectionFailed for one of :data:`FAULTS`."""
     return ConnectionFailed(explain(server, error), server)
 
 
 def explain(server: str, error: BaseException) -> str:
-    """One line: which server, what happened, what to do."""
+    """Return one line: the server, the fault and the remedy."""
     return f"cannot reach {server}: " + _reason(error)
 
 
@@ -87,14 +87,15 @@ def _socket(error: OSError) -> str:
 
 
 _PASSES = 100
-"""Passes of the loop, which reads a connection's end in one and closes its socket in a later."""
+"""Passes of the event loop, which reads a connection's end in one and closes its socket later."""
 
 
 class Socket(socket.socket):
-    """A socket that never touches a descriptor which is not its own any more.
+    """Socket that never touches a descriptor which it does not own any more.
 
     When a server resets a connection as it begins, uvloop closes the descriptor and does not tell
-    the socket object. The number is soon somebody else's, and would be closed with this object.
+    the socket object. The number soon belongs to another socket, which would be closed with this
+    object.
     """
 
     def __init__(self, family: int, kind: int, protocol: int) -> None:
@@ -103,7 +104,7 @@ class Socket(socket.socket):
 
     @property
     def open(self) -> bool:
-        """Whether the connection is there; numbers of inodes are not used again soon."""
+        """Whether the descriptor is still this socket's own; inode numbers are not reused soon."""
         try:
             return os.fstat(self.fileno()).st_ino == self._inode
         except OSError:
@@ -191,8 +192,8 @@ def _trust(config: ClusterConfig) -> ssl.SSLContext:
     if not config.certificate_authority:
         return ssl.create_default_context()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Python 3.13 sets it for default contexts; the authorities of many clusters lack the
-    # extensions that it asks for.
+    # Python 3.13 sets the flag for default contexts; the authorities of many clusters lack the
+    # extensions that it demands.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     try:
         context.load_verify_locations(cadata=config.certificate_authority.decode("ascii"))
@@ -214,7 +215,7 @@ def _load_identity(context: ssl.SSLContext, certificate: bytes, key: bytes) -> N
             path.touch(mode=0o600)
             path.write_bytes(content)
         try:
-            # Without a password OpenSSL would ask the terminal for that of an encrypted key.
+            # Without a password OpenSSL would ask the terminal for the one of an encrypted key.
             context.load_cert_chain(*paths, password=_no_password)
         except (ssl.SSLError, ValueError, OSError):
             raise ConfigError(

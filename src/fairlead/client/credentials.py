@@ -33,7 +33,7 @@ Clock = Callable[[], float]
 
 
 class Credential(NamedTuple):
-    """What goes with a request; a certificate is PEM, and empty means the config's own."""
+    """Credential of a request: a header, or PEM; empty members mean the config's own."""
 
     authorization: str = ""
     certificate: bytes = b""
@@ -47,11 +47,11 @@ class CredentialSource(Protocol):
     """Where credentials come from."""
 
     async def current(self) -> Credential:
-        """The credential to use now."""
+        """Return the credential to use now."""
         ...
 
     async def refresh(self, refused: Credential) -> Credential | None:
-        """Another one than the refused, None if there is none."""
+        """Return another credential than the refused one, None if there is none."""
         ...
 
 
@@ -62,16 +62,16 @@ class StaticCredential:
         self._credential = credential
 
     async def current(self) -> Credential:
-        """The only one there is."""
+        """Return the only credential."""
         return self._credential
 
     async def refresh(self, refused: Credential) -> Credential | None:
-        """Nothing: it stays refused."""
+        """Return None: there is no other credential."""
         return None
 
 
 class FileToken:
-    """A token in a file that somebody rotates, as the kubelet does.
+    """Token in a file that is rotated, as the kubelet does.
 
     While the file cannot be read, the last token, or the kubeconfig's own, is used.
     """
@@ -83,7 +83,7 @@ class FileToken:
         self._read_at = -TOKEN_PERIOD
 
     async def current(self) -> Credential:
-        """The token, read anew when it has been in use for :data:`TOKEN_PERIOD`.
+        """Return the token, read again after :data:`TOKEN_PERIOD`.
 
         Raises:
             ConfigError: no token was ever read.
@@ -93,7 +93,7 @@ class FileToken:
         return self._credential
 
     async def refresh(self, refused: Credential) -> Credential | None:
-        """The token in the file, if it is another one by now."""
+        """Return the token in the file if it differs from the refused one."""
         self._read()
         return self._credential if self._credential != refused else None
 
@@ -107,7 +107,7 @@ class FileToken:
                     f"the token file {self._path} cannot be read: {type(error).__name__}"
                 ) from None
             return
-        # A line break in a header would end it, and begin whatever comes after.
+        # A line break in a header would end it, and start another one.
         if not token.isprintable():
             raise ConfigError(f"the token file {self._path} holds more than one line")
         if token:
@@ -116,7 +116,7 @@ class FileToken:
 
 
 class PluginCredential:
-    """What an exec plugin prints, kept until it expires."""
+    """Output of an exec plugin, kept until it expires."""
 
     def __init__(
         self, config: ClusterConfig, *, clock: Clock = lambda: moment().timestamp()
@@ -128,7 +128,7 @@ class PluginCredential:
         self._expires: float | None = None
 
     async def current(self) -> Credential:
-        """The cached credential, or a new one.
+        """Return the cached credential, or a new one.
 
         Raises:
             ConfigError: the plugin is missing, failed or printed something else.
@@ -139,7 +139,7 @@ class PluginCredential:
             return self._credential
 
     async def refresh(self, refused: Credential) -> Credential | None:
-        """A new one, unless somebody else has already got one since."""
+        """Return a new credential, or the one that another request has got since."""
         async with self._lock:
             if self._credential is not None and self._credential != refused:
                 return self._credential
@@ -256,7 +256,7 @@ async def _output(plugin: ExecPlugin, environment: dict[str, str], timeout: floa
             f"exec plugin {plugin.command} did not end within {timeout:g} s"
         ) from None
     finally:
-        # Also when whoever asked is cancelled: no plugin outlives that.
+        # The plugin is killed on cancellation too.
         if process.returncode is None:
             process.kill()
             await process.wait()

@@ -1,4 +1,4 @@
-"""What a server serves: groups, versions and resources, cached until something says otherwise."""
+"""Groups, versions and resources of a server, cached until they are invalidated or missed."""
 
 from __future__ import annotations
 
@@ -236,8 +236,7 @@ class Discovery:
             ConnectionFailed: the server was not reached.
         """
         asked = self._clock
-        # At first any answer will do that is known, then only one that was fetched after the
-        # question.
+        # At first any known answer will do, then only one that was fetched after the question.
         for since in (0, asked):
             for resource in await self._load_resources(api_version, since):
                 if resource.kind == kind:
@@ -305,8 +304,7 @@ class Discovery:
         try:
             body = await self._get(path, accept="application/json")
         except NotFound:
-            # That a version is not served is kept as well: before it is believed, it is fetched
-            # anew.
+            # The absence of a version is cached too: before it is believed, it is fetched again.
             resources: tuple[Resource, ...] = ()
         else:
             resources = decode_resources(body, group, version)
@@ -337,7 +335,7 @@ class Discovery:
     def _keep(self, api_version: str, known: _Resources) -> None:
         if known.fetched <= self._valid_since:
             return
-        # Objects that others write name group versions: the cache must not grow with their fancy.
+        # Objects of other writers name group versions: the cache must not grow with invented ones.
         if len(self._resources) >= _MOST_VERSIONS:
             self._resources.clear()
         self._resources[api_version] = known

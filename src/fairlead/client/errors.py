@@ -56,9 +56,9 @@ class Fenced(ClientError):
 
 
 class ConnectionFailed(ClientError):
-    """The server could not be reached, or the connection broke before the answer was whole.
+    """The server could not be reached, or the connection broke before the answer was complete.
 
-    ``server`` is its URL, "" where whoever raised it knew of the connection alone.
+    ``server`` is its URL, "" if only the connection was known.
     """
 
     def __init__(self, message: str, server: str = "") -> None:
@@ -115,9 +115,9 @@ class NotFound(ApiError):
     """No such object, namespace or path."""
 
     def about(self, name: str) -> bool:
-        """Whether the server says so of the object of this name.
+        """Whether the server says that the object of this name is missing.
 
-        What answers 404 may also be a proxy, or a server that does not serve the kind at the
+        A 404 may also come from a proxy, or from a server that does not serve the kind at the
         moment: neither says anything about the object.
         """
         details = self.status.details
@@ -125,7 +125,7 @@ class NotFound(ApiError):
 
     @property
     def unserved(self) -> bool:
-        """Whether the server names nothing that is missing: it does not serve the kind."""
+        """Whether the answer names no missing object: the server does not serve the kind."""
         details = self.status.details
         return details is None or not details.name
 
@@ -213,7 +213,7 @@ def api_error(status: Status, *, retry_after: float | None = None) -> ApiError:
 
 
 def refusal(reason: str, message: str) -> ApiError:
-    """What the server would have answered, for requests that need not be sent to be wrong."""
+    """Return the server's refusal for a request that is known to be invalid before it is sent."""
     return api_error(Status("Failure", message, reason, REASON_CODES[reason]))
 
 

@@ -29,9 +29,9 @@ from fairlead.client.errors import ConfigError, ConnectionFailed
 TESTED_VERSIONS = frozenset({"3.14"})
 """Minor versions of aiohttp whose inner classes this module was tested with."""
 IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
-"""Methods that may be sent again when nobody knows whether they arrived (RFC 9110, 9.2.2)."""
+"""Methods that may be repeated if it is unknown whether the request arrived (RFC 9110, 9.2.2)."""
 IDLE_SECONDS = 15.0
-"""A connection that nobody uses is closed after so long, or after twice as long at most."""
+"""Seconds after which an idle connection is closed; it may take twice as long."""
 
 _BODILESS = frozenset({"GET", "HEAD"})
 _BROKEN = (
@@ -39,15 +39,15 @@ _BROKEN = (
     aiohttp.ClientConnectionResetError,
     aiohttp.ServerDisconnectedError,
 )
-"""How a connection turns out to be closed that was kept open."""
+"""Exceptions of a kept connection that turns out to be closed."""
 _SWITCHING = 101
-"""The one status below 200 after which nothing else comes."""
+"""Status 101 Switching Protocols, the only one below 200 that is final."""
 _JOINED = 1 << 16
-"""Bytes of a body that is copied behind its headers, so that both go out in one TLS record."""
+"""Bytes up to which a body is joined to its headers, so that both fit one TLS record."""
 _MOST_HEADS = 64
-"""Different headers of requests that are kept encoded; requests have one of few."""
+"""Encoded request headers that are cached; requests use few different ones."""
 _control = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
-"""What may stand in no header (RFC 9110, 5.5): with it a value could say that another begins."""
+"""Finds characters that no header may contain (RFC 9110, 5.5), since they could begin another."""
 
 
 def check_version(version: str) -> None:
@@ -95,18 +95,18 @@ class AwaitedAnswer:
         self._since = 0.0
 
     def begun(self, now: float, content: aiohttp.StreamReader | None = None) -> None:
-        """The request is sent; or headers have arrived, and with a ``content`` the last ones."""
+        """Note that the request is sent or headers have come; with ``content``, the last ones."""
         self._since, self._content = now, content
 
     def end(self) -> None:
-        """Nothing more is awaited."""
+        """Await no more of the answer."""
         self._among.pop(self, None)
 
     def look(self, now: float) -> None:
-        """Give the answer up if nothing has arrived for too long."""
+        """Give the answer up if no byte has arrived for too long."""
         content, transport = self._content, self._protocol.transport
         heard = 0 if content is None else content.total_bytes
-        # Whoever does not read what is there does not hear: that is not the server's silence.
+        # While reading is paused no byte arrives: that is not the server's silence.
         if heard != self._heard or (transport is not None and not transport.is_reading()):
             self._heard, self._since = heard, now
         elif now - self._since >= self.silence and not (content is not None and content.is_eof()):
@@ -167,7 +167,7 @@ class SilenceTimer:
 
 
 class Answer:
-    """What a server has answered: its body is read here, or by whoever follows ``content``.
+    """Answer of a server; its body is read here, or from ``content``.
 
     It has a connection for itself until :meth:`end`.
     """
@@ -367,7 +367,7 @@ async def _converse(
 
 
 def _write(transport: asyncio.Transport | None, origin: Origin, sent: Outgoing) -> None:
-    """Nothing is gained by waiting for a slow server here: the body is in memory anyway."""
+    """Write a request without waiting for a slow server: the body is in memory anyway."""
     body = sent.body or b""
     line = _line(f"{sent.method} {origin.prefix}{sent.target} HTTP/1.1")
     if sent.body is not None or sent.method not in _BODILESS:

@@ -1,8 +1,9 @@
-"""How a context of a kubeconfig becomes a :class:`ClusterConfig`.
+"""Conversion of a kubeconfig's context into a :class:`ClusterConfig`.
 
-Two trust levels read kubeconfigs. A user's own file may name other files and commands. One out of
-a Secret was written by somebody else: following its file references would hand that person our
-files, and an exec plugin would run their commands, so :func:`parse_kubeconfig` refuses both.
+Kubeconfigs have two levels of trust. A user's own file may name other files and commands. A
+Secret's kubeconfig may come from another person: following its file references would hand that
+person our files, and an exec plugin would run their commands, so :func:`parse_kubeconfig` refuses
+both.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 
 def parse_kubeconfig(data: bytes, *, context: str | None = None) -> ClusterConfig:
-    """The cluster in a kubeconfig that somebody else wrote, such as one out of a Secret.
+    """Return the cluster of an untrusted kubeconfig, such as one from a Secret.
 
     Everything must be embedded: file references, exec plugins and auth providers are refused. The
-    namespace is "" where the context names none.
+    namespace is "" if the context names none.
 
     Raises:
         ConfigError: the kubeconfig is unusable or not self-contained; quotes none of its values.

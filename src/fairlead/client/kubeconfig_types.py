@@ -11,7 +11,7 @@ from fairlead.client.errors import ConfigError
 
 
 _MAX_DEPTH = 64
-"""Collections that may stand in one another; kubeconfigs need about eight."""
+"""Nested collections that a kubeconfig may have; it needs about eight."""
 
 
 class Extension(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""Where a command finds its cluster: a named file, KUBECONFIG, the home folder, the Pod itself."""
+"""Finds a command's cluster: a named file, KUBECONFIG, the home folder, or the Pod itself."""
 
 from __future__ import annotations
 

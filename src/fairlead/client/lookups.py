@@ -1,4 +1,4 @@
-"""Finding and awaiting objects: "it is not there" is told apart from "nobody says so"."""
+"""Looks for objects and waits for them; a missing object differs from a missing answer."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ async def find_custom(client: Client, resource: Resource, name: str) -> Object |
 async def list_all(client: Client, resource: Resource) -> list[Object]:
     """All objects of a custom resource; one whose CRD is not installed has none.
 
-    Somebody may be installing the CRD just now. Until it is established nothing can have been
-    stored; from then on a server takes a moment until it serves the kind, and is asked again.
+    The CRD may be in the middle of its installation. Until it is established no object can have
+    been stored; after that a server needs a moment to serve the kind, and is asked again.
 
     Raises:
         NotFound: the CRD is established, and the server still does not serve the kind.
@@ -112,7 +112,7 @@ async def look_at(client: Client, resource: Resource, namespace: str = "") -> li
 
 
 LOOK_SECONDS = 10.0
-"""So long may a server be silent about one kind among several."""
+"""Seconds that a server may be silent about one kind among several."""
 
 
 def _established(crd: Object) -> bool:
@@ -127,13 +127,13 @@ Until = Callable[[Object | None], str]
 """Given the object, or None where there is none: "" when it is as wanted, else what is missing."""
 
 ANSWER_SECONDS = 10.0
-"""So long may the first look last, where the time to wait is shorter."""
+"""Seconds that the first look may take, even if the time to wait is shorter."""
 
 _PAUSE_SECONDS = 0.2
-"""Between a look that the server cut short, or has no answer to yet, and the next one."""
+"""Seconds between a look that the server cut short or cannot answer yet, and the next one."""
 
 _SERVED_LOOKS = 10
-"""So many looks has a server to serve a kind whose CRD is established."""
+"""Looks within which a server has to serve a kind whose CRD is established."""
 
 
 class WaitTimeout(ClientError):  # noqa: N818
@@ -220,7 +220,7 @@ _SHOWN = 10
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """That something of a name is not there, which name was perhaps meant, and what there is.
+    """Return the message about a missing name: the closest known name, and the known names.
 
     Args:
         what: in front of the name, such as a kind.

@@ -1,4 +1,4 @@
-"""Numbers that are counted as work is done, and read when somebody asks for them.
+"""Counters that are updated as work is done, and collected by a scrape.
 
 Counting in prometheus_client's own metrics takes a lock and some ten calls each time.
 """

@@ -13,22 +13,22 @@ from weakref import WeakKeyDictionary
 
 
 LONG_SECONDS = 5.0
-"""Seconds from the first failure of an outage to its last, from which on its end is told.
+"""Seconds from the first failure of an outage to its last, from which on its end is reported.
 
-Back-offs grow no longer than what they wait for has lasted. Who fails alone, while others are
-answered, is in no outage.
+Back-offs grow no longer than the outage has lasted. A client that fails alone, while the server
+answers others, is in no outage.
 """
 MOMENT_SECONDS = 1.0
-"""Seconds after the first answer until the end is told: failed requests are queued by then."""
+"""Seconds after the first answer until the end is reported: failed requests are queued by then."""
 APART_SECONDS = 30.0
-"""Seconds between two ends that are told, at least; twice as many after each."""
+"""Seconds between two reported ends, at least; doubled after each."""
 MOST_APART_SECONDS = 960.0
-"""Seconds that they grow to: about as long as the longest back-off of a key."""
+"""Seconds up to which the doubling goes: about the longest back-off of a key."""
 WELL_SECONDS = 120.0
-"""Seconds without a failure, after which the end of the next outage is told at once again."""
+"""Seconds without a failure, after which the end of the next outage is reported at once."""
 
 _AWAY = frozenset({401, 502, 503, 504})
-"""HTTP codes that speak for the whole server: a proxy before it, or it knows no user any more."""
+"""HTTP codes that concern the whole server: a proxy fails before it, or it knows no user."""
 
 
 class Listener(Protocol):
@@ -80,7 +80,8 @@ class Outages:
             if now - self._answered > WELL_SECONDS:
                 self._apart = 0.0
         if not lasting and since is not None and since < self._ended:
-            # It was sent into an outage whose end was told before it failed.
+            # The request was sent during an outage whose end was reported before the request
+            # failed.
             self._long = True
             self._tell_later()
             return

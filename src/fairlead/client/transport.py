@@ -37,7 +37,7 @@ from fairlead.client.outages import Outages
 
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _MOST_WARNINGS = 1000
-"""Different texts that are logged, so that a server cannot fill the memory with new ones."""
+"""Different warnings that are logged, so that a server cannot fill the memory with new ones."""
 
 
 class WarningLog:
@@ -91,7 +91,7 @@ class RetryPolicy:
             delay = retry_after
         else:
             return None
-        # A server that says 0 is still given a moment: no answer may make a hot loop.
+        # A server that says 0 is still given a moment: no answer may cause a hot loop.
         delay = max(delay, self._backoff(attempt) if attempt else 0.0)
         if attempt + 1 >= self.attempts or waited + delay > self.budget:
             return None
@@ -127,7 +127,7 @@ class Transport:
         self._cautious = caution is not None
         self.timeouts = timeouts or Timeouts()
         self.fence: Callable[[str], str] = lambda _path: ""
-        """Why nothing may be written to a path now, "" when it may."""
+        """Returns the reason why a path must not be written now, "" if it may be."""
         self.outages = Outages()
         self._server = urlsplit(config.server)
         self.host = self._server.netloc
@@ -171,8 +171,7 @@ class Transport:
         sent = Outgoing(method, target, headers or {}, body, self.timeouts.read, check)
         attempt, waited = 0, 0.0
         while True:
-            # Before each attempt, so that nothing is waited for: also the wait for a retry may
-            # outlast the Lease.
+            # Before each attempt, since the wait for a retry may outlast the Lease.
             check()
             try:
                 answer = await self._send(sent)
@@ -218,7 +217,8 @@ class Transport:
         answer = await self._exchange(sent, credential)
         try:
             if answer.status == 401:
-                # Once only: what is refused with fresh credentials too is really refused.
+                # Only once: a request that is refused with fresh credentials too is really
+                # refused.
                 fresh = await self._credentials.refresh(credential)
                 if fresh is not None:
                     answer.end()
@@ -347,4 +347,4 @@ def _retry_after(value: str | None) -> float | None:
 
 
 def _unchecked() -> None:
-    """Nothing keeps a request back that only reads."""
+    """Return "": a request that only reads is never held back."""

@@ -1,10 +1,10 @@
 """Controllers over many API servers, and what every one of them does in the same way.
 
-What comes in: a :class:`Cluster` for each API server, and a :class:`Controller` with a reconciler.
+The input is a :class:`Cluster` for each API server, and a :class:`Controller` with a reconciler.
 A reflector lists and watches one collection, an :class:`Informer` keeps its objects and tells of
 each :class:`Delta`; a predicate drops what does not matter, a mapper makes requests of the rest,
 and a queue holds each request once. A worker takes it and calls the reconciler, which looks,
-decides and writes. What goes out: writes that carry the version they are based on, statuses with
+decides and writes. The output is writes that carry the version they are based on, statuses with
 Events of what has turned, and a :class:`Result` that says when to look again. A :class:`Manager`
 runs all of it as one tree of tasks, leads while its Lease lasts, and serves health and metrics.
 """

@@ -1,4 +1,4 @@
-"""Back-off: how long to wait before something that has failed is tried again."""
+"""Back-off: delays before another attempt after failures."""
 
 from __future__ import annotations
 

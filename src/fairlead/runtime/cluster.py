@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Shared:
-    """A shared informer, how many hold it, and the task that feeds it."""
+    """A shared informer, the number of its leases, and the task that feeds it."""
 
     def __init__(self, informer: SharedInformer, *, essential: bool) -> None:
         self.informer = informer
@@ -77,7 +77,7 @@ class Cluster:
         return Informer(shared.informer, lambda: self._release(scope, shared), cluster=self.name)
 
     def informers(self) -> Iterator[SharedInformer]:
-        """The informers that somebody holds."""
+        """The informers that have a lease."""
         return (shared.informer for shared in self._shared.values())
 
     @property
@@ -141,10 +141,10 @@ class Cluster:
         shared.leases -= 1
         if shared.leases:
             return
-        # Before the wait: who asks for the same scope meanwhile gets an informer of its own, not
-        # one that is ending.
+        # Before the wait: a request for the same scope meanwhile gets an informer of its own, not
+        # the ending one.
         del self._shared[scope]
         if shared.task is not None:
             shared.task.cancel()
-            # Waited for, so that nothing is told any more after the lease was given back.
+            # Awaited, so that no handler is called after the lease was given back.
             await asyncio.wait([shared.task])

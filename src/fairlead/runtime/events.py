@@ -62,7 +62,7 @@ class Happening(NamedTuple):
     message: str
 
     def digest(self) -> bytes:
-        """What it is remembered by: thousands are, and would keep all of their texts."""
+        """Hash of the Event to remember it by: thousands of full texts would fill the memory."""
         text = "\0".join(self).encode(errors="surrogatepass")
         return hashlib.blake2b(text, digest_size=16, usedforsecurity=False).digest()
 
@@ -150,9 +150,9 @@ QUEUE_LIMIT = 1000
 _MESSAGE_LIMIT = 1024
 """Characters of a message, as many as the note of an event may have (events.k8s.io/v1)."""
 _ATTEMPTS = 3
-"""Tries to write an event while the server cannot be reached."""
+"""Attempts to write an event while the server cannot be reached."""
 _PAUSE_SECONDS = 2.0
-"""Between two of these tries."""
+"""Seconds between two of these attempts."""
 
 EventType = Literal["Normal", "Warning"]
 
@@ -199,7 +199,7 @@ class EventWriter:
     def put(self, happening: Happening, resource_version: str) -> None:
         """Have an event written; repetitions that wait together are counted."""
         count, _ = self._waiting.get(happening, (0, ""))
-        # Events are a help for people: dropping some is better than holding up a controller.
+        # Events are a help for people: dropping some is better than delaying a controller.
         if not count and len(self._waiting) >= QUEUE_LIMIT:
             self.dropped += 1
             return
@@ -227,8 +227,8 @@ class EventWriter:
             except ConnectionFailed:
                 await asyncio.sleep(_PAUSE_SECONDS)
             except ClientError as error:
-                # What is refused once is refused again: only a server that is out of reach is
-                # worth another try.
+                # A refused event is refused again: only an unreachable server is worth another
+                # try.
                 _log.debug("event dropped", reason=happening.reason, error=str(error))
                 return False
             except Exception:  # noqa: BLE001

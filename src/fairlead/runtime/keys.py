@@ -13,7 +13,7 @@ from fairlead.client.lookups import find
 async def kept_key(
     client: Client, namespace: str, name: str, *, labels: Mapping[str, str]
 ) -> bytes:
-    """The key in a Secret, which is made if there is none.
+    """Return the key in a Secret, which is created if it does not exist.
 
     Replicas that start together agree: whose Secret was created first has made the key.
 

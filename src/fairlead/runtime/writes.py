@@ -1,4 +1,4 @@
-"""Writes: what has changed and nothing else, finalizers, and statuses with their Events.
+"""Writes: differences alone, finalizers, and statuses with their Events.
 
 Each carries the uid and the resourceVersion of the object that it is based on.
 """
@@ -30,7 +30,7 @@ _FIXED = (
 async def commit(
     client: Client, resource: Resource, old: Object, new: JSON, *, subresource: str = ""
 ) -> Object:
-    """Make ``old`` on the server like ``new``, unless somebody changed it since it was read.
+    """Make ``old`` on the server like ``new``, unless the object has changed since it was read.
 
     Sends the difference as a merge patch that carries uid and resourceVersion; returns ``old``
     and sends nothing when there is none. With ``subresource="status"`` only the status is
@@ -54,7 +54,7 @@ async def commit(
 
 
 async def patch_metadata(client: Client, resource: Resource, obj: Object, fields: JSON) -> Object:
-    """Merge fields into the metadata of an object, unless somebody changed it since it was read.
+    """Merge fields into the metadata of an object, unless it has changed since it was read.
 
     Raises:
         Conflict: the object was changed meanwhile.
@@ -66,7 +66,7 @@ async def patch_metadata(client: Client, resource: Resource, obj: Object, fields
 
 
 async def add_finalizer(client: Client, resource: Resource, obj: Object, finalizer: str) -> Object:
-    """Have an object stay until the finalizer is removed; nothing is sent where it is there.
+    """Add a finalizer to an object; no request is sent if the object has it.
 
     Raises:
         Conflict: the object was changed meanwhile.
@@ -82,7 +82,7 @@ async def add_finalizer(client: Client, resource: Resource, obj: Object, finaliz
 async def remove_finalizer(
     client: Client, resource: Resource, obj: Object, *finalizers: str
 ) -> bool:
-    """Have an object wait for these finalizers no more; others' finalizers stay.
+    """Remove these finalizers from an object; others' finalizers stay.
 
     Returns whether this call removed one: nothing is sent where none of them is there, and an
     object that is gone meanwhile is left alone.
@@ -105,11 +105,11 @@ async def remove_finalizer(
 
 
 Transitions = Callable[[Object, Object], Iterable[Event]]
-"""What to tell about an object whose status was one thing and is another now."""
+"""Returns the Events for a change of an object's status, from the old object to the new one."""
 
 
 class StatusWriter:
-    """Writes the statuses of one resource, each together with the Events of what has turned."""
+    """Writes the statuses of one resource, each together with the Events of its changes."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class StatusWriter:
                 raise
             return old
         if stored is not old:
-            # Only after the write: a status that was refused has told nothing yet.
+            # Only after the write: an event about a status that was refused would be false.
             for event in self._transitions(old, stored):
                 self._recorder.event(stored, *event)
         return stored
@@ -178,14 +178,14 @@ def _writable(body: JSON) -> JSON:
     metadata = {
         name: _without_null(value)
         for name, value in body.get("metadata", {}).items()
-        # {} and [] are what the server leaves out.
+        # Servers leave out {} and [].
         if name not in _FIXED and value
     }
     return {**kept, "metadata": metadata}
 
 
 def _without_null(value: Any) -> Any:
-    """Merge patches cannot say null, and servers drop it: comparing it would never end."""
+    """Remove null members: a merge patch cannot set null, so that they would differ for ever."""
     if isinstance(value, dict):
         return {name: _without_null(item) for name, item in value.items() if item is not None}
     return value

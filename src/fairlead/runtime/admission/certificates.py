@@ -1,9 +1,9 @@
-"""The certificates of a webhook server: what its Secret holds, and when that is made anew.
+"""Certificates of a webhook server: the content of its Secret, and its renewal.
 
 The Secret holds an authority of the server's own and the certificate that it signed. The
-certificate is renewed after two thirds of its life, which nobody else notices. So is the
-authority, in two steps: the next one joins the bundle that API servers trust, and signs only
-once it is published there, so that no request is refused in between.
+certificate is renewed after two thirds of its life, and clients need no change. The authority is
+renewed in two steps: the next one joins the bundle that API servers trust, and signs only once it
+is published there, so that no request is refused in between.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 CA_LIFE = timedelta(days=3650)
 LIFE = timedelta(days=90)
-# A client whose clock is behind takes a certificate that was made a moment ago.
+# A client whose clock is behind accepts a new certificate.
 _SKEW = timedelta(minutes=5)
 _COMMON_NAME = "fairlead-webhooks"
 
@@ -34,7 +34,7 @@ FORMER = "former-ca.crt"
 
 
 def ends_at(certificate: str) -> datetime:
-    """When the first certificate of a PEM text ends; long ago where there is none."""
+    """Return when the first certificate of a PEM text ends; long ago if there is none."""
     return _not_after(certificate)
 
 
@@ -53,7 +53,7 @@ def bundle(data: Mapping[str, str]) -> str:
 def renewed(
     data: Mapping[str, str], hosts: Sequence[str], now: datetime, *, published: bool
 ) -> dict[str, str]:
-    """What the Secret has to hold; equal to ``data`` when nothing is to be done.
+    """Return the data that the Secret must hold; equal to ``data`` if it is up to date.
 
     Args:
         data: what it holds now, {} when there is none; it may be anything.
@@ -64,7 +64,7 @@ def renewed(
     wanted = {name: text for name, text in data.items() if name in _MEMBERS}
     authority = _pair(wanted, AUTHORITY, AUTHORITY_KEY)
     if authority is None or _ends(authority, now) <= now:
-        # There is no authority to take over from: none that can sign, or one that has ended.
+        # No authority to take over from: there is none that can sign, or it has expired.
         return _signed(_kept(make_authority(now), {}), hosts, now)
     if _is_due(authority, now):
         wanted = _turned(wanted, authority, now, published=published)
@@ -201,26 +201,26 @@ def _not_after(text: str) -> datetime:
     try:
         return _certificate(text).not_valid_after_utc
     except ValueError:
-        # What cannot be read counts as ended long ago.
+        # A certificate that cannot be parsed counts as expired long ago.
         return datetime.min.replace(tzinfo=UTC)
 
 
 def _ends(pair: KeyPair, now: datetime) -> datetime:
-    """When it ends; now for one that has not begun."""
+    """Return the end of the pair's certificate; ``now`` if the certificate is not valid yet."""
     certificate = _certificate(pair.certificate)
     begun = certificate.not_valid_before_utc <= now
     return certificate.not_valid_after_utc if begun else now
 
 
 def _is_due(pair: KeyPair, now: datetime) -> bool:
-    """Whether two thirds of its life are over."""
+    """Whether two thirds of the certificate's life are over."""
     certificate = _certificate(pair.certificate)
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return not begin <= now < end - (end - begin) / 3
 
 
 def _serves(leaf: KeyPair, authority: str, hosts: Sequence[str]) -> bool:
-    """Whether this authority has signed it, for exactly these hosts."""
+    """Whether the authority has signed the certificate, for exactly these hosts."""
     certificate = _certificate(leaf.certificate)
     try:
         certificate.verify_directly_issued_by(_certificate(authority))

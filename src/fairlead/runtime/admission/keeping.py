@@ -1,4 +1,4 @@
-"""Keeps a webhook server's certificate: the Secret that replicas share, and who trusts it."""
+"""Upkeep of a webhook server's certificate: the shared Secret, and the bundles of its clients."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ VALIDATINGWEBHOOKCONFIGURATIONS = Resource(
 CONFIGURATIONS = (MUTATINGWEBHOOKCONFIGURATIONS, VALIDATINGWEBHOOKCONFIGURATIONS)
 
 OWNER_LABEL = "app.kubernetes.io/name"
-"""Whose an object is; one that says another name, or none, is left alone."""
+"""Label that names an object's program; objects with another value, or none, are left alone."""
 LOOK_SECONDS = 3600.0
-"""How often certificates are looked at when nothing has changed."""
+"""Seconds between two looks at the certificates when no object has changed."""
 _log = structlog.get_logger(logger_name="fairlead.runtime.admission")
 
 
 class CertificateUser:
-    """Has the server answer with the certificate of the Secret; a runnable of every replica."""
+    """Has the server use the certificate in the Secret; a runnable of every replica."""
 
     name = "admission webhook certificate"
 
@@ -84,12 +84,12 @@ class CertificateUser:
             self._server.use(certificate, key)
             self._ends = certificates.ends_at(certificate)
         except (ssl.SSLError, ValueError) as error:
-            # Whoever leads makes it anew.
+            # The leader replaces it.
             _log.warning("the certificate cannot be used", secret=self._key[1], error=str(error))
 
 
 class CertificateKeeper:
-    """Writes the Secret and the bundles of the configurations; a runnable of who leads.
+    """Writes the Secret and the bundles of the configurations; a runnable of the leader.
 
     Args:
         cluster: where all of it is.
@@ -130,7 +130,7 @@ class CertificateKeeper:
         }
 
     async def run(self) -> None:
-        """Keep them until cancelled."""
+        """Keep Secret and bundles up to date until cancelled."""
         informers = [self._secrets, *self._configurations.values()]
         for informer in informers:
             informer.subscribe(self._notice)
@@ -154,7 +154,7 @@ class CertificateKeeper:
         self._changed.set()
 
     async def keep(self) -> None:
-        """Write what has to change.
+        """Write the Secret and the bundles that have to change.
 
         Raises:
             ClientError: something could not be written.
@@ -169,7 +169,7 @@ class CertificateKeeper:
             await commit(self._client, resource, live, _trusting(live, wanted))
 
     async def _keep_secret(self) -> dict[str, str] | None:
-        """What the Secret holds then; None when it is somebody else's."""
+        """Write the Secret if it has to change; return its data, or None if it is not ours."""
         namespace, name = self._key
         live = self._secrets.get(namespace, name)
         if live is not None and not self._is_ours(live, "Secret"):
@@ -206,7 +206,7 @@ class CertificateKeeper:
         return all(_trusting(live, wanted) == live.to_dict() for _, live in self._live())
 
     def _live(self) -> list[tuple[Resource, Object]]:
-        """The configurations that are there and ours."""
+        """Return the existing configurations that are ours."""
         found = []
         for resource, informer in self._configurations.items():
             live = informer.get("", self._configuration)

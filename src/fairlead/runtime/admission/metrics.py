@@ -1,7 +1,7 @@
-"""What a scrape tells of the reviews of a webhook server: about what, what was said, how long.
+"""Metrics of a webhook server's reviews: by webhook, operation and answer, with durations.
 
-Labels have only words of ours: who sends a review chooses its operation, and whoever reaches the
-server can send one.
+Labels have only known values: a client of the server chooses the operation of its review, and any
+client that reaches the server can send one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 """Seconds: an API server waits up to 10 unless it is told otherwise, and 30 at most."""
 _OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 _UNKNOWN = "unknown"
-"""The operation of what could not be read, too."""
+"""Operation of a review that cannot be decoded."""
 
 
 class ReviewMetrics(Collector):

@@ -28,13 +28,13 @@ from fairlead.runtime.manager.health import split_address
 MOST_BYTES = 16 * 1024 * 1024
 """Bytes of a review: an object and the one before it, each as large as servers store."""
 SECONDS = 10.0
-"""How long a request may take to arrive."""
+"""Seconds that a request may take to arrive."""
 _FAILED: Said = "failed"
 _log = structlog.get_logger(logger_name="fairlead.runtime.admission")
 
 
 class Names(msgspec.Struct, frozen=True):
-    """What a request is about: group and version, and the kind or the resource."""
+    """Group and version of a request, and its kind or resource."""
 
     group: str = ""
     version: str = ""
@@ -58,7 +58,7 @@ class AdmissionRequest(msgspec.Struct, rename="camel", frozen=True, kw_only=True
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What is said about a write: a refusal, or changes to be made first."""
+    """Answer to a write: a refusal, or changes to make first."""
 
     refusal: str = ""
     """Why the write is refused; "" lets it through."""
@@ -186,7 +186,7 @@ class AdmissionServer:
             verdict = reviewer(review.request)
             if not isinstance(verdict, Verdict):
                 verdict = await verdict
-        # What the API server does then is what the configuration says: failurePolicy.
+        # The configuration's failurePolicy tells the API server how to go on.
         except UnansweredError as error:
             name = review.request.name
             _log.warning("no answer", path=request.path, name=name, reason=str(error))

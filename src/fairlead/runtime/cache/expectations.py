@@ -1,4 +1,4 @@
-"""Our own writes, until the cache has seen them: what Kubernetes' controllers call expectations.
+"""Our own writes, until the cache has seen them; controllers of Kubernetes call them expectations.
 
 A cache lags behind what was just written. Acting on it would write the same again, and be refused
 for the older resourceVersion. So the server's answer to a write is laid over the cache until the
@@ -21,7 +21,7 @@ LAG = 5.0
 
 
 class Expectations:
-    """What was written to one collection and not seen in its cache yet."""
+    """Writes to one collection that its cache has not seen yet."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -40,21 +40,20 @@ class Expectations:
         self._created.discard(key)
 
     def echoes(self, obj: Object) -> bool:
-        """Whether the cache tells no more than we wrote, or than was there before.
+        """Whether the cached object is no newer than our last write.
 
-        Writes carry the version that they are based on: nobody else's change lies between.
+        A write carries the version that it is based on: no other writer's change lies in between.
         """
         key = obj.key
         written, _ = self._written.get(key, (None, 0.0))
-        # Another uid means that the object was deleted and created again by somebody: that is
-        # news.
+        # Another uid means that the object was deleted and created again, which is a change.
         if written is None or written.meta.uid != obj.meta.uid:
             return False
         if obj.meta.resource_version == written.meta.resource_version:
             self.forget(key)
             return True
-        # An older version than ours is what was there before the write, which the pass has seen
-        # already. A later one is somebody else's change.
+        # A version older than ours is from before the write, and the pass has seen it already. A
+        # later one is another writer's change.
         return not _as_new(obj, written)
 
     def forget(self, key: Key) -> None:
@@ -62,7 +61,7 @@ class Expectations:
         self._written.pop(key, None)
         self._created.discard(key)
         if not self._written:
-            # What is empty keeps the table of its best days until it is cleared.
+            # An emptied dict keeps its largest table until it is cleared.
             self.clear()
 
     def clear(self) -> None:
@@ -71,9 +70,9 @@ class Expectations:
         self._created.clear()
 
     def overdue(self) -> list[Key]:
-        """Objects that were created and of which the cache has not told for so long.
+        """Return the created objects that the cache has not shown within :data:`LAG`.
 
-        It may have been filled anew after they had gone again: it is believed from now on.
+        The cache may have been filled anew after they had gone again: it is believed from now on.
         """
         now = self._clock()
         found = sorted(key for key in self._created if self._written[key][1] <= now)

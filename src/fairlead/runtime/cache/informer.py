@@ -1,4 +1,4 @@
-"""Shared caches of what a cluster holds, and the leases by which many read one."""
+"""Shared caches of a cluster's collections, and the leases of their readers."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ class SharedInformer:
 
     async def replace(self, objects: list[Object]) -> None:
         """Make the store hold exactly these objects, telling only what differs."""
-        # Only the first list is marked: what a later list brings has changed while nobody watched.
+        # Only the first list is marked as initial: a difference in a later list is a change.
         initial = not self.synced.is_set()
         if early := self._early(objects):
             objects = objects[early:]
         elif len(self.store):
-            # Most objects are as they were before the watch was lost, and nobody needs to hear of
-            # them.
+            # Most objects are as they were before the watch was lost, and handlers need not hear
+            # of them.
             objects = self._news(objects)
         for number, object_ in enumerate(objects, 1):
             self.put(object_, initial=initial)
@@ -246,12 +246,12 @@ class Informer:
 
     @property
     def resource(self) -> Resource:
-        """What is watched."""
+        """The watched resource."""
         return self._shared.scope.resource
 
     @property
     def scope(self) -> Scope:
-        """What is watched, and which part of it."""
+        """The watched resource and the part of it that is watched."""
         return self._shared.scope
 
     @property
@@ -266,7 +266,7 @@ class Informer:
 
     @property
     def cause(self) -> Exception | None:
-        """What was raised when the cache could not be brought up to date, None when it is."""
+        """The exception that keeps the cache from being up to date, None if it is."""
         return self._shared.reflector.cause
 
     @property

@@ -97,7 +97,7 @@ class Comparisons:
                     await self._look(informer)
 
     def _is_due(self, informer: SharedInformer) -> bool:
-        """Whether its time has come; the next one is chosen then."""
+        """Whether a comparison of the informer is due; if so, choose the time of the next."""
         now = asyncio.get_running_loop().time()
         due = self._due.get(informer)
         if due is not None and now < due:
@@ -142,7 +142,7 @@ class Comparisons:
         return {key: one for key, one in second.items() if first.get(key) == one}
 
     async def _differences(self, informer: SharedInformer) -> dict[Key, _Difference]:
-        """In what the cache is behind the list; {} as long as it is not up to date and says so."""
+        """Return the objects in which the cache is behind the list; {} during a fault."""
         store, scope = informer.store, informer.scope
         if informer.reflector.error or not informer.synced.is_set():
             return {}
@@ -170,14 +170,14 @@ class Comparisons:
             if not continue_:
                 break
         for known in unlisted.values():
-            # One that has come since the list, or has gone by now, is no difference.
+            # An object that came or went since the list was made is no difference.
             if store.get(*known.key) is known and not _ahead(_State.of(known), version):
                 found.setdefault(known.key, _Difference(_State.of(known), None))
         return found
 
 
 def _ahead(cached: _State | None, version: str) -> bool:
-    """Whether the cache has something later; where versions are no numbers, time has to tell."""
+    """Whether the cached version is later; always False where versions are no numbers."""
     if cached is None:
         return False
     try:

@@ -109,37 +109,38 @@ class ListWatch(Protocol):
 _log = structlog.get_logger(logger_name="fairlead.runtime.reflector")
 
 SETTLED_SECONDS = 2.0
-"""Seconds without an answer after which a watch that was not refused counts as a working one."""
+"""Seconds without an answer after which a watch counts as accepted by the server."""
 
 SHORT_SECONDS = 5.0
-"""Seconds: a watch that the server closes sooner, and that told nothing new, counts as a failure.
+"""Seconds: a watch that closes sooner, and that delivered no change, counts as a failure.
 
-One that did may have been closed for being behind: kube-apiserver gives each watch a buffer of
-ten events and closes those that it has not emptied in time, whoever reads them. Many writes at a
-time do that, to every watch of the resource. To wait would leave it further behind.
+A watch that delivered changes may have been closed for being behind: kube-apiserver gives each
+watch a buffer of ten events and closes those that it has not emptied in time. Many writes at once
+do that to every watch of the resource, however fast its reader is. Waiting would leave it further
+behind.
 """
 
 STOOD_SECONDS = 1.0
-"""A watch that has stood so long was not refused: its early end does not lengthen the back-off."""
+"""Seconds after which an early end of a watch does not lengthen the back-off."""
 
 ABSENT_ANSWERS = 3
-"""404s in a row that mean that the resource is gone; a server that starts gives a few."""
+"""404s in a row that mean that the resource is gone; a starting server gives a few."""
 
 _WATCH_SECONDS = (300.0, 600.0)
-"""The shortest and the longest watch that is asked for; chosen at random, as client-go does."""
+"""Shortest and longest watch, in seconds; chosen at random, as client-go does."""
 _OVERDUE_SECONDS = 30.0
-"""After a watch should have ended, until it is given up."""
+"""Seconds after its due end at which a watch is given up."""
 
 
 class Phase(enum.Enum):
-    """What a reflector is doing."""
+    """Phase of a reflector."""
 
     LIST = "list"
     WATCH = "watch"
 
 
 class PhaseEnd(enum.Enum):
-    """How a phase ended; the values are the reasons in metrics."""
+    """End of a phase; the values are the reasons in metrics."""
 
     LISTED = "listed"
     CLOSED = "closed"
@@ -153,25 +154,25 @@ class PhaseEnd(enum.Enum):
     FAILED = "failed"
 
 
-# After a fault in between, a watch goes on from the last version that was seen; when that version
-# or the answer itself is in doubt, only a list tells the truth. So does it, now and then, for who
-# may list and must not watch. A watch that is found to have left out a change is believed no more.
+# After a fault in between, a watch resumes from the last version that was seen. When that version
+# or the answer itself is in doubt, only a list tells the truth. A user who may list and must not
+# watch lists now and then. A watch that has left out a change is not resumed.
 _RESUMABLE = {PhaseEnd.CLOSED, PhaseEnd.SHORT, PhaseEnd.CUT, PhaseEnd.BUSY}
 TRANSITIONS: dict[tuple[Phase, PhaseEnd], Phase] = {
     (Phase.LIST, PhaseEnd.LISTED): Phase.WATCH,
     **{(Phase.WATCH, outcome): Phase.WATCH for outcome in _RESUMABLE},
 }
-"""Which phase follows; whatever is not named leads to a list."""
+"""Next phase after the end of one; any end that is not listed leads to a list."""
 
-# These happen to every watch once in a while; only when they go on they are worth a word. A CRD's
-# objects are served a moment after it says that it is established.
+# These happen to every watch once in a while, and are logged only if they go on. A CRD's objects
+# are served a moment after the condition Established.
 _ORDINARY = {PhaseEnd.SHORT, PhaseEnd.CUT, PhaseEnd.BUSY, PhaseEnd.EXPIRED, PhaseEnd.ABSENT}
 
 _AT_ONCE = {PhaseEnd.LISTED, PhaseEnd.CLOSED, PhaseEnd.MISSED}
 
 
 def classify(error: Exception) -> PhaseEnd:
-    """What an exception of a list or a watch means for the reflector."""
+    """Classify an exception of a list or a watch by its consequence for the reflector."""
     match error:
         case Gone():
             return PhaseEnd.EXPIRED
@@ -190,7 +191,7 @@ def classify(error: Exception) -> PhaseEnd:
 
 
 class Sink(Protocol):
-    """Where a reflector puts what it sees."""
+    """Destination of the objects that a reflector sees."""
 
     async def replace(self, objects: list[Object]) -> None:
         """The collection consists of exactly these."""
@@ -280,7 +281,7 @@ class Reflector:
         await self._sink.replace(listed.items)
         # Watching from the list's own version leaves no gap between the two.
         self._version = listed.resource_version
-        # A list that works does not mend a watch that is refused: the fault goes on to be told.
+        # A list that works does not clear the fault of a refused watch: it stays reported.
         if not self._unwatched:
             self._progress()
         return PhaseEnd.LISTED
@@ -332,7 +333,8 @@ class Reflector:
             version = object_.meta.resource_version
             if version and version != self._version:
                 self._version = version
-                # A bookmark is no news, nor is what a server says time and again.
+                # Neither a bookmark nor an event that is repeated at each watch counts as a
+                # change.
                 self._told = self._told or type_ != "BOOKMARK"
             if first:
                 first = False
@@ -387,7 +389,7 @@ class Reflector:
 
 
 def differences(known: Iterable[Object], listed: list[Object]) -> list[Object]:
-    """Those known objects that are no longer listed."""
+    """Return the known objects that are no longer listed."""
     names = {(object_.meta.namespace, object_.meta.name) for object_ in listed}
     return [
         object_ for object_ in known if (object_.meta.namespace, object_.meta.name) not in names

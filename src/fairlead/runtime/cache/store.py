@@ -11,10 +11,10 @@ from fairlead.api.meta import JSON, Key, Object, ObjectMeta, OwnerReference
 
 
 IndexFunction = Callable[[Object], Iterable[str]]
-"""The values under which an object is found; called once for every version of it."""
+"""Returns the values under which an object is found; called once for every version of it."""
 
 Objects = list[Object]
-"""Has a name of its own because classes here have a method ``list``."""
+"""Alias, since classes here have a method named ``list``."""
 
 _log = structlog.get_logger(logger_name="fairlead.runtime.store")
 
@@ -25,7 +25,8 @@ class Index:
     def __init__(self, function: IndexFunction) -> None:
         self._function = function
         self._keys: dict[str, dict[Key, None]] = {}
-        # What a function said is remembered, so that one that changes its mind leaves nothing.
+        # The values are stored per key, so that removal does not depend on the function's next
+        # answer.
         self._values: dict[Key, tuple[str, ...]] = {}
 
     def keys(self, value: str) -> Iterable[Key]:
@@ -46,7 +47,7 @@ class Index:
     def remove(self, key: Key) -> None:
         """Forget this key."""
         for value in self._values.pop(key, ()):
-            # Empty ones are dropped, or values that nobody has any more would fill the memory.
+            # Empty entries are removed, or former values would fill the memory.
             keys = self._keys[value]
             del keys[key]
             if not keys:
@@ -158,7 +159,7 @@ class Store:
 
 
 MOST_STRINGS = 1024
-"""Strings that are remembered, about; one that is forgotten is kept twice at worst."""
+"""Strings that are remembered, about; a forgotten string is at worst stored twice."""
 
 LONGEST_STRING = 64
 """Characters of a string that is shared; longer ones are hardly ever equal."""
@@ -167,7 +168,7 @@ LONGEST_STRING = 64
 _NO_STRINGS: dict[str, str] = {}
 _NO_OWNERS: list[OwnerReference] = []
 _NO_FINALIZERS: list[str] = []
-"""What most objects have none of, once for all of them."""
+"""Shared empty list of finalizers, since most objects have none."""
 
 
 class SharedStrings:
@@ -186,7 +187,8 @@ class SharedStrings:
         meta.namespace = shared(namespace, namespace)
         if created is not None:
             meta.creation_timestamp = shared(created, created)
-        # What is empty is one for all of them: whoever reads them has no leave to change them.
+        # Empty collections are shared by all objects, which is safe because readers never change
+        # them.
         if not meta.owner_references:
             meta.owner_references = _NO_OWNERS
         meta.finalizers = self._strings(meta.finalizers)
@@ -224,7 +226,8 @@ class SharedStrings:
             return _NO_STRINGS
         known = self._known
         if len(known) >= MOST_STRINGS:
-            # Strings of one object alone, such as uids, fill it too; whatever repeats comes back.
+            # Strings of one object alone, such as uids, fill the table too; repeated ones come
+            # back.
             known.clear()
         for name, value in values.items():
             if len(value) <= LONGEST_STRING:
@@ -250,7 +253,7 @@ _envelope = msgspec.json.Decoder(_Envelope)
 
 
 def metadata_alone(object_: Object) -> Object:
-    """The object without its bytes: what was asked for, its metadata, is decoded."""
+    """Return the object without its bytes; its metadata is decoded already."""
     return msgspec.structs.replace(object_, raw=b"{}")
 
 

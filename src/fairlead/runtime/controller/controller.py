@@ -53,7 +53,7 @@ work at once.
 
 
 _PASSING = (ServerError, Conflict, Forbidden, TooManyRequests)
-"""Refusals that end without an event."""
+"""Refusals whose cause may end without a change of the object, so that retries find out."""
 RECONCILE_BUCKETS = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7),
     *(0.8, 0.9, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0),
@@ -112,7 +112,7 @@ class _Limit:
         trace: TracebackType | None,
     ) -> None:
         self._until = None
-        # Whoever cancels the task besides is not held up.
+        # A cancellation that comes from outside passes through.
         ours = self.expired and self._task.uncancel() <= self._cancelling
         if ours and kind is asyncio.CancelledError:
             raise TimeoutError from error
@@ -196,10 +196,11 @@ class Controller:
         """Wait until the watched informers have synced, then work until cancelled."""
         for source in list(self._sources):
             try:
-                # Working on half a list would take what is not there yet for deleted.
+                # With half a list, the reconciler would take the other objects for deleted.
                 await source.informer.synced()
             except InformerClosed:
-                # It has left before the controller began, and has nothing that could be missing.
+                # The informer has left before the controller began, and no object of it can be
+                # missing.
                 continue
         self.queue.open()
         self.stats.workers += self._workers
@@ -228,8 +229,7 @@ class Controller:
     def _take(self, source: _Source, delta: Delta) -> None:
         if source.predicate is not None and not source.predicate(delta):
             return
-        # After a start thousands of objects wait that are as they were: what changes now goes
-        # first.
+        # After a start thousands of unchanged objects wait: live changes go first.
         band = Band.INITIAL if delta.initial else Band.LIVE
         for request in source.mapper(delta):
             self.queue.add(request, band)
@@ -244,7 +244,7 @@ class Controller:
                 try:
                     await self._process(request, limit)
                 except asyncio.CancelledError:
-                    # The work was not finished: whoever runs this controller next takes it up.
+                    # The work was not finished: the next run of this controller takes it up.
                     self.queue.put_back(request)
                     raise
                 finally:
@@ -281,8 +281,8 @@ class Controller:
             _log.error("reconcile failed and is not retried", error=str(error))
             return "error"
         except asyncio.CancelledError:
-            # Cancelled from outside the worker ends; raised from within the reconciler it is a
-            # defect of it.
+            # A cancellation from outside ends the worker; one raised by the reconciler is its
+            # defect.
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
@@ -312,7 +312,7 @@ class Controller:
         first = self.queue.failures(request) == 1
         gone = first and isinstance(error, NotFound) and error.about(request.name)
         if gone or isinstance(error, Conflict):
-            # Somebody was faster, as happens; the next look sees what they wrote or deleted.
+            # Another writer was faster, as happens; the next look sees the write or the deletion.
             _log.debug("gone" if gone else "conflict", retry_in=delay)
             return "requeue"
         expected = isinstance(error, ClientError | TimeoutError)

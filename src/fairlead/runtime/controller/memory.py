@@ -17,11 +17,11 @@ from fairlead.client.exchange import IDLE_SECONDS
 
 
 BURST = 200
-"""Passes after which there may be something worth giving back."""
+"""Passes that make a burst, after which memory may be given back."""
 QUIET_SECONDS = 2.0
-"""Without as much as a tenth of a burst, after which it is over."""
+"""Seconds with less than a tenth of a burst, after which the burst is over."""
 REST_SECONDS = 2 * IDLE_SECONDS + 3
-"""After a burst, by which its connections are closed: aiohttp looks as often as it keeps them."""
+"""Seconds after a burst until its connections are closed: aiohttp checks once per keep-alive."""
 
 
 class Bursts:
@@ -35,12 +35,12 @@ class Bursts:
         self._last: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Starting is a burst as well: lists were decoded, and modules loaded."""
+        """Count the start as a burst: lists were decoded and modules loaded."""
         if self._timer is None:
             self._look_later()
 
     def worked(self) -> None:
-        """One pass is over."""
+        """Count one pass."""
         self._done += 1
         if self._done >= BURST and self._timer is None:
             self._look_later()
@@ -55,7 +55,7 @@ class Bursts:
 
     def _look_later(self) -> None:
         if self._last is not None:
-            # The next burst ends with one of its own.
+            # The next burst ends with a call of its own.
             self._last.cancel()
             self._last = None
         self._seen = self._done
@@ -82,7 +82,7 @@ def _malloc_trim() -> Callable[[int], int] | None:
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
-        # macOS and musl have none, and hold back less.
+        # macOS and musl lack malloc_trim, and hold back less.
         return None
     trim.argtypes = (ctypes.c_size_t,)
     trim.restype = ctypes.c_int

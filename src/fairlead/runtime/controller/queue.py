@@ -32,14 +32,14 @@ longer.
 """
 
 RECOVERED_FAILURES = 8
-"""Failures that still count, of those in an outage that is over: the next delay is about 1 s.
+"""Failures in an outage that still count when it is over: the next delay is about 1 s.
 
-A server that has just come up may refuse for a moment what it takes soon.
+A server that has just come up may refuse for a moment and accept soon after.
 """
 SPREAD_SECONDS = 0.01
-"""Seconds for each key that is tried again with others: a server is not asked for all at once."""
+"""Seconds per key that is retried together with others, so that a server is not asked at once."""
 _SPREAD_LEAST, _SPREAD_MOST = 1.0, 30.0
-"""Seconds within which all keys that waited for a server are tried, at least and at most."""
+"""Least and most seconds within which all keys that waited for a server are retried."""
 
 
 class Band(enum.IntEnum):
@@ -76,7 +76,7 @@ class _Waiting(Generic[K]):
         return self._group(key) if self._group is not None else None
 
     def take(self, key: K) -> float | None:
-        """Since when the key has waited, which it does no more; None where it did not."""
+        """Remove a waiting key; return since when it has waited, None if it did not wait."""
         group = self._group_of(key)
         keys = self._groups.get(group)
         since = keys.pop(key, None) if keys is not None else None
@@ -88,7 +88,7 @@ class _Waiting(Generic[K]):
         """The key whose turn it is, and since when it has waited."""
         group, keys = next(iter(self._groups.items()))
         key, since = keys.popitem(last=False)
-        # A dict keeps the table of its best days, so that an empty one is thrown away.
+        # A dict keeps its largest table, so that an empty one is thrown away.
         if not keys:
             del self._groups[group]
         elif len(self._groups) > 1:
@@ -97,7 +97,7 @@ class _Waiting(Generic[K]):
 
 
 class _InOutage(NamedTuple):
-    """A key that has failed because a server was away, and how often it had failed before."""
+    """A key that failed during an outage, with the number of its failures before."""
 
     outages: Outages
     before: int
@@ -141,12 +141,12 @@ class WorkQueue(Generic[K]):
 
     @property
     def delayed(self) -> int:
-        """How many keys wait for their time."""
+        """The number of keys that are delayed."""
         return len(self._due)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits to be worked on and nothing is; delayed keys do not count."""
+        """Whether no key waits or is being worked on; delayed keys do not count."""
         return not (self._processing or len(self))
 
     def adopt(self, stats: QueueStats) -> None:
@@ -155,7 +155,7 @@ class WorkQueue(Generic[K]):
         stats.attach(self)
 
     def depth(self, band: Band) -> int:
-        """How many keys wait in a band."""
+        """Return the number of keys that wait in a band."""
         return len(self._bands[band])
 
     def started(self) -> list[float]:
@@ -165,8 +165,8 @@ class WorkQueue(Generic[K]):
     def add(self, key: K, band: Band = Band.LIVE) -> None:
         """Have the key worked on as soon as a worker is free."""
         if key in self._processing:
-            # Two workers on one object would undo each other's work: it comes again after the
-            # first.
+            # Two workers on one object would undo each other's work: the key comes again after the
+            # first worker is done.
             self._again[key] = min(band, self._again.get(key, band))
             return
         live, initial = self._bands
@@ -213,7 +213,7 @@ class WorkQueue(Generic[K]):
         return delay
 
     def failures(self, key: K) -> int:
-        """How often the key was retried since it was forgotten."""
+        """Return how often the key was retried since it was forgotten."""
         return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:
@@ -222,9 +222,9 @@ class WorkQueue(Generic[K]):
         self._away.pop(key, None)
 
     def recovered(self, outages: Outages) -> None:
-        """Work soon on what has failed for a server that answers again, spread over a while.
+        """Retry soon the keys that failed for a server that answers again, spread over a while.
 
-        Failures from before the outage go on to count, for they have another cause.
+        Failures from before the outage still count, for they have another cause.
         """
         waiting = {key: one for key, one in self._away.items() if one.outages is outages}
         spread = min(max(_SPREAD_LEAST, SPREAD_SECONDS * len(waiting)), _SPREAD_MOST)
@@ -235,7 +235,7 @@ class WorkQueue(Generic[K]):
             self._bring(key, spread)
 
     def hurry(self, keys: Iterable[K] | None = None, *, spread: float = 0.0) -> None:
-        """Work now on what has failed, because the cause of the failures is gone.
+        """Retry failed keys now, because the cause of their failures is gone.
 
         Args:
             keys: those that it is the cause of; None for all.
@@ -285,7 +285,7 @@ class WorkQueue(Generic[K]):
             self._schedule()
 
     def close(self) -> None:
-        """Give out nothing more; what waits stays, and more may be added."""
+        """Give out no more keys; waiting ones stay, and more may be added."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -303,7 +303,7 @@ class WorkQueue(Generic[K]):
         outages.listen(self)
 
     def _bring(self, key: K, spread: float) -> None:
-        """Have a key that waits for its time come within so many seconds."""
+        """Move the time of a delayed key to within so many seconds."""
         due = self._due.get(key)
         delay = random.uniform(0.0, spread)  # noqa: S311
         if due is not None and self._now() + delay < due[0]:
@@ -319,7 +319,7 @@ class WorkQueue(Generic[K]):
         try:
             await waiter
         except asyncio.CancelledError:
-            # The call that woke this worker was meant for one that stays.
+            # The notification that woke this worker was meant for a worker that stays.
             if waiter.done() and not waiter.cancelled():
                 self._wake()
             raise

@@ -1,4 +1,4 @@
-"""Reconcilers: what they are asked and answer, what asks them, and how they go step by step."""
+"""Reconcilers: requests and results, mappers and predicates, and step-by-step decisions."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Request(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a reconciler asks for: another look, or none.
+    """A reconciler's wish for another look, or for none.
 
-    ``requeue_after`` is in seconds. With ``backoff`` the look comes after that policy's delay for
-    the times in a row that it was asked for, and any other result starts it from the beginning:
-    but for one that is ``waiting`` for an answer, and will be enqueued when that is there.
+    ``requeue_after`` is in seconds. With ``backoff`` the delay is the policy's for the number of
+    such results in a row. Any other result starts the count from the beginning, except one that is
+    ``waiting`` for an answer and will be enqueued when the answer is there.
     """
 
     requeue_after: float | None = None

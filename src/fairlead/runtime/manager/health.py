@@ -22,7 +22,7 @@ class AddressError(ValueError):
 
 
 class Checks:
-    """What health is asked about: ``alive`` by name, and ``ready`` by name."""
+    """Checks of health, ``alive`` and ``ready``, each by name."""
 
     def __init__(self) -> None:
         self.alive: dict[str, Check] = {"ping": lambda: ""}
@@ -49,8 +49,7 @@ def report(name: str, checks: dict[str, Check], *, verbose: bool) -> tuple[bool,
         try:
             wrong = ask()
         except Exception as error:  # noqa: BLE001
-            # A check that cannot be made is one that does not hold: a probe gets an answer in any
-            # case.
+            # A check that raises counts as failed: a probe gets an answer in any case.
             wrong = str(error) or type(error).__name__
         healthy = healthy and not wrong
         lines.append(f"[-]{check} failed: {wrong}" if wrong else f"[+]{check} ok")

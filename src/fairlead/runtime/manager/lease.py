@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(logger_name="fairlead.runtime.lease")
 
 _RELEASE_SECONDS = 3.0
-"""That giving the Lease back may take when the process ends."""
+"""Seconds for releasing the Lease when the process ends."""
 
 
 class LeadershipLost(Exception):  # noqa: N818
@@ -131,7 +131,7 @@ class LeaderElection:
         """Say why this process must not call itself leader; "" when it may."""
         if not self.is_leader:
             return ""
-        # A loop's time stands still within one turn, and a process may be frozen in the middle.
+        # The loop's time stands still within one turn, and a process may be frozen in the middle.
         slept = time.monotonic() - self._stamp
         age = max(slept, asyncio.get_running_loop().time() - self._renewed_at)
         return f"lease not renewed for {age:.0f} s" if age > self._duration else ""
@@ -179,7 +179,7 @@ class LeaderElection:
             try:
                 async with asyncio.timeout_at(self._renewed_at + self._deadline):
                     if not await self._insist():
-                        return f"{self._seen.holder_identity or 'somebody'} has taken it"
+                        return f"{self._seen.holder_identity or 'another process'} has taken it"
             except TimeoutError:
                 reason = self.error or "no answer"
                 return f"not renewed for {self._deadline:g} s: {reason}"
@@ -196,11 +196,10 @@ class LeaderElection:
         """Take or keep the lease; False when another holds it."""
         if self.is_leader and self._lease is not None:
             try:
-                # A renewal is one write on the version that is known; it fails if anybody else has
-                # written.
+                # A renewal is one write on the known version; it fails after any other write.
                 return await self._write(self._lease)
             except (Conflict, NotFound):
-                # Somebody has written: whether the Lease is another's by now a look has to tell.
+                # Another process has written the Lease: a look tells whether it is still ours.
                 self._lease = None
         try:
             lease = await self._client.get(LEASES, self.name, self._namespace)

@@ -24,7 +24,7 @@ class ManagerError(Exception):
 
 
 class ListenError(ManagerError):
-    """An address cannot be listened on; ``serves`` is what it was for, health or metrics."""
+    """An address cannot be listened on; ``serves`` is its purpose, health or metrics."""
 
     def __init__(self, address: str, serves: str, reason: str) -> None:
         super().__init__(f"cannot listen on {address} for {serves}: {reason}")
@@ -147,7 +147,7 @@ class Manager:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
-        """Listen already, for who has work to do before :meth:`run`, which else does it itself.
+        """Listen before :meth:`run` does, for a program with work to do first.
 
         Raises:
             ListenError: an address cannot be listened on.
@@ -201,9 +201,9 @@ class Manager:
                 self._group = None
 
     def _fence(self, cluster: Cluster) -> None:
-        """Have a process that slept through the end of its leadership write nothing more.
+        """Stop every write of a process that slept through the end of its leadership.
 
-        Cancelling its tasks comes too late: those that have work go on as soon as it wakes up.
+        Cancelling its tasks comes too late: tasks with work to do go on as soon as it wakes up.
         """
         if self._election is not None:
             cluster.client.fence(self._election.stale)
@@ -218,7 +218,7 @@ class Runnable(Protocol):
 
     @property
     def name(self) -> str:
-        """What logs call it."""
+        """Name in logs."""
         ...
 
     async def run(self) -> None:
@@ -269,7 +269,7 @@ class Engagement:
                     group.create_task(self.cluster.run(), name=f"cluster {self.cluster.name}")
                 await together(self.runnables)
         except ExceptionGroup as failures:
-            # One cluster's trouble is its own; the others go on.
+            # A fault of one cluster ends its engagement alone; the others go on.
             error = first_error(failures)
             self.error = str(error) or type(error).__name__
             _log.exception("cluster has left", cluster=self.cluster.name, exc_info=error)

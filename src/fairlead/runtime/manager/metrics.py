@@ -1,7 +1,6 @@
-"""Prometheus metrics under controller-runtime's names, read from what controllers count.
+"""Prometheus metrics under controller-runtime's names, read from the counters of controllers.
 
-Nothing is written into the registry while controllers work: the numbers are collected when
-somebody asks for them.
+No metric is written into the registry while controllers work: a scrape collects the numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from fairlead.runtime.manager.lease import LeaderElection
 
 _PREFIX = "controller_runtime"
 _LAG_SECONDS = 1.0
-"""Between two measurements of how late the event loop is."""
+"""Seconds between two measurements of the event loop's lag."""
 _RESULTS = ("success", "error", "requeue", "requeue_after")
 _QUEUE_LABELS = ("name", "controller")
 
@@ -61,19 +60,19 @@ class Metrics:
         self.clusters: list[Cluster] = []
         self.elections: list[LeaderElection] = []
         self.certificates: dict[str, Callable[[], datetime | None]] = {}
-        """When certificates end that this program serves with, by what they are for."""
+        """Ends of the program's serving certificates, by purpose."""
         self.lag = 0.0
         self._controllers: dict[str, ControllerStats] = {}
         self.registry.register(_ControllerCollector(self._controllers))
         self.registry.register(_StateCollector(self))
 
     def instrument(self, runnable: object) -> None:
-        """Collect what a controller counts, with those of its name that were before it."""
+        """Collect the counters of a controller, added to earlier ones of its name."""
         if isinstance(runnable, Instrumented):
             runnable.adopt(self._controllers.setdefault(runnable.name, ControllerStats()))
 
     def forget(self, controller: str) -> None:
-        """Drop the numbers of the controllers of this name; there will be none any more."""
+        """Drop the numbers of the controllers of this name, which will not run again."""
         self._controllers.pop(controller, None)
 
     def render(self) -> tuple[bytes, str]:
