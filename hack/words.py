@@ -26,7 +26,6 @@ UNDONE = frozenset(
         "fairlead/portal",
         "fairlead/postgres",
         "fairlead/process.py",
-        "fairlead/provider",
         "fairlead/uninstall",
         "fairlead_sandbox",
     }

@@ -1,4 +1,4 @@
-"""Bodies to store, made from what is stored and what was found out."""
+"""Bodies with changed status fields and conditions, to store."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def with_status(
     summary: bool = True,
     **fields: Any,
 ) -> JSON:
-    """The object's body with conditions and other fields of its status set.
+    """Return the object's body with conditions and other fields of its status set.
 
-    A field that is None is removed. Whatever else the status holds stays, and so do conditions
-    that others set.
+    A field that is None is removed. Other fields of the status stay, and so do conditions that
+    others set.
     """
     body = obj.to_dict()
     merged = set_conditions(stored_conditions(obj), *conditions, now=now, summary=summary)

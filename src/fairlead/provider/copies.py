@@ -1,7 +1,7 @@
-"""Whose the copies of exported kinds are, as far as the provider can trust what says so.
+"""Copies of exported kinds by consumer, as far as the provider can trust their marks.
 
-A consumer writes its copies, and their annotations, as it likes; its namespaces it cannot choose.
-So a namespaced copy is the consumer's in whose namespace it is. Every consumer of a cluster-scoped
+A consumer writes its copies, and their annotations, as it likes; it cannot choose its namespaces.
+So a namespaced copy belongs to the consumer of its namespace. Every consumer of a cluster-scoped
 kind may write all objects of it: there the annotation is believed only where the name, or the
 isolation of an export, agrees with it.
 """
@@ -29,17 +29,17 @@ from fairlead.provider.namespaces import identity_of, owner_of
 
 
 class Places(NamedTuple):
-    """Where consumers may have copies.
+    """Places of consumers' copies.
 
-    ``homes`` is the cluster namespace of the consumer that a namespace is for; ``isolations`` are
-    those of a consumer's exports of a kind, by cluster namespace, group and plural.
+    ``homes`` maps a namespace to the cluster namespace of its consumer; ``isolations`` maps
+    cluster namespace, group and plural to the isolations of the consumer's exports of that kind.
     """
 
     homes: dict[str, str]
     isolations: dict[tuple[str, str, str], set[Isolation]]
 
     def whose(self, resource: Resource, meta: ObjectMeta) -> str:
-        """The cluster namespace of the consumer that an object is a copy of; "" for nobody's."""
+        """Return the cluster namespace of the consumer that owns a copy; "" if none does."""
         if resource.namespaced:
             return self.homes.get(meta.namespace, "")
         said = meta.annotations.get(ANNOTATION_CLUSTER_NAMESPACE, "")
@@ -50,7 +50,7 @@ class Places(NamedTuple):
 
 
 def places(namespaces: Iterable[Object], exports: Iterable[Object]) -> Places:
-    """Where consumers may have copies, given all namespaces and exports of the cluster."""
+    """Return the places of consumers' copies, given all namespaces and exports of the cluster."""
     homes: dict[str, str] = {}
     for namespace in namespaces:
         if identity_of(namespace):
@@ -74,9 +74,10 @@ def _spec(export: Object) -> ExportSpec | None:
 
 
 class Copies(NamedTuple):
-    """``counts`` are objects of exported kinds by their consumer's cluster namespace.
+    """Numbers of copies.
 
-    ``unseen`` is why kinds are not among them that could not be looked at, by plural and group.
+    ``counts`` are objects of exported kinds by their consumer's cluster namespace. ``unseen``
+    gives the reason for each kind, by plural and group, that could not be listed.
     """
 
     counts: Counter[str]
@@ -84,7 +85,7 @@ class Copies(NamedTuple):
 
 
 async def count_copies(client: Client, exports: Iterable[Object], where: Places) -> Copies:
-    """How many objects of exported kinds each consumer has, of all kinds that can be listed.
+    """Count each consumer's objects of exported kinds, of all kinds that can be listed.
 
     Raises:
         ApiError: the server refused to say which kinds it has.
@@ -108,7 +109,7 @@ async def count_copies(client: Client, exports: Iterable[Object], where: Places)
 
 
 async def tally(client: Client, exports: Iterable[Object], where: Places) -> Copies:
-    """The same, one kind after the other and page by page: a program holds no list of them all.
+    """Count copies one kind after the other and page by page, so that no full list is held.
 
     Raises:
         Unauthorized: the server does not know who asks.

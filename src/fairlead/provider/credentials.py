@@ -1,4 +1,4 @@
-"""A consumer's way in: its ServiceAccount, the rights and tokens of that, and its kubeconfig.
+"""Access of a consumer: its ServiceAccount with rights and tokens, and its kubeconfig.
 
 Every invited consumer has the same rights in its own cluster namespace. Each generation of its
 token is a Secret of its own, so that a rotation can end one and keep the other.
@@ -47,13 +47,13 @@ D = TypeVar("D")
 
 
 _Dumper: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-"""libyaml's, which writes the same: a person waits for their kubeconfig."""
+"""libyaml's dumper, for its speed: a person waits for their kubeconfig."""
 
 
 class Stored(msgspec.Struct, frozen=True):
     """The kubeconfig of a consumer as its cluster namespace has it.
 
-    ``config`` is None where there is none, or none that can be used.
+    ``config`` is None if there is none, or none that can be used.
     """
 
     secret: Object | None
@@ -62,7 +62,7 @@ class Stored(msgspec.Struct, frozen=True):
 
     @property
     def token(self) -> str:
-        """That it logs in with."""
+        """The token in the kubeconfig, "" without one."""
         return self.config.token if self.config is not None else ""
 
 
@@ -83,8 +83,8 @@ async def ensure_credentials(
         "kind": "ServiceAccount",
         "metadata": {"name": BINDER_NAME, "namespace": namespace},
     }
-    # The account comes before its token: a token Secret that names no ServiceAccount is deleted by
-    # the token controller. All else may come in any order, and people wait for it.
+    # The account comes before its token: the token controller deletes a token Secret that names no
+    # ServiceAccount. All other objects may come in any order, and people wait for them.
     _, _, stored, listed = await _together(
         _ensure(client, SERVICEACCOUNTS, account),
         _ensure_rights(client, namespace),
@@ -104,7 +104,7 @@ async def ensure_credentials(
 
 
 async def _ensure_rights(client: Client, namespace: str) -> None:
-    """Have the role of consumers, and its binding to that of this cluster namespace."""
+    """Create the role of consumers, and its binding to this consumer's account."""
     await _ensure(client, CLUSTERROLES, binder_cluster_role(), "rules")
     await _ensure(client, ROLEBINDINGS, binder_role_binding(namespace), "subjects")
 
@@ -112,7 +112,7 @@ async def _ensure_rights(client: Client, namespace: str) -> None:
 async def _together(
     one: Awaitable[A], two: Awaitable[B], three: Awaitable[C], four: Awaitable[D]
 ) -> tuple[A, B, C, D]:
-    """Await all to their end, and raise the first error then: none goes on unseen."""
+    """Await all to their end, then raise the first error: none goes on unseen."""
     found = await asyncio.gather(one, two, three, four, return_exceptions=True)
     for result in found:
         if isinstance(result, BaseException):
@@ -121,7 +121,7 @@ async def _together(
 
 
 async def _ensure(client: Client, resource: Resource, body: JSON, *fields: str) -> Object:
-    """Create an object, or put the body's fields into the one that is there.
+    """Create an object, or put the body's fields into the existing one.
 
     Raises:
         Conflict: it was changed meanwhile.
@@ -143,7 +143,7 @@ async def _ensure(client: Client, resource: Resource, body: JSON, *fields: str) 
 
 
 async def stored_kubeconfig(client: Client, namespace: str) -> Stored:
-    """What is stored for the konnector to fetch.
+    """Return the kubeconfig that is stored for the konnector to fetch.
 
     Raises:
         ApiError: the server refused.
@@ -177,7 +177,7 @@ async def store_kubeconfig(client: Client, namespace: str, kubeconfig: bytes) ->
 
 
 def as_before(options: InviteOptions, stored: ClusterConfig | None) -> InviteOptions:
-    """The options with what they do not say filled in from a kubeconfig that is in use."""
+    """Return the options with their empty fields filled from a kubeconfig that is in use."""
     # CA and server name belong to the address: those of the old one do not go with another.
     if stored is None or options.external_address not in {"", stored.server}:
         return options
@@ -256,7 +256,7 @@ def binder_cluster_role() -> JSON:
 
 
 def binder_role_binding(namespace: str) -> JSON:
-    """What gives the ServiceAccount of a cluster namespace its rights there."""
+    """Return the RoleBinding of a cluster namespace's ServiceAccount to the consumers' role."""
     return {
         "apiVersion": RBAC_VERSION,
         "kind": "RoleBinding",
@@ -267,7 +267,7 @@ def binder_role_binding(namespace: str) -> JSON:
 
 
 async def make_token(client: Client, namespace: str, name: str, *, seconds: float) -> TokenSecret:
-    """The token in the Secret of this name, which is made if it is not there yet.
+    """Return the token in the Secret of this name, which is created if it does not exist.
 
     Raises:
         InviteError: the cluster has not filled it in within so many seconds.

@@ -18,22 +18,22 @@ from fairlead.runtime import commit
 
 
 GROUP_AUTHOR = "group:"
-"""Before the name of a group, as reviews have it, that owns an identity together."""
+"""Prefix of an author that is a group, as reviews name it, and owns an identity together."""
 ANNOTATION_REQUESTED_IN = "fairlead.dev/requested-in"
 """The annotation with the only namespace whose requests are answered with a consumer's
 credentials."""
 
 
 def title_of(identity: str, pretty_name: str) -> str:
-    """Name a consumer by its identity, and by what people call it where that is something else.
+    """Return the identity with the pretty name behind it, if that differs.
 
-    All clusters that one person binds for may have the same name for people.
+    All clusters that one person binds for may have the same pretty name.
     """
     return identity if pretty_name in {"", identity} else f"{pretty_name} ({identity})"
 
 
 class InviteError(Exception):
-    """An invitation that cannot be given; says why and what to do."""
+    """An invitation is refused; the text says why and what to do."""
 
 
 class OtherAuthorError(InviteError):
@@ -73,7 +73,7 @@ async def ensure_cluster_namespace(
     namespace = _of(known, identity)
     if namespace is None:
         if author.startswith(GROUP_AUTHOR):
-            # A quota counts what persons have: none may pass it in the name of a group.
+            # A quota counts the consumers of persons: a group's name must not bypass it.
             raise OtherAuthorError(
                 f"identity {identity} has no consumer, and {author} can begin none: a person "
                 "binds it first, and `fairlead provider hand-over` gives it to the group"
@@ -106,7 +106,7 @@ async def ensure_cluster_namespace(
 
 
 def _of(namespaces: Iterable[Object], identity: str) -> Object | None:
-    # The name does not tell: the namespace may have been made with another prefix.
+    # The name is no proof: the namespace may have been made with another prefix.
     found = [namespace for namespace in namespaces if identity_of(namespace) == identity]
     if len(found) > 1:
         names = ", ".join(sorted(namespace.meta.name for namespace in found))
@@ -140,7 +140,8 @@ async def _create(
     try:
         return await client.create(NAMESPACES, body)
     except AlreadyExists:
-        # Either somebody invites the same identity at this moment, or the name is somebody else's.
+        # Either another invitation is making the same identity, or the name belongs to another
+        # namespace.
         namespace = await client.get(NAMESPACES, name)
     if identity_of(namespace) != identity:
         raise InviteError(
@@ -151,7 +152,7 @@ async def _create(
 
 
 async def _migrated(client: Client, namespace: Object, identity: str, requested_in: str) -> Object:
-    """The namespace with the annotations of today, where it has those of earlier versions."""
+    """Return the namespace with today's annotations in place of those of earlier versions."""
     body = namespace.to_dict()
     annotations: JSON = body["metadata"].setdefault("annotations", {})
     annotations[ANNOTATION_IDENTITY] = identity

@@ -38,7 +38,7 @@ from fairlead.runtime import commit
 
 
 class TemplateMissingError(InviteError):
-    """There is no such template; the text names those that there are."""
+    """The template does not exist; the text names the existing ones."""
 
 
 async def invite(
@@ -81,7 +81,7 @@ async def invite(
     """
     chosen = options or InviteOptions()
     request = binding_name or template
-    # A template of an impossible name is told as one that is missing, with those that there are.
+    # A template with an impossible name is reported as missing, with the existing ones.
     spec = await _template(client, template)
     if errors := subdomain_errors(request):
         raise InviteError(f"binding name {request!r} cannot be used: {errors[0]}")
@@ -132,7 +132,7 @@ async def _template(client: Client, name: str) -> TemplateSpec:
 
 
 async def _record(client: Client, body: JSON, template: str) -> None:
-    """Have a ClusterBinding that says what its consumer was invited to, with this template too.
+    """Record the template in the consumer's ClusterBinding, which is created if it is missing.
 
     Raises:
         InviteError: the consumer is being revoked.

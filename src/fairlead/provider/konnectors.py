@@ -1,8 +1,8 @@
-"""Whose konnector a consumer runs, and what kube-bind's own one would lack here.
+"""Recognition of kube-bind's own konnector, and of the rights that it would lack.
 
-Versions do not tell: both kinds have semantic ones. What tells is who has last come to write
-version or heartbeat, as the server keeps it in ``metadata.managedFields``: Fairlead's konnector
-writes on the provider as ``kube-bind.io``, kube-bind's own by its program's name, ``konnector``.
+Versions do not tell: both konnectors have semantic ones. The last writer of version or heartbeat
+does, as the server keeps it in ``metadata.managedFields``: Fairlead's konnector writes on the
+provider as ``kube-bind.io``, kube-bind's own by its program's name, ``konnector``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ is beside the part of a status that they write."""
 
 
 def is_original(binding: Object) -> bool:
-    """Whether the konnector that a ClusterBinding tells of is not Fairlead's; False for none.
+    """Whether the konnector that wrote a ClusterBinding is kube-bind's own.
 
-    Where the server does not say who wrote it, the condition CredentialsInUse stands for ours.
+    False without a writer. If the server does not name the writer, the condition CredentialsInUse
+    stands for ours.
     """
     read = binding.decode(_ClusterBinding)
     if not read.status.last_heartbeat_time:
@@ -47,7 +48,7 @@ def is_original(binding: Object) -> bool:
 
 
 def shortcoming(binding: Object, export: Object, granted: Callable[[str], bool]) -> str:
-    """Why nothing crosses between a consumer and one of its exports, "" if nothing is known.
+    """Return why no object crosses between a consumer and an export, "" if no cause is known.
 
     kube-bind's konnector watches in all namespaces where Fairlead's watches in those of its
     consumer: claimed kinds under informerScope Cluster, and exported kinds under isolation
@@ -71,7 +72,7 @@ def shortcoming(binding: Object, export: Object, granted: Callable[[str], bool])
 
 
 def unwatchable(export: Object, granted: Callable[[str], bool]) -> list[str]:
-    """The kinds of an export that kube-bind's konnector would watch and may not."""
+    """Return the kinds of an export that kube-bind's konnector would watch without the right."""
     spec = export.decode(APIServiceExport).spec
     exported, claimed = cluster_names(export.key)
     kinds: list[str] = []

@@ -1,7 +1,7 @@
-"""What a real cluster needs to run the provider's controllers, with no right too many.
+"""Objects that a cluster needs to run the provider's controllers, with minimal rights.
 
-A server lets nobody hand out rights that he does not hold. Beside a fixed ClusterRole the
-provider therefore has an aggregated one: whoever offers a kind also creates a ClusterRole
+A server refuses to hand out rights that the writer does not hold. Beside a fixed ClusterRole the
+provider therefore has an aggregated one: the provider of a kind also creates a ClusterRole
 labelled ``rbac.kube-bind.io/aggregate-to-provider: "true"`` that holds all verbs on it. Another
 one, labelled ``rbac.kube-bind.io/aggregate-to-serve: "true"``, lets the front door read it.
 """
@@ -36,7 +36,7 @@ from fairlead.provider.options import DEFAULT_NAMESPACE
 
 NAME = "fairlead-provider"
 SERVE = "fairlead-serve"
-"""What the front door is called, which reads what is exported."""
+"""Name of the front door, which reads exported objects."""
 DEFAULT_CLAIMS = ("secrets",)
 """The claimable resources whose rights are printed together with exports."""
 
@@ -149,11 +149,11 @@ def _named(export: str) -> tuple[str, str]:
 
 
 def invitation_role() -> JSON:
-    """What the provider needs to answer BindableResourcesRequests, beside its other rights.
+    """Return the ClusterRole for answering BindableResourcesRequests.
 
-    It reads and writes Secrets in all namespaces, tokens of any ServiceAccount among them, and
-    has what invited consumers get. That is an administrator's power; a provider that invites by
-    ``fairlead provider invite`` alone does without.
+    It can read and write Secrets in all namespaces, tokens of any ServiceAccount among them, and
+    has the rights of invited consumers. That is an administrator's power; a provider that invites
+    by ``fairlead provider invite`` alone does without.
     """
     role = _program().cluster_role(
         f"{NAME}-invitations",
@@ -168,9 +168,9 @@ def invitation_role() -> JSON:
     role["metadata"]["annotations"] = {
         "kubernetes.io/description": (
             "Lets the provider answer BindableResourcesRequests: make cluster namespaces, "
-            "ServiceAccounts and their tokens. Whoever may create Secrets in all namespaces can "
-            "become any ServiceAccount, so this is an administrator's power. Not needed where "
-            "people invite with `fairlead provider invite`."
+            "ServiceAccounts and their tokens. A program that may create Secrets in all "
+            "namespaces can become any ServiceAccount, so this is an administrator's power. Not "
+            "needed where people invite with `fairlead provider invite`."
         )
     }
     return role

@@ -1,9 +1,9 @@
-"""What a scrape of the provider tells of its consumers: who is silent, refused, old, and how big.
+"""Metrics of the provider's consumers: heartbeats, refusals, token ages and copies.
 
-A consumer is told by its identity, the name that the commands take. The first
+A consumer's label is its identity, the name that the commands take. The first
 :data:`MOST_CONSUMERS` by age have series of their own, all others share ``other``: an age is that
-of the oldest of them, anything else is summed. Ages and refusals are read from caches when
-somebody asks; objects are counted now and then, for copies are watched by nobody here.
+of the oldest of them, any other value is summed. Ages and refusals are read from caches at a
+scrape; objects are counted now and then, for copies are not watched here.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from fairlead.runtime import Cluster
 MOST_CONSUMERS = 200
 """Consumers that have series of their own."""
 OTHER = "other"
-"""The label of all that have none."""
+"""Label of all consumers without series of their own."""
 COUNT_SECONDS = 600.0
-"""Between two counts of all copies; 25,000 of them are 19 MB of metadata, page by page."""
+"""Seconds between two counts of all copies; 25,000 of them are 19 MB of metadata, page by page."""
 _LONG = 128
 """Characters of an identity that a label has."""
 _VERSION = re.compile(r"v?[0-9][0-9A-Za-z.+-]{0,62}")
@@ -54,7 +54,7 @@ _log = structlog.get_logger(logger_name="fairlead.provider.metrics")
 
 
 class Told(NamedTuple):
-    """What is told of one consumer; ages are in seconds, None where there is nothing to tell."""
+    """Values of one consumer; ages are in seconds, None if there is none."""
 
     heartbeat_age: float | None
     silent: bool
@@ -174,7 +174,7 @@ class ConsumerMetrics(Collector):
             heartbeat_age=_age(status.last_heartbeat_time, now),
             silent=condition.reason in _SILENT,
             token_age=token_age,
-            # Consumers write it, and a label has only what is a version.
+            # Consumers write the field, and the label takes only a valid version.
             version=version if _VERSION.fullmatch(version) else OTHER if version else "",
             refused=refused,
         )
@@ -201,7 +201,7 @@ def _age(since: str, now: datetime) -> float | None:
     try:
         return (now - parse_time(since)).total_seconds()
     except (ValueError, OverflowError):
-        # Consumers write heartbeats, and may write what no clock shows.
+        # Consumers write heartbeats, and may write times that no clock shows.
         return None
 
 
@@ -211,7 +211,7 @@ def _gauge(
     rows: Iterator[tuple[str, float | None]],
     together: Callable[[Iterable[float]], float] = sum,
 ) -> Metric:
-    """A gauge by consumer, where those without series of their own are put together."""
+    """Return a gauge by consumer, where those without series of their own are combined."""
     family = GaugeMetricFamily(f"fairlead_provider_{name}", help_, labels=_LABELS)
     values: dict[str, list[float]] = {}
     for label, value in rows:

@@ -1,8 +1,8 @@
-"""Whose a namespace of the provider's cluster is, as its annotations say.
+"""Ownership of the provider's namespaces, by their annotations.
 
-A cluster namespace is a consumer's by the identity that it was made for. A provider namespace
-belongs to an APIServiceNamespace if, and only if, its annotation says so. No other is ever used,
-granted or deleted, whatever its name; some names no consumer can have.
+A cluster namespace belongs to the consumer with the identity that it was made for. A provider
+namespace belongs to an APIServiceNamespace if, and only if, its annotation says so. No other is
+ever used, granted or deleted, whatever its name; some names no consumer can have.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def belongs(namespace: Object, key: Key) -> bool:
 
 
 def usable(namespace: Object, options: ProviderOptions) -> bool:
-    """Whether a namespace is a consumer's, and none that no consumer can have."""
+    """Whether a namespace is a consumer's provider namespace, and its name is not reserved."""
     key = owner_of(namespace)
     return key is not None and not reservation(namespace.meta.name, namespace, key, options)
 
@@ -58,7 +58,7 @@ _SYSTEM_PREFIX = "kube-"
 
 
 def reservation(name: str, namespace: Object | None, key: Key, options: ProviderOptions) -> str:
-    """What keeps a name from being a provider namespace, "" when nothing does.
+    """Return why a name cannot be a provider namespace, "" if it can.
 
     Args:
         name: of the provider namespace.

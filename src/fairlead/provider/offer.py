@@ -1,9 +1,9 @@
-"""What a consumer was invited to, and whether what it asks for stays within that.
+"""Invitations of a consumer, and whether its requests stay within them.
 
 The ClusterBinding of a consumer records the templates of its invitations in
 ``spec.serviceProviderSpec``, the field that kube-bind leaves to the provider: the consumer reads
-it and may write the status beside it, never the spec. What these templates say now is what the
-consumer may request.
+it and may write the status beside it, never the spec. The consumer may request what these
+templates offer at the moment.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from fairlead.api.meta import JSON, Object
 
 
 _NAMED = 5
-"""So many names of a list are told."""
+"""Names of a list that a message repeats."""
 _LONG = 128
-"""So many characters of each."""
+"""Characters of a name that a message repeats."""
 
 
 class InvitationRecord(msgspec.Struct, frozen=True):
-    """What a ClusterBinding says of its consumer's invitations.
+    """The record of a consumer's invitations in its ClusterBinding.
 
-    ``templates`` are their names, in order; None where nothing was recorded, for a consumer that
-    was invited before there was a record. A consumer that is being revoked gets nothing any more.
+    ``templates`` are their names, in order; None if they were not recorded, for a consumer that
+    was invited before records existed. A consumer that is being revoked gets no more objects.
     """
 
     templates: tuple[str, ...] | None = None
@@ -58,7 +58,8 @@ def record_of(binding: Object | None) -> InvitationRecord:
     try:
         read = msgspec.convert(stored, _Stored)
     except msgspec.ValidationError:
-        # What cannot be read offers nothing. A revocation that has begun goes on all the same.
+        # A record that cannot be decoded offers no template. A revocation that has begun goes on
+        # all the same.
         return InvitationRecord(revoked=stored.get("revoked") is True)
     if read.templates is None:
         return InvitationRecord(revoked=read.revoked)
@@ -80,7 +81,7 @@ def with_revocation(service_provider_spec: JSON) -> JSON:
 def beyond(
     offer: Offer, resources: Iterable[ExportResource], claims: Iterable[PermissionClaim]
 ) -> str:
-    """How resources and claims go beyond what a consumer was invited to; "" if they do not."""
+    """Return how resources and claims exceed the consumer's invitation; "" if they do not."""
     if offer.record.revoked:
         return "the provider is taking this consumer's access away"
     if offer.record.templates is None:
@@ -132,10 +133,10 @@ def _beyond_claims(asked: PermissionClaim, templates: Sequence[TemplateSpec]) ->
 
 
 def covers(offered: Selector, asked: Selector) -> bool:
-    """Whether one selector surely matches whatever another one matches.
+    """Whether one selector surely matches every object that another one matches.
 
-    A selector matches in any of three ways, so that each part of the narrower one needs to be in
-    the same part of the wider one.
+    A selector matches in any of three ways, so that each part of the narrower one has to be in the
+    same part of the wider one.
     """
     # A label selector without terms matches every object.
     if offered.label_selector is not None and not _requirements(offered.label_selector):
@@ -208,7 +209,7 @@ def _references_cover(offered: Iterable[SelectorReference], asked: SelectorRefer
 
 
 def _told(offer: Offer) -> str:
-    """What the templates of a consumer say, and what to do about it."""
+    """Return the offers of a consumer's templates as text, with the remedy."""
     names = offer.record.templates or ()
     if not names:
         return "it was invited to no template; the provider has to invite it"
@@ -241,7 +242,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _cut(name: str) -> str:
-    """A name as long as names are: a consumer writes what it likes into its request."""
+    """Shorten a name to the length of names: a consumer writes any text into its request."""
     return name if len(name) <= _LONG else f"{name[:_LONG]}..."
 
 

@@ -1,4 +1,4 @@
-"""What an operator of a provider may decide."""
+"""Options of a provider's operator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_SYNC_INTERVAL = 300.0
 MINIMAL_SYNC_INTERVAL = 10.0
 """Seconds between two looks at the CRDs of a request that follows them."""
 _PREFIX_LENGTH = 30
-"""So that prefix, hash, dash and a consumer's own namespace name mostly fit into 63."""
+"""Characters of the prefix, so that prefix, hash, dash and a namespace name mostly fit into 63."""
 _PREFIX = re.compile(rf"([a-z0-9][-a-z0-9]{{0,{_PREFIX_LENGTH - 1}}})?")
 
 _ISOLATIONS: dict[str, Isolation] = {

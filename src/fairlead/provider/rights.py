@@ -1,4 +1,4 @@
-"""What an export gives its consumer the right to: roles, and their bindings to its konnector.
+"""Rights of a consumer by its exports: roles, and their bindings to its konnector.
 
 Everything goes to the ServiceAccount ``kube-binder`` of the cluster namespace, and to no other.
 Namespaced objects are granted in the consumer's own provider namespaces alone; the whole cluster
@@ -60,10 +60,10 @@ class Id(NamedTuple):
 
 
 class Grounds(NamedTuple):
-    """What the rights of one export depend on.
+    """Facts that the rights of one export depend on.
 
-    ``schemas`` are the BoundSchemas of its namespace by name, ``crds`` those that are labelled
-    for export, and ``namespaces`` the provider namespaces where the consumer may work.
+    ``schemas`` are the BoundSchemas of its namespace by name, ``crds`` those that are labelled for
+    export, and ``namespaces`` the provider namespaces where the consumer may work.
     """
 
     export: Object
@@ -80,7 +80,7 @@ def rights(grounds: Grounds) -> dict[Id, JSON]:
 
 
 def export_of(binding: Object) -> Key | None:
-    """Which export a RoleBinding or ClusterRoleBinding of this controller was made for."""
+    """Return the export that a binding of this controller was made for, None for others."""
     for subject in binding.decode(_Binding).subjects:
         if subject.kind != "ServiceAccount" or subject.name != BINDER_NAME:
             continue
@@ -99,15 +99,15 @@ def names_in_namespaces(export: str) -> tuple[str, str]:
 def cluster_names(key: Key) -> tuple[str, str]:
     """The names of an export's ClusterRoles and their bindings, for its resources and claims.
 
-    Consumers choose the names of their exports. No namespace has a dot in its name, so nobody
-    can choose one that makes this another consumer's.
+    Consumers choose the names of their exports. No namespace has a dot in its name, so that no
+    choice of a consumer makes this another consumer's name.
     """
     both = f"{key.namespace}.{key.name}"
     return f"{RESOURCES_PREFIX}{both}", f"{CLAIMS_PREFIX}{both}"
 
 
 def exports_of_role(role: Object, owner: str) -> Iterator[Key]:
-    """Which exports a Role or ClusterRole may have been made for, also without its binding.
+    """Yield the exports that a role may have been made for, also without its binding.
 
     Args:
         role: as it is stored.
@@ -146,7 +146,7 @@ def _wanted(grounds: Grounds) -> dict[Id, JSON]:
 
 
 def _object_namespaces(spec: ExportSpec, grounds: Grounds) -> list[str]:
-    """Where copies of the consumer's objects live."""
+    """Return the namespaces of the consumer's copies."""
     if spec.isolation == "Namespaced":
         return [grounds.export.key.namespace]
     return sorted(grounds.namespaces)
@@ -155,9 +155,9 @@ def _object_namespaces(spec: ExportSpec, grounds: Grounds) -> list[str]:
 def _by_scope(
     spec: ExportSpec, grounds: Grounds
 ) -> tuple[list[ExportResource], list[ExportResource]]:
-    """The resources that are cluster-scoped in the provider's own cluster, and all others.
+    """Return the resources that are cluster-scoped in the provider's cluster, and all others.
 
-    Kinds of Kubernetes are neither, whoever wrote them into an export.
+    Kinds of Kubernetes are in neither list, even if an export names them.
     """
     # Exports of older versions may name one resource many times, and each look at it decodes its
     # schema.
@@ -170,9 +170,9 @@ def _by_scope(
 
 
 def _cluster_scoped(resource: ExportResource, spec: ExportSpec, grounds: Grounds) -> bool:
-    """Whether objects of a resource live outside of namespaces, as all know who can tell.
+    """Whether objects of a resource live outside of namespaces, by all sources that know.
 
-    Under Namespaced isolation a kind's BoundSchema says so of kinds that do not.
+    Under Namespaced isolation the BoundSchema of a namespaced kind says that it is cluster-scoped.
     """
     stored = grounds.schemas.get(resource.name)
     if spec.isolation == "Namespaced" or stored is None:

@@ -15,8 +15,10 @@ TOKEN_TYPE = "kubernetes.io/service-account-token"  # noqa: S105  # the type of 
 ACCOUNT_ANNOTATION = "kubernetes.io/service-account.name"
 
 ANNOTATION_TOKEN_MADE = "fairlead.dev/token-made"  # noqa: S105  # names an annotation
-"""The annotation of a ClusterBinding with the time at which the only token was made that a
-rotation has left. Without one the first token is the one in use, which is as old as the object."""
+"""Annotation of a ClusterBinding with the time of the token that a rotation has kept.
+
+Without it the first token is the one in use, which is as old as the object.
+"""
 
 _NAME = re.compile(rf"{BINDER_NAME}(?:-([1-9][0-9]{{0,8}}))?")
 
@@ -31,12 +33,12 @@ class TokenSecret(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Of the Secret."""
+        """Name of the Secret."""
         return self.secret.meta.name
 
 
 def token_secrets(secrets: Iterable[Object]) -> list[TokenSecret]:
-    """The tokens of ServiceAccount ``kube-binder`` among the Secrets, the oldest first.
+    """Return the tokens of ServiceAccount ``kube-binder`` among the Secrets, the oldest first.
 
     One that was made by hand, under any other name, counts as older than all of ours.
     """
@@ -58,7 +60,7 @@ def token_secrets(secrets: Iterable[Object]) -> list[TokenSecret]:
 
 
 def made_at(binding: Object) -> str:
-    """When the token was made that a consumer logs in with, as its ClusterBinding tells."""
+    """Return when the consumer's current token was made, by its ClusterBinding."""
     recorded = binding.meta.annotations.get(ANNOTATION_TOKEN_MADE, "")
     return recorded or binding.meta.creation_timestamp or ""
 
@@ -70,9 +72,9 @@ def next_name(existing: Iterable[TokenSecret]) -> str:
 
 
 def chosen_token(existing: Iterable[TokenSecret], in_use: str) -> TokenSecret | None:
-    """The token to hand out: the one that was handed out before, else the newest of ours.
+    """Return the token to hand out: the one that was handed out before, else the newest of ours.
 
-    Old clusters make one by themselves, which they may take away again.
+    Old clusters make tokens by themselves, and may delete them again.
     """
     last = None
     for one in existing:

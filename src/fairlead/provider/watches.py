@@ -1,4 +1,4 @@
-"""What the provider's controllers watch: one lease of each informer, and the indexes on it."""
+"""Informers of the provider's controllers: one lease of each, and the indexes on it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ BY_TEMPLATE = "template"
 
 
 class ProviderWatches:
-    """The informers that the controllers share; each runs once whoever asks for it."""
+    """The informers that the controllers share; each runs once for all of them."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.requests = cluster.informer(APISERVICEEXPORTREQUESTS)
@@ -107,7 +107,7 @@ def namespace_keys(request: Object) -> list[str]:
     """Namespace and name of every APIServiceNamespace that a request has made beforehand."""
     names = [item.name for item in _spec(request).namespaces]
     if len(names) > MOST_NAMESPACES:
-        # It is refused, and has none made.
+        # The request is refused, and has no namespace made.
         return []
     return [f"{request.meta.namespace}/{name}" for name in names]
 
@@ -149,14 +149,14 @@ def requests_for(cluster: str, objects: Iterable[Object]) -> Iterator[Request]:
 
 
 def by_schema(cluster: str, dependents: Informer) -> Callable[[Delta], Iterable[Request]]:
-    """A mapper from BoundSchemas to what needs them, in the same namespace."""
+    """Return a mapper from BoundSchemas to the objects that need them, in the same namespace."""
     return lambda delta: requests_for(
         cluster, dependents.by_index(BY_SCHEMA, str(delta.object.key))
     )
 
 
 def in_turns(name: str, reconcile: Callable[[Request], Awaitable[Result | None]]) -> Controller:
-    """A controller of what consumers write, in which their namespaces take turns.
+    """Return a controller of consumers' objects in which their namespaces take turns.
 
     A consumer makes as many objects as it likes, and no other is to wait for more than one of
     them.
@@ -167,7 +167,7 @@ def in_turns(name: str, reconcile: Callable[[Request], Awaitable[Result | None]]
 def terminal_when_invalid(
     reconcile: Callable[[Request], Awaitable[Result | None]],
 ) -> Reconciler:
-    """The reconciler, which does not try again an object that its own schema forbids."""
+    """Return the reconciler without retries for an object that its own schema forbids."""
 
     async def guarded(request: Request) -> Result | None:
         try:
@@ -195,5 +195,5 @@ def _spec(obj: Object) -> _Spec:
     try:
         return obj.decode(_WithSpec).spec
     except msgspec.ValidationError:
-        # An index may not stop the watch: what is wrong with the object its reconciler tells.
+        # An index may not stop the watch: the object's reconciler reports what is wrong with it.
         return _Spec()

@@ -178,7 +178,7 @@ async def test_data_can_be_kept(operator: Operator) -> None:
     await when(world.provider, world.widgets, "blue", there, until=bool)
     # By the cluster namespace, as somebody does who finds it with kubectl.
     _, err = await operator.does("provider", "revoke", namespace, "--keep-data", "--yes")
-    assert "1 object and 1 namespace stay, and are nobody's" in err
+    assert "1 object and 1 namespace stay, without an owner" in err
     assert (await world.provider.get(world.widgets, "blue", there)).meta.name == "blue"
     assert name not in await operator.consumers()
 

@@ -1,1 +1,1 @@
-"""What ``fairlead provider`` does with a person's rights: invite, consumers, rotate, revoke."""
+"""The work of ``fairlead provider``, with a person's rights: invite, consumers, rotate, revoke."""

@@ -1,4 +1,4 @@
-"""Finds a consumer of a provider's cluster by the name that a person says."""
+"""Finds a consumer of a provider's cluster by the name that a person gives."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def find_consumer(client: Client, name: str) -> Object:
 
 
 def choose(namespaces: Sequence[Object], name: str) -> Object:
-    """The one of the namespaces that a name means.
+    """Return the one of the namespaces that a name means.
 
     Raises:
         UnknownConsumerError: there is none, or several.

@@ -30,10 +30,10 @@ def check_author(text: str) -> str:
 
 
 async def hand_over(client: Client, namespace: Object, author: str) -> str:
-    """Write whose the consumer of a cluster namespace is, and tell whose it was.
+    """Make an author the owner of a consumer, and return the former owner.
 
-    It holds for the namespace as it was read: who is faster with it wins. Requests in whichever
-    namespace are answered with it, until there is the first one.
+    The write applies to the namespace as it was read: the faster of two hand-overs wins. The first
+    request after it, in any namespace, gets the credentials and fixes that namespace.
 
     Raises:
         ApiError: the server refused, or the namespace was changed meanwhile.

@@ -1,6 +1,6 @@
-"""Who the consumers of a provider's cluster are, what they have, and whether they are alive.
+"""The table of a provider's consumers: their exports, objects and heartbeats.
 
-Everything is read with an administrator's rights.
+The table is read with an administrator's rights.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from fairlead.provider.offer import Offer, beyond, record_of
 class Row(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """One consumer; ``objects`` counts its copies of exported kinds.
 
-    ``not_counted`` is why kinds that it exports are not counted, by plural and group.
-    ``templates`` are those that it was invited to, None where that was not recorded, and
-    ``warnings`` what somebody should look at. ``state`` and ``remedy`` go with ``healthy``.
+    ``not_counted`` gives the reason why exported kinds are not counted, by plural and group.
+    ``templates`` are the templates of its invitations, None if they were not recorded, and
+    ``warnings`` are faults that need a person. ``state`` and ``remedy`` go with ``healthy``.
     """
 
     identity: str
@@ -182,7 +182,7 @@ def _spec(template: Object) -> TemplateSpec | None:
 
 
 class ClusterBindingView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a ClusterBinding says; the defaults are those of an absent one."""
+    """Fields of a ClusterBinding for the table; the defaults are those of an absent one."""
 
     pretty_name: str = ""
     version: str = ""
@@ -200,7 +200,7 @@ def _view(binding: Object, now: datetime) -> ClusterBindingView:
     except msgspec.ValidationError as error:
         invalid = unknown(HEALTHY, "Invalid", f"its ClusterBinding is not valid: {error}")
         return ClusterBindingView(pretty_name=pretty, healthy=invalid)
-    # Judged anew, by the controller's own rule: nobody may be running to store it.
+    # Judged anew, by the controller's own rule: the controller may not be running.
     condition, _ = health(status, now=now)
     return ClusterBindingView(
         pretty_name=pretty,

@@ -1,5 +1,5 @@
-"""Taking a consumer away: its access first, then its data, and its cluster namespace last.
+"""Removal of a consumer: its access first, then its data, and its cluster namespace last.
 
-Every step looks at what is there and takes away what it finds, so that whoever was interrupted
-does it again. The cluster namespace carries the identity and therefore goes last.
+Every step looks at the cluster and removes what it finds, so that an interrupted command can be
+repeated. The cluster namespace carries the identity and therefore goes last.
 """

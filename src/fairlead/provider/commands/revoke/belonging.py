@@ -1,4 +1,4 @@
-"""What belongs to one consumer, as annotations and subjects say, and what it is without it."""
+"""Objects of one consumer, by annotations and subjects, and their bodies after its removal."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def is_copy(obj: Object, consumer: str) -> bool:
 
 
 def released(copy: Object, consumer: Object) -> JSON:
-    """A copy that is nobody's any more: no owner is left whose end would be its own.
+    """Return the body of a copy that stays after its consumer, without owner and mark.
 
-    The annotations that say where it came from stay, for people.
+    The annotations about its origin stay, for people.
     """
     body = copy.to_dict()
     metadata: JSON = body["metadata"]
@@ -101,12 +101,12 @@ def claimed(exports: Iterable[Object]) -> list[Resource]:
 
 
 def without_owner(namespace: Object) -> JSON:
-    """A provider namespace that belongs to no APIServiceNamespace, so that none takes it along."""
+    """Return the body of a provider namespace without its APIServiceNamespace; it stays."""
     return _without_annotations(namespace, ANNOTATION_SERVICE_NAMESPACE)
 
 
 def without_identity(namespace: Object) -> JSON:
-    """A cluster namespace that is no consumer's any more."""
+    """Return the body of a cluster namespace without its consumer's identity."""
     names = (ANNOTATION_IDENTITY, ANNOTATION_LEGACY_IDENTITY, ANNOTATION_AUTHOR)
     return _without_annotations(namespace, *names)
 
@@ -121,7 +121,7 @@ def foreign_finalizers(obj: Object) -> list[str]:
 
 
 def without_finalizers(obj: Object) -> JSON | None:
-    """An object that is going and that nobody else holds any more; None where that is so."""
+    """Return the body of an object in deletion without foreign finalizers, None if it has none."""
     foreign = foreign_finalizers(obj)
     if not (obj.meta.deleting and foreign):
         return None
@@ -166,7 +166,7 @@ def is_managed(role: Object) -> bool:
 
 
 def held(objects: Sequence[Object]) -> str:
-    """What is still there and what holds it, of many the first; "" for none."""
+    """Return the remaining objects and their finalizers, of many the first; "" for none."""
     told = [_held(obj) for obj in objects[:_NAMED]]
     if len(objects) > _NAMED:
         told.append(f"and {len(objects) - _NAMED} more")

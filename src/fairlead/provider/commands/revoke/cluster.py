@@ -1,4 +1,4 @@
-"""What revoking needs of a cluster: looking, taking away, and waiting with a word about it."""
+"""The cluster for the removal of a consumer: lists, deletions, and waits with a progress line."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ Progress = Callable[[str], None]
 _AT_ONCE = 16
 """Requests that are open at a time."""
 _PAUSE = 0.5
-"""Seconds between two looks at what still has to go."""
+"""Seconds between two looks at the objects that have to go."""
 _QUIET = 2.0
-"""Seconds that a thing may take before a word is said about it."""
+"""Seconds that a wait may take before a progress line names it."""
 GRACE_SECONDS = 15.0
-"""For how long finalizers are waited for before they are taken off by force."""
+"""Seconds until remaining finalizers are removed by force."""
 
 
 class UnseenError(Exception):
-    """Something is still there, and what holds it is of a kind that cannot be looked at."""
+    """Objects remain, and a kind that cannot be listed may hold them."""
 
 
 Holding = Sequence[tuple[Resource, Object]]
-"""Objects that keep something from being gone."""
+"""Objects that delay the deletion of others."""
 
 
 class Desk:
@@ -65,12 +65,12 @@ class Desk:
         self._told: dict[str, str] = {}
 
     async def kinds(self, *, namespaced: bool) -> list[Resource]:
-        """All custom resources that are served, whoever exports them now or did before."""
+        """Return all served custom resources, whether they are exported or not."""
         found: list[Resource] = []
         for crd in (await self.client.list(CUSTOMRESOURCEDEFINITIONS)).items:
             spec = crd.decode(_CRD).spec
             served = [one for one in spec.versions if one.served]
-            # What is asked for as it is stored needs no conversion, which may be what fails.
+            # A list in the storage version needs no conversion, which may be what fails.
             version = next((one.name for one in served if one.storage), "")
             version = version or next((one.name for one in served), "")
             if version and spec.group != GROUP and (spec.scope == "Namespaced") == namespaced:
@@ -79,7 +79,7 @@ class Desk:
         return sorted(found)
 
     async def look(self, resource: Resource, namespace: str = "") -> list[Object]:
-        """As `list`, for kinds that may fail by themselves: these are noted as unseen."""
+        """List objects of a kind that may fail by itself; a failure is noted as unseen."""
         kind = resource.group_resource
         try:
             found = await look_at(self.client, resource, namespace)
@@ -99,7 +99,7 @@ class Desk:
             return []
 
     async def delete(self, resource: Resource, objects: Iterable[Object]) -> int:
-        """Delete these very objects; how many of them were not going yet."""
+        """Delete these very objects; return how many of them were not being deleted yet."""
         due = [obj for obj in objects if not obj.meta.deleting]
 
         async def one(obj: Object) -> None:
@@ -116,7 +116,10 @@ class Desk:
         objects: Iterable[Object],
         body: Callable[[Object], JSON | None],
     ) -> int:
-        """Write objects anew, each as it is by then; how many that were. None lets one be."""
+        """Write objects with a body made from their fresh state; return how many.
+
+        None leaves an object alone.
+        """
         changed = 0
 
         async def one(found: Object) -> None:
@@ -124,7 +127,7 @@ class Desk:
             wanted = body(found)
             if wanted is not None:
                 written = await commit(self.client, resource, found, wanted)
-                # An object that is as wanted already comes back itself, and nothing is sent.
+                # An unchanged body sends no request.
                 changed += written is not found
 
         await self._each_fresh(resource, objects, one)
@@ -145,7 +148,7 @@ class Desk:
         objects: Iterable[Object],
         write: Callable[[Object], Awaitable[None]],
     ) -> None:
-        """Write each object as it is by then, and again when somebody was faster."""
+        """Apply a write to the fresh state of each object, again after a conflict."""
 
         async def one(known: Object) -> None:
             while True:
@@ -167,7 +170,7 @@ class Desk:
         look: Callable[[], Awaitable[Sequence[Object]]],
         holders: Callable[[Sequence[Object]], Awaitable[Holding]],
     ) -> None:
-        """Wait until a look finds nothing, and say what is still there when that takes long.
+        """Wait until a look finds no objects, and report the remaining ones when it takes long.
 
         ``holders`` says what holds the objects that were found: themselves, or what is in them.
 
@@ -195,7 +198,7 @@ class Desk:
         self.waiting = ""
 
     async def _force(self, holding: Holding) -> None:
-        """Take the finalizers of others off objects of the forced kinds, after saying so."""
+        """Remove foreign finalizers from objects of the forced kinds, after a progress line."""
         kinds: dict[Resource, list[Object]] = {}
         for resource, obj in holding:
             mine = resource.group_resource in self.forced
@@ -235,7 +238,7 @@ async def forgotten(config: ClusterConfig, token: str) -> None:
 
 
 async def each(objects: Sequence[Object], one: Callable[[Object], Awaitable[None]]) -> None:
-    """Do something to all objects, many at a time, and to each of them whatever fails.
+    """Run a task for each object, several at a time, even if one of them fails.
 
     Raises:
         Exception: the first that failed did so with it.
@@ -247,7 +250,7 @@ async def each(objects: Sequence[Object], one: Callable[[Object], Awaitable[None
             await one(obj)
 
     results = await asyncio.gather(*map(guarded, objects), return_exceptions=True)
-    # One that is refused keeps none of the others from being done.
+    # A failure of one object does not keep the others from being done.
     for result in results:
         if result is not None:
             raise result

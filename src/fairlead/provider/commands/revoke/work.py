@@ -49,9 +49,9 @@ from fairlead.provider.tokens import TOKEN_TYPE, TokenSecret, token_secrets
 
 
 class Inventory(msgspec.Struct, frozen=True):
-    """A consumer in numbers; ``objects`` counts its copies of exported kinds.
+    """Numbers of a consumer's objects; ``objects`` counts its copies of exported kinds.
 
-    ``unseen`` is why kinds are not counted, by plural and group.
+    ``unseen`` gives the reason why kinds are not counted, by plural and group.
     """
 
     identity: str
@@ -62,10 +62,10 @@ class Inventory(msgspec.Struct, frozen=True):
     unseen: dict[str, str] = {}
 
     def text(self, *, keep_data: bool, force: bool = False) -> str:
-        """One sentence that says what will happen."""
+        """Return one sentence about the effect of revoking."""
         copies, namespaces = count(self.objects, "object"), count(self.namespaces, "namespace")
         data = f"{copies} and {namespaces}"
-        end = f"{data} stay, and are nobody's" if keep_data else f"{data} are deleted for ever"
+        end = f"{data} stay, without an owner" if keep_data else f"{data} are deleted for ever"
         forced = (
             f"; finalizers that are still on its objects after {GRACE_SECONDS:g} s are taken off, "
             "and what their owners would have cleaned up stays behind"
@@ -78,7 +78,7 @@ class Inventory(msgspec.Struct, frozen=True):
 
 
 async def inventory(client: Client, consumer: Object) -> Inventory:
-    """What a consumer has, without what cannot be looked at.
+    """Count the exports, namespaces and copies of a consumer, without kinds that cannot be listed.
 
     Raises:
         ApiError: the server refused.
@@ -95,7 +95,7 @@ async def inventory(client: Client, consumer: Object) -> Inventory:
 
 _CLAIMABLE = (CONFIGMAPS, SECRETS, SERVICEACCOUNTS)
 _OWN_KINDS = (APISERVICEEXPORTREQUESTS, APISERVICENAMESPACES)
-"""What every consumer may write in its cluster namespace."""
+"""Kinds that every consumer may write in its cluster namespace."""
 
 
 class RevokeError(Exception):
@@ -124,7 +124,7 @@ async def revoke(
     progress: Progress,
     force: bool = False,
 ) -> None:
-    """Take a consumer away from a provider's cluster, with its data or without.
+    """Remove a consumer from a provider's cluster, with its data or without.
 
     Works beside the provider's controllers and without them. Doing it again finishes what was
     interrupted.
@@ -132,7 +132,7 @@ async def revoke(
     Args:
         client: with an administrator's rights.
         consumer: its cluster namespace.
-        keep_data: leave provider namespaces and copies, which become nobody's.
+        keep_data: leave provider namespaces and copies, which then have no owner.
         timeout: in seconds.
         progress: is told each step.
         force: take finalizers off objects of the kinds that the consumer could write, if they
@@ -176,7 +176,7 @@ class _Revocation:
         """Whether the whole access is taken away."""
 
     async def lock_out(self) -> None:
-        """Take the access away: all that can be taken, whatever becomes of the rest."""
+        """Remove all access that can be removed, even if a part of it fails."""
         with self._noted("the record that it is being revoked"):
             await self._mark()
         await self._take_access()
@@ -190,7 +190,7 @@ class _Revocation:
         self.locked_out = True
 
     def unlooked(self, more: str = "") -> UnlookedError:
-        """That the rest has to wait for kinds that cannot be listed."""
+        """Return the error that the rest has to wait for kinds that cannot be listed."""
         kinds = "; ".join(f"{kind}: {why}" for kind, why in sorted(self._desk.unseen.items()))
         return UnlookedError(
             f"{identity_of(self._consumer)} has no access any more, but not all that it has could "
@@ -211,20 +211,20 @@ class _Revocation:
     async def run(self) -> None:
         await self.lock_out()
         await self._look()
-        # One that is still pending would have its export made.
+        # A pending request would have its export made.
         await self._take_all(APISERVICEEXPORTREQUESTS)
-        # Once no annotation says whose they are, the controller of APIServiceNamespaces does not
-        # delete them when those go.
+        # Without the annotation of their owner, the controller of APIServiceNamespaces does not
+        # delete the namespaces when their objects go.
         if self._keep:
             await self._release_namespaces()
         await self._take_service_namespaces()
         await self._copies()
         if self._own_unseen():
             raise self.unlooked()
-        # What the consumer could write is known by its exports, which therefore stay until then.
+        # The exports tell which kinds the consumer could write, and therefore stay until then.
         await self._take_all(APISERVICEEXPORTS)
         await self._take_all(BOUNDSCHEMAS)
-        # Controllers of older versions keep the rights up until the exports are gone.
+        # Controllers of older versions renew the rights until the exports are gone.
         await self._take_rights()
         await self._copies()
         if self._own_unseen():
@@ -243,7 +243,7 @@ class _Revocation:
             self._desk.forced = frozenset(kind.group_resource for kind in own)
 
     async def _mark(self) -> None:
-        """Have no controller give back what is taken away, nor anybody invite it meanwhile."""
+        """Mark the consumer as revoked, so that controllers and invitations give nothing back."""
         stored = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
         if stored is not None:
             await self._desk.change(CLUSTERBINDINGS, [stored], belonging.marked)
@@ -256,11 +256,11 @@ class _Revocation:
         return bool(page.items)
 
     async def _take_access(self) -> None:
-        """The login first, which takes a few requests, however many rights there are."""
+        """Delete the login first, which takes a few requests, however many rights there are."""
         tokens: list[TokenSecret] = []
         dead = gone = 0
         with self._noted(f"the tokens in namespace {self._name}"):
-            # Listed before the account goes, which takes them along.
+            # Listed before the account goes, which takes its tokens with it.
             tokens = token_secrets((await self._client.list(SECRETS, self._name)).items)
             dead = await self._desk.delete(SECRETS, [token.secret for token in tokens])
         with self._noted(f"ServiceAccount {self._name}/{BINDER_NAME}"), suppress(NotFound):
@@ -276,23 +276,23 @@ class _Revocation:
             if token.token and not self._untaken:
                 await forgotten(self._client.config, token.token)
         self._desk.waiting = ""
-        # As long as a server remembers the login, or the rights, there may be new ones.
+        # While a server remembers the login or the rights, there may be new tokens.
         await self._take_other_tokens()
 
     async def _take_account(self) -> int:
         try:
             account = await self._client.get(SERVICEACCOUNTS, BINDER_NAME, self._name)
         except Forbidden:
-            # Whoever may delete it need not be one who may read it.
+            # A person may have the right to delete it without the right to read it.
             await self._client.delete(SERVICEACCOUNTS, BINDER_NAME, self._name)
             return 1
         return await self._desk.delete(SERVICEACCOUNTS, [account])
 
     async def _take_other_tokens(self) -> int:
-        """Tokens of all other ServiceAccounts where the consumer could read or make them.
+        """Delete the tokens of other ServiceAccounts where the consumer could read or make them.
 
-        Who may create Secrets in a namespace gets a token of any ServiceAccount there by it, which
-        never expires.
+        The right to create Secrets in a namespace yields a token of any ServiceAccount there, and
+        this token never expires.
         """
         taken = 0
 
@@ -310,7 +310,7 @@ class _Revocation:
         return taken
 
     async def _take_rights(self) -> int:
-        """Every binding that names the consumer, and the roles that were made for it alone."""
+        """Delete every binding that names the consumer, and the roles made for it alone."""
         taken = 0
         for resource in (ROLEBINDINGS, CLUSTERROLEBINDINGS):
 
@@ -333,7 +333,7 @@ class _Revocation:
                 resource, [binding], lambda found: belonging.without_subject(found, self._name)
             )
             return
-        # First, for the binding is what leads to it when this has to be done again.
+        # The role first, for its binding leads to it when this is repeated.
         with self._noted(f"{kind.kind} {key}"), suppress(NotFound):
             role = await self._client.get(kind, key.name, key.namespace)
             if belonging.is_managed(role):
@@ -341,14 +341,14 @@ class _Revocation:
         await self._desk.delete(resource, [binding])
 
     async def _take_all(self, resource: Resource) -> None:
-        """All objects of one of kube-bind's kinds in the cluster namespace."""
+        """Delete all objects of one of kube-bind's kinds in the cluster namespace."""
         found = await self._desk.list(resource, self._name)
         if deleted := await self._desk.delete(resource, found):
             self._say(f"deleting {count(deleted, resource.kind)}")
         await self._desk.gone(lambda: self._desk.list(resource, self._name), _themselves(resource))
 
     async def _take_service_namespaces(self) -> None:
-        """They go first, for one that stays would have its namespace made again."""
+        """Delete APIServiceNamespaces before namespaces, which they would have made again."""
         found = await self._desk.list(APISERVICENAMESPACES, self._name)
         await self._desk.delete(APISERVICENAMESPACES, found)
         if not self._keep:
@@ -360,13 +360,13 @@ class _Revocation:
         await self._desk.gone(self._let_go, _themselves(APISERVICENAMESPACES))
 
     async def _going_namespaces(self) -> Sequence[Object]:
-        """Those still there; a controller may have made one again a moment before."""
+        """Delete the remaining provider namespaces; a controller may have made one again."""
         left = await self._provider_namespaces()
         await self._desk.delete(NAMESPACES, left)
         return left
 
     async def _let_go(self) -> Sequence[Object]:
-        """APIServiceNamespaces that are left, once nothing of ours holds them."""
+        """Remove our finalizer from the remaining APIServiceNamespaces, and return the rest."""
         left = await self._desk.list(APISERVICENAMESPACES, self._name)
         await self._desk.delete(APISERVICENAMESPACES, left)
         held = [one for one in left if FINALIZER_NAMESPACE in one.meta.finalizers]
@@ -378,7 +378,7 @@ class _Revocation:
         return belonging.provider_namespaces(listed, self._name)
 
     async def _contents(self, namespaces: Sequence[Object]) -> Holding:
-        """What keeps namespaces from going: objects in them that have finalizers."""
+        """Return the objects whose finalizers keep namespaces from going."""
         kinds = [*await self._desk.kinds(namespaced=True), *_CLAIMABLE]
         holding: list[tuple[Resource, Object]] = []
         self._desk.unseen.clear()
@@ -390,13 +390,13 @@ class _Revocation:
         return holding
 
     async def _release_namespaces(self) -> None:
-        """Provider namespaces become nobody's, the namespace itself after what is in it."""
+        """Release the provider namespaces, each after the copies in it."""
         owned = await self._provider_namespaces()
         kinds = [*await self._desk.kinds(namespaced=True), *_CLAIMABLE]
         for kind in kinds:
             if self._is_own(kind.group_resource):
                 await self._desk.look(kind)
-        # Copies that keep their mark would go with the namespaces that lose theirs.
+        # Copies that keep their mark would be deleted with the namespaces that lose theirs.
         if self._own_unseen():
             raise self.unlooked()
         copies = 0
@@ -418,7 +418,7 @@ class _Revocation:
         )
 
     async def _copies(self) -> None:
-        """The consumer's objects that are in no provider namespace."""
+        """Delete or release the consumer's objects that are in no provider namespace."""
         for kind in await self._desk.kinds(namespaced=False):
             if self._keep:
                 if kept := await self._release(kind):
@@ -438,7 +438,10 @@ class _Revocation:
         await self._desk.gone(look, _themselves(kind))
 
     async def _own(self, kind: Resource, namespace: str = "") -> list[Object]:
-        """The consumer's copies of a kind, by more than their own word where more is known."""
+        """Return the consumer's copies of a kind.
+
+        For cluster-scoped kinds the annotation alone is not enough where the exports are known.
+        """
         found = await self._desk.look(kind, namespace)
         known = (self._name, kind.group, kind.plural) in self._places.isolations
         if known and not kind.namespaced:
@@ -460,8 +463,7 @@ class _Revocation:
             await self._desk.delete(
                 SECRETS, [one for one in secrets if one.meta.name == KUBECONFIG_NAME]
             )
-            # The identity goes last: a consumer is found by it, and this may have to be done
-            # again.
+            # The identity goes last: it is how a repetition finds the consumer.
             await self._desk.change(NAMESPACES, [self._consumer], belonging.without_identity)
             copies = count(kept, "copy", "copies")
             self._say(f"cluster namespace {self._name} stays, for it holds {copies}")
@@ -471,9 +473,9 @@ class _Revocation:
         await self._desk.gone(self._cluster_namespace, self._contents)
 
     async def _kept_here(self) -> int:
-        """How many copies are in the cluster namespace itself (isolation Namespaced).
+        """Count the copies in the cluster namespace itself (isolation Namespaced).
 
-        They keep their annotation, which is how they are known when this is done again.
+        They keep their annotation, by which a repetition finds them.
         """
         kinds = await self._desk.kinds(namespaced=True)
         return sum([len(await self._own(kind, self._name)) for kind in kinds])
@@ -487,7 +489,7 @@ class _Revocation:
 
 
 def _themselves(resource: Resource) -> Callable[[Sequence[Object]], Awaitable[Holding]]:
-    """That objects hold themselves, by their finalizers."""
+    """Return a look for the case that objects hold themselves, by their finalizers."""
 
     async def holders(left: Sequence[Object]) -> Holding:
         return [(resource, obj) for obj in left]

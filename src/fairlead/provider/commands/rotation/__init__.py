@@ -1,7 +1,7 @@
-"""New credentials for a consumer, without an hour in which it has none.
+"""New credentials for a consumer, without an interruption of its access.
 
-How is known that the old ones are not used any more? Servers tell nobody which token a request
-came with. So the konnector tells: condition CredentialsInUse of its ClusterBinding is written
-with the credentials whose digest it carries. A konnector that does not tell keeps both tokens
-until somebody decides.
+A server does not tell which token a request came with, so that the end of the old ones' use has to
+be reported: the konnector writes condition CredentialsInUse of its ClusterBinding with the
+credentials whose digest it carries. A konnector that does not report keeps both tokens until a
+person decides.
 """

@@ -1,4 +1,4 @@
-"""Where a rotation stands, as the tokens and the ClusterBinding tell."""
+"""The state of a rotation, by the tokens and the ClusterBinding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def reconcile(tokens: Sequence[TokenSecret], in_use: str) -> Plan:
-    """Where to go on: a rotation that was begun is finished before there is another.
+    """Return the next step: a rotation that was begun is finished before there is another.
 
     Args:
         tokens: of the consumer, the oldest first.
@@ -40,7 +40,7 @@ def reconcile(tokens: Sequence[TokenSecret], in_use: str) -> Plan:
 
 
 def missing(binding: Object | None, digest: str) -> str:
-    """What is missing until a konnector has told that it uses a kubeconfig, "" if it has."""
+    """Return the reason why a kubeconfig is not known to be in use, "" if it is."""
     if binding is None:
         return "it has no ClusterBinding"
     status = binding.decode(ClusterBinding).status
@@ -59,7 +59,7 @@ def missing(binding: Object | None, digest: str) -> str:
 
 
 def tells(binding: Object | None) -> bool:
-    """Whether a konnector may be expected to tell which credentials it uses."""
+    """Whether the konnector reports which credentials it uses."""
     if binding is None:
         return False
     status = binding.decode(ClusterBinding).status
@@ -67,6 +67,6 @@ def tells(binding: Object | None) -> bool:
 
 
 def silent(binding: Object) -> str:
-    """That a konnector does not tell which credentials it uses."""
+    """Return the message that a konnector does not report which credentials it uses."""
     version = binding.decode(ClusterBinding).status.konnector_version or "of an unknown version"
     return f"its konnector ({version}) does not tell which credentials it uses"

@@ -1,4 +1,4 @@
-"""Gives a consumer new credentials; whoever was interrupted goes on where the last run ended.
+"""Gives a consumer new credentials; a repetition goes on where an interrupted run ended.
 
 New credentials are tried before a konnector gets them.
 """
@@ -79,7 +79,7 @@ async def probe(kubeconfig: bytes) -> None:
 
 
 async def _look(client: Client, namespace: str) -> None:
-    """Read what every konnector reads; a new token may take a moment to be known everywhere."""
+    """Read the objects that every konnector reads; a new token may not be known everywhere yet."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _SECONDS / 2
     while True:
@@ -103,7 +103,7 @@ _USED = (
     "uses the new token, and the old one may still be valid. Say the same again to take it away"
 )
 _PATIENCE = 30.0
-"""Seconds to wait for a konnector that has never told which credentials it uses."""
+"""Seconds to wait for a konnector that has never reported which credentials it uses."""
 
 
 class RotateError(Exception):
@@ -161,7 +161,7 @@ class _Rotation:
         )
 
     def interrupted(self) -> str:
-        """How things stand at this moment, and how to go on."""
+        """Return the state of the rotation at this moment, and how to go on."""
         return f"interrupted: {self._identity} {self._stands}"
 
     async def hand_out(self, *, finish: bool) -> bytes:
@@ -183,7 +183,7 @@ class _Rotation:
             raise RotateError(
                 f"there is no rotation of {self._identity} to finish: begin one without --finish"
             )
-        # Options that name another address have the kubeconfig written again, with the same token.
+        # Options with another address cause a new kubeconfig with the same token.
         if plan.written and (finish or not self._moves()):
             self._stands = _BOTH
             self._say(f"going on: {self._identity} can fetch token {plan.name} already")
@@ -194,7 +194,7 @@ class _Rotation:
         reached = as_before(self._options, stored.config)
         kubeconfig = self._kubeconfig(reached, token)
         await self._check(kubeconfig, token)
-        # From here on it may be stored, whether the answer comes or not.
+        # From here on it may be stored, even if the answer does not arrive.
         self._stands = _BOTH
         await store_kubeconfig(self._client, self._name, kubeconfig)
         self._say(f"token {plan.name} is there for {self._identity} to fetch; both tokens work")
@@ -205,7 +205,7 @@ class _Rotation:
         kubeconfig: bytes,
         timeout: float,  # noqa: ASYNC109
     ) -> None:
-        """Wait until the konnector has told that it uses the new kubeconfig.
+        """Wait until the konnector has reported that it uses the new kubeconfig.
 
         Raises:
             RotateError: it has not, in time, or never will.
@@ -250,8 +250,8 @@ class _Rotation:
 
     async def take_away(self) -> None:
         """Delete every token but the one that was handed out."""
-        # What the konnector fetches at this moment decides, whoever has stored it: nobody is left
-        # without a token that works, even if another command was faster.
+        # The kubeconfig that the konnector fetches at this moment decides: the consumer keeps a
+        # token that works, even if another command was faster.
         stored = await stored_kubeconfig(self._client, self._name)
         if not stored.token:
             raise RotateError(
@@ -271,9 +271,9 @@ class _Rotation:
                 self._say(f"token {token.name} is taken away")
 
     async def _note(self, token: TokenSecret) -> None:
-        """Write down how old the token is that stays, for those who may not read Secrets.
+        """Record the age of the remaining token, for readers without a right to Secrets.
 
-        That comes before the others go: by what is left of them a rotation is known to go on.
+        This comes before the other tokens go: they mark a rotation as unfinished.
         """
         binding = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
         made = token.secret.meta.creation_timestamp
@@ -289,7 +289,7 @@ class _Rotation:
         return token_secrets((await self._client.list(SECRETS, self._name)).items)
 
     def _moves(self) -> bool:
-        """Whether the options say anything about how to reach the provider."""
+        """Whether the options change how the consumer reaches the provider."""
         options = self._options
         return bool(
             options.external_address or options.external_ca or options.external_server_name

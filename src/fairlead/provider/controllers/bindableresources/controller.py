@@ -1,4 +1,4 @@
-"""Watches requests and templates, and hands out what is asked for, in a Secret."""
+"""Watches requests and templates, and stores the invitation for a request in a Secret."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from fairlead.runtime import Cluster, Delta, Request, Result, StatusWriter, comm
 NAME = "bindableresourcesrequest"
 _BY_TEMPLATE = "template"
 _LOOK_AGAIN = 30.0
-"""Seconds after which a refusal is looked at again: nothing tells when its cause has gone."""
+"""Seconds until a refused request is tried again: no event tells that the cause has gone."""
 _MESSAGE_LIMIT = 300
 
 
@@ -86,7 +86,7 @@ class BindableResourcesController:
         return Result(min(plan.requeue_after or _LOOK_AGAIN, _LOOK_AGAIN))
 
     async def _invited(self, request: Object) -> Outcome:
-        """How handing out the invitation has ended.
+        """Invite the consumer of a request, and return the outcome.
 
         Raises:
             ClientError: trying again may help; the status says why it has to be.
@@ -209,7 +209,7 @@ async def store_answer(
         try:
             await client.create(SECRETS, _new(request, ref.name, {ref.key: encoded}))
         except AlreadyExists:
-            # Somebody has made it meanwhile: its owner says whether it may be written.
+            # Another writer has made it meanwhile: its owner tells whether it may be written.
             stored = await _found(client, request, ref.name)
     if stored is not None:
         body = stored.to_dict()

@@ -1,7 +1,7 @@
-"""What a BindableResourcesRequest leads to, and what is told of it.
+"""Decisions about a BindableResourcesRequest, and its status.
 
-Its conditions are ``metav1.Condition``. Succeeded is for good as long as the spec stays as it is;
-Failed is looked at again when a template comes or some time has passed.
+Its conditions are ``metav1.Condition``. Succeeded is final while the spec stays as it is; Failed
+is tried again when a template appears or some time has passed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SECRET_READY = "SecretReady"  # noqa: S105  # a reason
 
 RESPONSE_KEY = "binding-response"
 ANNOTATION_MOST_CONSUMERS = "fairlead.dev/most-consumers"
-"""The annotation by which a request bounds how many consumers its author has."""
+"""Annotation of a request that limits the number of its author's consumers."""
 
 
 _DIGITS = 9
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do: hand out the invitation, or delete the request; then look again in seconds."""
+    """Invite the consumer or delete the request; then look again after some seconds."""
 
     invite: bool = False
     delete: bool = False
@@ -47,7 +47,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How handing out has ended; ``namespace`` and ``ref`` are known only if it has succeeded."""
+    """Result of an invitation; ``namespace`` and ``ref`` are set only if it has succeeded."""
 
     phase: Phase
     reason: str
@@ -57,7 +57,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reconcile(request: Object, *, now: datetime) -> Plan:
-    """What to do about a request."""
+    """Decide whether a request is answered, deleted or left alone."""
     if request.meta.deleting:
         return Plan()
     body = request.decode(BindableResourcesRequest)
@@ -71,7 +71,7 @@ def reconcile(request: Object, *, now: datetime) -> Plan:
 
 
 def fault(spec: BindableResourcesRequestSpec) -> str:
-    """Why nothing can be handed out on this spec, "" if it can."""
+    """Return the fault in a spec that makes an invitation impossible, "" if there is none."""
     if not spec.cluster_identity.identity:
         return "spec.clusterIdentity.identity is empty: say which cluster asks"
     if not spec.author:
@@ -85,14 +85,14 @@ def fault(spec: BindableResourcesRequestSpec) -> str:
 
 
 def secret_ref(request: Object, spec: BindableResourcesRequestSpec) -> LocalSecretKeyRef:
-    """Where the answer is stored, in the request's namespace."""
+    """Return the Secret for the answer, in the request's namespace."""
     if spec.kubeconfig_secret_ref is not None:
         return spec.kubeconfig_secret_ref
     return LocalSecretKeyRef(name=f"{request.meta.name}-{RESPONSE_KEY}", key=RESPONSE_KEY)
 
 
 def most_consumers(request: Object) -> int | None:
-    """How many consumers the request's author may have; None where it bounds none.
+    """Return the most consumers that the request's author may have; None without a limit.
 
     Raises:
         ValueError: the annotation is no number; the text says so.
@@ -108,9 +108,9 @@ def most_consumers(request: Object) -> int | None:
 
 
 def with_outcome(request: Object, outcome: Outcome, *, now: datetime) -> JSON:
-    """The request's body with the outcome as its status.
+    """Return the request's body with the outcome as its status.
 
-    Looking again at what has failed before does not make it finish later.
+    A repeated phase keeps the time at which it was first completed.
     """
     body = request.to_dict()
     old = request.decode(BindableResourcesRequest).status
@@ -140,7 +140,7 @@ def with_outcome(request: Object, outcome: Outcome, *, now: datetime) -> JSON:
 
 
 def ready_events(old: Object, new: Object) -> list[Event]:
-    """What to tell about a request whose status has changed."""
+    """Return the Events for a change of a request's condition Ready."""
     before, after = (
         msgspec.convert(one.decode(BindableResourcesRequest).status.conditions, list[Condition])
         for one in (old, new)
@@ -149,7 +149,7 @@ def ready_events(old: Object, new: Object) -> list[Event]:
 
 
 def _up_to_date(request: Object, body: BindableResourcesRequest) -> bool:
-    """Whether the status is about the spec as it is."""
+    """Whether the status is about the current spec."""
     for condition in body.status.conditions:
         if condition.get("type") == READY:
             return bool(condition.get("observedGeneration", 0) == request.meta.generation)
@@ -157,7 +157,7 @@ def _up_to_date(request: Object, body: BindableResourcesRequest) -> bool:
 
 
 def _seconds_left(body: BindableResourcesRequest, now: datetime) -> float | None:
-    """Until the request has to go; None if it stays for ever."""
+    """Return the seconds until the request expires; None if it never does."""
     ttl = parse_duration(body.spec.ttl_after_finished)
     if ttl is None or not body.status.completion_time:
         return None

@@ -59,9 +59,9 @@ class ClusterBindingController:
         return Result(plan.requeue_after)
 
     async def _warn(self, binding: Object) -> None:
-        """Say once in the log what an original konnector lacks, and again when that changes.
+        """Log the rights that an original konnector lacks, once and again after a change.
 
-        Who wrote the heartbeat is asked of the server, for caches keep no managedFields; and only
+        The server is asked who wrote the heartbeat, since caches keep no managedFields; and only
         where the answer matters.
         """
         exports = [one for one in self._settled(binding) if unwatchable(one, self._granted)]
@@ -78,7 +78,7 @@ class ClusterBindingController:
         self._told[binding.key] = told
 
     def _settled(self, binding: Object) -> list[Object]:
-        """The consumer's exports whose rights are there: others may still get them."""
+        """Return the consumer's exports that have their rights: others may still get them."""
         exports = self._watches.exports.list(binding.meta.namespace)
         return [one for one in exports if is_true(stored_conditions(one), PERMISSIONS_GRANTED)]
 

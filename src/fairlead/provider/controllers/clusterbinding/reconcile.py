@@ -1,4 +1,4 @@
-"""What heartbeats say."""
+"""The condition Healthy of a ClusterBinding, by its heartbeats."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from fairlead.provider.changes import with_status
 
 
 ALLOWED_DRIFT = timedelta(seconds=10)
-"""How far a heartbeat may lie in the future before the clocks are said to differ."""
+"""Allowed lead of a heartbeat over our clock before the clocks are reported as different."""
 
 AGAIN_SECONDS = 30.0
-"""Seconds until a heartbeat is looked at again that says no good, as far as a clock can tell.
+"""Seconds until a heartbeat with an implausible time is judged again.
 
-Where the clock of this cluster was wrong and is put right, no change of any object tells so.
+If the clock of this cluster was wrong and is corrected, no change of an object tells so.
 """
 
 
 class Plan(NamedTuple):
-    """The body to store, and after how many seconds to look again."""
+    """Body to store, and seconds until the next look."""
 
     status: JSON
     requeue_after: float | None
 
 
 def reconcile(binding: Object, *, now: datetime) -> Plan:
-    """What to do about a ClusterBinding."""
+    """Decide the conditions of a ClusterBinding, and when to look again."""
     condition, wait = health(binding.decode(ClusterBinding).status, now=now)
     return Plan(with_status(binding, [condition], now=format_time(now)), wait)
 
 
 def health(status: ClusterBindingStatus, *, now: datetime) -> tuple[Condition, float | None]:
-    """Whether a konnector is alive, and after how many seconds that may have changed."""
+    """Return the condition Healthy of a konnector, and the seconds until it may change."""
     if not status.last_heartbeat_time:
         return _info("FirstHeartbeatPending", "no konnector has reported yet"), None
     interval = parse_duration(status.heartbeat_interval)
@@ -47,12 +47,12 @@ def health(status: ClusterBindingStatus, *, now: datetime) -> tuple[Condition, f
         beat = parse_time(status.last_heartbeat_time)
         deadline = beat + 2 * interval
     except (ValueError, OverflowError):
-        # Consumers write both, and may write what no clock shows.
+        # Consumers write both fields, and may write times that no clock shows.
         return _drift(), None
     if now >= deadline:
         return _timeout(status), AGAIN_SECONDS
     if beat > now + ALLOWED_DRIFT:
-        # Sooner, if the clock of this cluster has come as far by then.
+        # Sooner, if the clock of this cluster reaches the time by then.
         return _drift(), min(AGAIN_SECONDS, (beat - now).total_seconds())
     return true(HEALTHY), (deadline - now).total_seconds()
 

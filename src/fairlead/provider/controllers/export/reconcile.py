@@ -1,4 +1,4 @@
-"""What an export says of its schemas."""
+"""Hash and condition of an export, by its schemas."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fairlead.provider.changes import with_status
 
 
 class Plan(msgspec.Struct, kw_only=True, frozen=True):
-    """What to write: owners first, then the hash, as metadata, and then the condition.
+    """Writes: owners first, then the hash, as metadata, and then the condition.
 
-    ``adopt`` are BoundSchemas that nobody owns. ``source_spec_hash`` is "" when there is nothing
+    ``adopt`` are BoundSchemas without an owner. ``source_spec_hash`` is "" if there is no schema
     to hash.
     """
 
@@ -30,7 +30,7 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def reconcile(export: Object, schemas: Mapping[str, Object]) -> Plan:
-    """What to do about an export, given the BoundSchemas of its namespace by name."""
+    """Decide the writes for an export, given the BoundSchemas of its namespace by name."""
     if export.meta.deleting:
         return Plan()
     specs: dict[str, JSON] = {}

@@ -1,4 +1,4 @@
-"""Watches requests and what they depend on, and carries out what is planned for them.
+"""Watches requests and their dependencies, and carries out their plans.
 
 The CRDs that requests ask for come from a watch, and now and then from the server itself.
 """
@@ -69,8 +69,8 @@ from fairlead.runtime import (
 class Sources:
     """Finds CRDs that are labelled for export.
 
-    Watches tell of every change at once. Requests that follow their CRDs do not rely on it: every
-    ``interval`` seconds the server itself is asked.
+    The watch reports every change at once. Requests that follow their CRDs do not rely on it:
+    every ``interval`` seconds the server itself is asked.
     """
 
     def __init__(self, client: Client, watches: ProviderWatches, interval: float) -> None:
@@ -98,11 +98,11 @@ class Sources:
         return found
 
     def forget(self, key: Request) -> None:
-        """The request is gone."""
+        """Forget the request, which is gone."""
         self._looked.pop(key, None)
 
     def _due(self, key: Request) -> bool:
-        """Whether to ask the server; what the watch listed at first needs no second look."""
+        """Whether to ask the server for this request's CRDs; the first look trusts the watch."""
         now = asyncio.get_running_loop().time()
         if now - self._looked.setdefault(key, now) < self._interval:
             return False
@@ -117,10 +117,10 @@ class Sources:
             self._fetched[name] = found
 
     def _newest(self, name: str, cached: Object | None) -> Object | None:
-        """What was fetched, where the watch has not come as far."""
+        """Return the fetched CRD while the watch is behind it, else the cached one."""
         fetched = self._fetched.get(name)
-        # What was fetched counts for the very CRD that the watch lists: without its label none is
-        # listed, and the generations of two uids cannot be compared.
+        # A fetched CRD counts only if the watch lists it too: without its label it is not listed,
+        # and the generations of two uids cannot be compared.
         if cached is None or fetched is None or fetched.meta.uid != cached.meta.uid:
             return cached
         if fetched.meta.generation <= cached.meta.generation:
@@ -131,14 +131,14 @@ class Sources:
 
 
 class Offers:
-    """Finds what consumers were invited to: from the watches, or from the server itself."""
+    """Finds the invitations of consumers: in the watches, or on the server itself."""
 
     def __init__(self, client: Client, watches: ProviderWatches) -> None:
         self._client = client
         self._watches = watches
 
     def known(self, namespace: str) -> Offer:
-        """What the watches say, which may lag behind."""
+        """Return the offer in the watches, which may lag behind."""
         record = record_of(self._watches.cluster_bindings.get(namespace, CLUSTER_BINDING_NAME))
         names = record.templates or ()
         return Offer(
@@ -146,7 +146,7 @@ class Offers:
         )
 
     async def asked(self, namespace: str) -> Offer:
-        """What the server says.
+        """Return the offer as the server has it.
 
         Raises:
             ClientError: it does not say.
@@ -161,7 +161,7 @@ class Offers:
 
 
 def _template(stored: Object | None) -> TemplateSpec | None:
-    """What a template offers; one that cannot be read offers nothing."""
+    """Return the spec of a template; None if it cannot be decoded, which offers no resource."""
     if stored is None:
         return None
     try:
@@ -214,7 +214,7 @@ class RequestController:
         controller.watch(watches.requests, cluster=cluster)
         if self._options.requests == "invited":
             controller.watch(watches.templates, from_template)
-            # Heartbeats change the status alone; what a consumer was invited to is in the spec.
+            # Heartbeats change the status alone; the invitations are in the spec.
             controller.watch(watches.cluster_bindings, from_namespace, predicate=spec_changed)
         # An export has the name of its request, so that its key is that of the request too.
         controller.watch(watches.exports, cluster=cluster)
@@ -223,8 +223,8 @@ class RequestController:
         controller.watch(
             watches.service_namespaces,
             from_service_namespace,
-            # A namespace that a request names is made again when somebody deletes it; nothing else
-            # about it matters to a request.
+            # A namespace that a request names is made again when it is deleted; no other change of
+            # it matters to a request.
             predicate=lambda delta: delta.type == "DELETED",
         )
 
@@ -238,12 +238,12 @@ class RequestController:
         state = await self._state(key, request, follow)
         plan = reconcile(state, self._options, now=now())
         if state.offer is not None and (plan.excess or plan.create_export is not None):
-            # Neither an export nor a refusal goes by the word of a cache.
+            # Neither an export nor a refusal is decided by a cache alone.
             state = state._replace(offer=await self._offers.asked(request.meta.namespace))
             plan = reconcile(state, self._options, now=now())
         if state.export is not None and (plan.create_schemas or plan.create_namespaces):
-            # What has an export for its owner is collected at once when that is gone, which would
-            # wake this again: nothing is made for one that a cache alone knows.
+            # An object whose owner is gone is collected at once, which would wake this again: no
+            # object is made for a request that a cache alone knows.
             state = state._replace(export=await self._asked(request))
             plan = reconcile(state, self._options, now=now())
         try:
@@ -288,7 +288,7 @@ class RequestController:
         )
 
     async def _carry_out(self, plan: Plan) -> None:
-        # Whoever sees an export finds the schemas that it names.
+        # Schemas before the export: a reader of the export finds the schemas that it names.
         for schema in plan.create_schemas:
             await _create(self._client, BOUNDSCHEMAS, schema)
         for stored, body in plan.update_schemas:
@@ -307,7 +307,7 @@ class RequestController:
 
 
 async def _create(client: Client, resource: Resource, body: JSON | msgspec.Struct) -> None:
-    """Create an object; one that is there already is looked at when its event arrives."""
+    """Create an object; an existing one is looked at when its event arrives."""
     try:
         await client.create(resource, body)
     except AlreadyExists:

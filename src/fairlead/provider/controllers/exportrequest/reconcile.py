@@ -1,9 +1,10 @@
-"""What a request leads to: a function of what is there.
+"""Decisions about an APIServiceExportRequest, as a function of the state.
 
-A claim that can never be granted fails a request for ever, as too much in one request does, and
-what its consumer was not invited to fails it until it is. Anything else that is missing keeps it
-Pending, with a condition that says what is awaited. Once its export exists a request has
-Succeeded; it is kept, because a request with policy Always goes on to carry schema changes.
+A claim that can never be granted fails a request for ever, and so does a request that is too
+large. A request beyond the consumer's invitation fails until the invitation covers it. A missing
+CRD or schema keeps it Pending, with a condition that names the awaited object. Once its export
+exists a request has Succeeded; it is kept, because a request with policy Always goes on to carry
+schema changes.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ from fairlead.provider.options import ProviderOptions
 
 
 NOT_INVITED = "NotInvited"
-"""Why a request is refused, or an export not followed: its consumer was not invited to it."""
+"""Reason of a refused request or an export that is not followed: it exceeds the invitation."""
 
 
 class NotExportableError(Exception):
-    """A kind cannot be exported; says why, and ``reason`` is that of the request's condition."""
+    """A kind cannot be exported; the text says why, ``reason`` is for the request's condition."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -60,7 +61,7 @@ class NotExportableError(Exception):
 
 
 def check_group(resource: ExportResource) -> None:
-    """Refuse what no consumer can bind, whether there is a CRD of it or not.
+    """Refuse a kind that no consumer can bind, whether it has a CRD or not.
 
     Raises:
         NotExportableError: the kind is one of Kubernetes or of kube-bind itself.
@@ -77,7 +78,7 @@ def check_group(resource: ExportResource) -> None:
 
 
 def bound_schema_spec(crd: Object, options: ProviderOptions) -> BoundSchemaSpec:
-    """What a BoundSchema has to say of a CRD.
+    """Return the spec of the BoundSchema for a CRD.
 
     Raises:
         NotExportableError: the CRD does not work, or not in another cluster.
@@ -104,11 +105,11 @@ def bound_schema_spec(crd: Object, options: ProviderOptions) -> BoundSchemaSpec:
 
 
 class State(NamedTuple):
-    """What a request is judged by, all of it from the request's own namespace but the CRDs.
+    """Facts for a decision, all from the request's own namespace but the CRDs.
 
     ``crds`` are those labelled for export, by name; ``namespaces`` the names of the
-    APIServiceNamespaces. ``offer`` is what the consumer was invited to, None when it may request
-    whatever can be exported.
+    APIServiceNamespaces. ``offer`` is the consumer's invitation, None if it may request any
+    exportable kind.
     """
 
     request: Object
@@ -120,9 +121,9 @@ class State(NamedTuple):
 
 
 class Plan(msgspec.Struct, kw_only=True, frozen=True):
-    """What to write, in this order; ``status`` is the whole body of the request.
+    """Writes, in this order; ``status`` is the whole body of the request.
 
-    ``excess`` is how it goes beyond what its consumer was invited to, "" if it does not.
+    ``excess`` tells how the request exceeds the invitation of its consumer, "" if it does not.
     """
 
     create_schemas: list[JSON] = []
@@ -134,7 +135,7 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class NotYetError(Exception):
-    """A request has to wait; the condition says what for."""
+    """A request has to wait; the condition names the cause."""
 
     def __init__(self, condition: Condition) -> None:
         super().__init__(condition.message)
@@ -142,7 +143,7 @@ class NotYetError(Exception):
 
 
 def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
-    """What to do about a request."""
+    """Decide the writes for a request."""
     request = state.request.decode(APIServiceExportRequest)
     if request.metadata.deleting or _failed_for_ever(request):
         return Plan()
@@ -158,7 +159,7 @@ def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
         return Plan(status=_failed(state.request, *too_much, now=now))
     excess = _beyond(request, state)
     if excess and state.export is None:
-        # Failed, so that everybody who waits for the request learns it at once.
+        # Failed, so that every client that waits for the request learns it at once.
         return Plan(status=_failed(state.request, NOT_INVITED, excess, now=now), excess=excess)
     try:
         return _export(request, state, options, excess, now=now)
@@ -167,7 +168,7 @@ def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
 
 
 def _failed_for_ever(request: APIServiceExportRequest) -> bool:
-    """Whether a request has failed, and not because of what its consumer was invited to."""
+    """Whether a request has failed for another reason than its consumer's invitation."""
     if request.status.phase != "Failed":
         return False
     why = get_condition(request.status.conditions, EXPORTS_READY)
@@ -175,10 +176,10 @@ def _failed_for_ever(request: APIServiceExportRequest) -> bool:
 
 
 def _beyond(request: APIServiceExportRequest, state: State) -> str:
-    """How a request goes beyond what its consumer was invited to, where that matters.
+    """Return how a request exceeds the invitation of its consumer, where that matters.
 
-    An export that is there stays; no more than the changes of its CRDs can be kept from it, and
-    from consumers without a record, who were invited before there was one, not even these.
+    An existing export stays; only the changes of its CRDs can be withheld. A consumer without a
+    record, invited before records existed, gets these too.
     """
     if state.offer is None:
         return ""
@@ -195,16 +196,16 @@ def _failed(request: Object, reason: str, why: str, *, now: str) -> JSON:
 
 
 def follows(request: Object) -> bool:
-    """Whether a request goes on to carry the changes of its CRDs."""
+    """Whether a request carries later changes of its CRDs."""
     parsed = request.decode(APIServiceExportRequest)
     alive = not parsed.metadata.deleting and not _failed_for_ever(parsed)
-    # Following asks the server, which is done for no request that is going to be refused.
+    # Following asks the server, which is not done for a request that is going to be refused.
     wanted = parsed.spec.schema_update_policy == "Always" and check_extent(parsed.spec) is None
     return alive and wanted
 
 
 def waiting_status(request: Object, condition: Condition, *, now: str) -> JSON:
-    """The request's body when something keeps it from going on; a refusal is over."""
+    """Return the request's body when a condition keeps it from going on; a refusal is over."""
     phase = request.decode(APIServiceExportRequest).status.phase
     return with_status(
         request,
@@ -226,7 +227,7 @@ def _export(
     spec = request.spec
     follow = spec.schema_update_policy == "Always" and not excess
     if state.export is None and request.status.phase == "Succeeded":
-        # Deleting an export is how the provider takes it from a consumer: it is not made again.
+        # The provider takes an export from a consumer by deleting it: it is not made again.
         raise NotYetError(_revoked(request.metadata.name))
     if state.export is not None:
         made = state.export.decode(APIServiceExport)
@@ -234,8 +235,8 @@ def _export(
         options = _as_made(options, made.spec)
     missing = any(resource.name not in state.schemas for resource in spec.resources)
     wanted: dict[str, BoundSchemaSpec] = {}
-    # An export that is complete needs its CRDs no more, unless it follows them: one that loses its
-    # label ends nothing.
+    # A complete export needs its CRDs no more, unless it follows them: the loss of a label changes
+    # nothing for it.
     if missing or state.export is None or follow:
         wanted = _sources(spec.resources, state.crds, options)
     owner = state.export.owner_reference() if state.export is not None else None
@@ -283,7 +284,7 @@ def _as_made(options: ProviderOptions, export: ExportSpec) -> ProviderOptions:
 def _sources(
     resources: list[ExportResource], crds: Mapping[str, Object], options: ProviderOptions
 ) -> dict[str, BoundSchemaSpec]:
-    """What each resource's BoundSchema has to say, by its name."""
+    """Return the spec of each resource's BoundSchema, by its name."""
     found: dict[str, BoundSchemaSpec] = {}
     scopes: dict[str, str] = {}
     for index, resource in enumerate(resources):
@@ -384,7 +385,7 @@ def _new_namespaces(
 
 
 def _check_unchanged(request: APIServiceExportRequest, export: APIServiceExport) -> None:
-    """Servers without CEL let a consumer widen a request later; the export does not follow."""
+    """Refuse a request that was widened later, which servers without CEL allow."""
     for field in ("resources", "permission_claims"):
         if getattr(request.spec, field) != getattr(export.spec, field):
             name = "resources" if field == "resources" else "permissionClaims"

@@ -89,8 +89,8 @@ class NamespaceController:
             if not owned:
                 self._departure.forget(key)
                 return Result()
-            # The cache lags, and the event is yet to come: nothing is deleted for what it has not
-            # seen.
+            # The cache lags, and the event is yet to come: objects are deleted only after the
+            # cache has seen this one.
             if await self._exists(key):
                 return Result()
             return await self._clear(key, owned)
@@ -113,17 +113,17 @@ class NamespaceController:
             try:
                 await self._client.create(NAMESPACES, plan.create)
             except AlreadyExists:
-                # Whose it is shows when its event arrives.
+                # Its event, once it arrives, shows the owner of the namespace.
                 return
 
     async def _leave(self, key: Key, stored: Object, owned: list[Object]) -> Result:
         """Let an APIServiceNamespace go once its namespace is gone."""
-        # It does not wait for us. Namespaces of its own are cleared away once it is gone.
+        # It does not wait for us. Its own namespaces are cleared once it is gone.
         if FINALIZER_NAMESPACE not in stored.meta.finalizers:
             return Result()
         target = target_name(self._bare(stored, owned), self._options.isolation)
         # A namespace that was made a moment ago is not in the cache yet; the server is asked for
-        # it by the name that it has to have.
+        # it by the name that it must have.
         names = {target, *(namespace.meta.name for namespace in owned)}
         assigned = stored.decode(APIServiceNamespace).status.namespace
         # A namespace that another export goes on with has to be empty, too: without an
@@ -138,7 +138,7 @@ class NamespaceController:
         return Result(backoff=LOOK_AGAIN) if plan.held or plan.closing else Result()
 
     async def _clear(self, key: Key, owned: list[Object]) -> Result:
-        """Let namespaces go whose APIServiceNamespace went without waiting for them.
+        """Delete the namespaces of an APIServiceNamespace that went without waiting for them.
 
         A consumer that has another export gets them again. Its konnector knows whether there still
         is a namespace of its own for them, and deletes the APIServiceNamespace if there is none.
@@ -156,14 +156,14 @@ class NamespaceController:
         return Result(backoff=LOOK_AGAIN) if plan.held or plan.closing else Result()
 
     async def _heir(self, key: Key, stored: Object | None) -> Object | None:
-        """The export that goes on with what an APIServiceNamespace leaves, as the server says."""
+        """Return the export that goes on with these namespaces, as the server has it."""
         binding = self._watches.cluster_bindings.get(key.namespace, CLUSTER_BINDING_NAME)
         if record_of(binding).revoked:
             return None
         return heir(stored, (await self._client.list(APISERVICEEXPORTS, key.namespace)).items)
 
     async def _exists(self, key: Key) -> bool:
-        """Whether the server, whatever the cache says, has the APIServiceNamespace.
+        """Whether the server, regardless of the cache, has the APIServiceNamespace.
 
         Raises:
             NotFound: the kind itself is not served, which says nothing about the object.
@@ -182,7 +182,7 @@ class NamespaceController:
         return State(stored.key, stored, owned, find, ())
 
     def _ungranted(self, key: Key, namespace: str) -> list[str]:
-        """The exports of the consumer whose rights in its new namespace are not there yet."""
+        """Return the consumer's exports that lack their rights in its new namespace."""
         watches = self._watches
         schemas = {item.meta.name: item for item in watches.schemas.list(key.namespace)}
         missing: list[str] = []
@@ -219,8 +219,8 @@ class NamespaceController:
             if (owner := owner_of(state)) is not None:
                 yield Request(self._cluster, owner.namespace, owner.name)
         name = delta.object.meta.name
-        # A namespace that is in the way belongs to nobody here, and its end is awaited by whoever
-        # needs its name.
+        # A namespace that is in the way has no APIServiceNamespace here; those that need its name
+        # await its end.
         waiting = self._watches.service_namespaces.by_index(_BY_TARGET, name)
         yield from requests_for(self._cluster, waiting)
 

@@ -1,6 +1,6 @@
-"""Lets provider namespaces go, one look after the other, until nothing of the consumer remains.
+"""Deletes provider namespaces once no synced object of the consumer remains in them.
 
-What remains is what the server itself lists, not what a cache holds.
+The server itself is asked for these objects, not a cache.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from fairlead.runtime import BackoffPolicy
 
 
 FIRST = 5
-"""So many objects of a kind are looked for; there may be more."""
+"""Objects of a kind that are looked for; there may be more."""
 
 _PAGE = 50
 
 
 async def remains(client: Client, namespace: str, cluster_namespace: str) -> Remains:
-    """What a provider namespace holds of one consumer.
+    """Return the objects of one consumer in a provider namespace.
 
     Raises:
         ClientError: the server did not say, for another reason than missing rights.
@@ -87,9 +87,9 @@ async def _objects(
 
 
 def synced(meta: ObjectMeta, cluster_namespace: str) -> bool:
-    """Whether an object is a copy of the consumer's, or was one that the consumer has let go.
+    """Whether an object is a copy of the consumer's, or was one before it was orphaned.
 
-    Copies that are orphaned lose the mark of whose they are, and are to stay all the more.
+    Orphaned copies lose the mark of their consumer, and are to stay all the more.
     """
     owner = meta.annotations.get(ANNOTATION_CLUSTER_NAMESPACE)
     if owner is None:
@@ -98,10 +98,10 @@ def synced(meta: ObjectMeta, cluster_namespace: str) -> bool:
 
 
 async def _kinds(client: Client, cluster_namespace: str) -> AsyncIterator[Object]:
-    """The CRDs whose objects the consumer may have here.
+    """Yield the CRDs whose objects the consumer may have here.
 
-    Those that can be exported now, and those that its exports and BoundSchemas name, exported
-    any more or not.
+    These are the exportable ones, and those that its exports and BoundSchemas name, exportable or
+    not.
     """
     labelled = await client.list(CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true")
     seen = {crd.meta.name for crd in labelled.items}
@@ -142,7 +142,7 @@ class _CRD(msgspec.Struct):
 
 
 def _namespaced(crd: Object) -> Resource | str | None:
-    """What to list; None for a cluster-scoped kind, a text when it cannot be listed."""
+    """Return the resource to list; None if it is cluster-scoped, a text if it cannot be listed."""
     spec = crd.decode(_CRD).spec
     if spec.scope != "Namespaced":
         return None
@@ -153,12 +153,13 @@ def _namespaced(crd: Object) -> Resource | str | None:
 
 
 LOOK_AGAIN = BackoffPolicy(initial=5.0, maximum=60.0, factor=1.5)
-"""Seconds between looks: no event tells that synced objects are gone, for no kind of theirs is
-watched here."""
+"""Delays between looks in seconds; no event tells that synced objects are gone, for their kinds
+are not watched here.
+"""
 
 
 class Departure:
-    """Asks the server, and it alone, what stands in the way of a provider namespace's end."""
+    """Asks the server for the objects that keep a provider namespace from being deleted."""
 
     def __init__(self, client: Client, options: ProviderOptions) -> None:
         self._client = client
@@ -184,11 +185,11 @@ class Departure:
         return plan
 
     def forget(self, key: Key) -> None:
-        """The APIServiceNamespace is there to stay, or nothing of it is left."""
+        """Forget the APIServiceNamespace, which stays or is gone completely."""
         self._told.pop(key, None)
 
     def news(self, key: Key, plan: Plan) -> list[tuple[Object, Condition]]:
-        """The namespaces that are kept for another reason than when this was last asked."""
+        """Return the namespaces that are kept for another reason than at the last call."""
         if not plan.held:
             self._told.pop(key, None)
             return []
@@ -199,7 +200,7 @@ class Departure:
         return plan.held
 
     async def _find(self, key: Key, name: str, assigned: str) -> Leaving | None:
-        """A namespace and what is in it, if it is there and ours."""
+        """Return a namespace of ours with its remaining objects, None if there is none."""
         namespace = await find(self._client, NAMESPACES, name)
         if namespace is None:
             return None
@@ -207,8 +208,8 @@ class Departure:
             return None
         if namespace.meta.deleting:
             return Leaving(namespace, None)
-        # Asked before the look: nothing of the consumer's can come after it where nobody has
-        # rights.
+        # Asked before the look: where rights are closed, the consumer cannot add an object after
+        # it.
         is_open = name == assigned or await self._granted(name)
         return Leaving(namespace, await remains(self._client, name, key.namespace), is_open)
 
@@ -218,7 +219,7 @@ class Departure:
         return any(export_of(binding) is not None for binding in bindings.items)
 
     async def _delete(self, namespace: Object) -> None:
-        """Delete a namespace that is as it was when it was found to be ours."""
+        """Delete a namespace unless it has changed since it was found to be ours."""
         try:
             await self._client.delete(
                 NAMESPACES,

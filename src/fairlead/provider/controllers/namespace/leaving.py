@@ -1,7 +1,7 @@
-"""What becomes of the provider namespace of an APIServiceNamespace that goes.
+"""Decisions about the provider namespaces of an APIServiceNamespace that goes.
 
-It goes too, but not before the consumer's objects in it are gone: an export that is deleted, or a
-namespace that somebody deletes by mistake on the consumer, costs no data.
+They go too, but not before the consumer's objects in them are gone: neither a deleted export nor a
+namespace that is deleted by mistake on the consumer costs data.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _NAMED = 3
 class Remains(msgspec.Struct, frozen=True):
     """Synced objects in a provider namespace.
 
-    ``names`` are kinds and names of the first, ``more`` says that there are others, and
-    ``refused`` why some kinds could not be looked at.
+    ``names`` are kinds and names of the first, ``more`` is True if there are others, and
+    ``refused`` are the reasons why some kinds could not be listed.
     """
 
     names: list[str] = []
@@ -37,14 +37,14 @@ class Remains(msgspec.Struct, frozen=True):
 
     @property
     def none(self) -> bool:
-        """Whether it is certain that nothing remains."""
+        """Whether it is certain that no synced object remains."""
         return not self.names and not self.refused
 
 
 class Leaving(NamedTuple):
-    """A provider namespace as the server has it now; ``remains`` is None when it is going.
+    """Provider namespace as the server has it; ``remains`` is None if it is being deleted.
 
-    As long as it is ``open`` the consumer may make objects there, also after the look.
+    While it is ``open`` the consumer may make objects there, also after the look.
     """
 
     namespace: Object
@@ -53,11 +53,11 @@ class Leaving(NamedTuple):
 
 
 class Plan(msgspec.Struct, kw_only=True, frozen=True):
-    """What to do about the namespaces of one that goes.
+    """Decision about the namespaces of an APIServiceNamespace that goes.
 
-    ``held`` are the conditions of namespaces that have to stay, with these. ``closing`` are empty
-    ones where the consumer loses its rights before another look, and ``kept`` are those that stay
-    for another APIServiceNamespace. ``done`` is whether there is no other any more.
+    ``held`` are namespaces that have to stay, with their conditions. ``closing`` are empty ones
+    where the consumer loses its rights before another look, and ``kept`` are those that stay for
+    another APIServiceNamespace. ``done`` is True if no other namespace is left.
     """
 
     delete: list[Object] = []
@@ -69,7 +69,7 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def leave(found: Sequence[Leaving], *, keep: bool = False) -> Plan:
-    """What to do, given all namespaces that are ours.
+    """Decide which of our namespaces are deleted, held or closed.
 
     With ``keep`` none is deleted: the consumer goes on with them.
     """
@@ -98,7 +98,7 @@ def leave(found: Sequence[Leaving], *, keep: bool = False) -> Plan:
 
 
 def _held(name: str, remains: Remains) -> Condition:
-    """Why a namespace stays: objects that are there say more than kinds that nobody could see."""
+    """Return why a namespace stays; found objects are reported before unlisted kinds."""
     if not remains.names:
         return false(
             NAMESPACE_READY,

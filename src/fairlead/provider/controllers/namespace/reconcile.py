@@ -1,4 +1,4 @@
-"""What an APIServiceNamespace leads to."""
+"""Decisions about an APIServiceNamespace, from its creation to its assignment."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class State(NamedTuple):
-    """What is there.
+    """Facts for a decision.
 
     ``owned`` are the namespaces whose annotation names this APIServiceNamespace, ``find`` looks
-    any namespace up by its name, and ``ungranted`` names the exports whose rights in the
-    namespace are not there yet.
+    any namespace up by its name, and ``ungranted`` names the exports that lack their rights in the
+    namespace.
     """
 
     key: Key
@@ -46,9 +46,9 @@ class State(NamedTuple):
 
 
 class Plan(msgspec.Struct, kw_only=True, frozen=True):
-    """What to write, in this order.
+    """Writes, in this order.
 
-    ``finalize`` asks for the finalizer, without which nothing else of the plan may be done.
+    ``finalize`` asks for the finalizer, without which no other write of the plan may be done.
     """
 
     finalize: bool = False
@@ -57,7 +57,7 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
-    """What to do about an APIServiceNamespace that is there to stay."""
+    """Decide the writes for an APIServiceNamespace that is not being deleted."""
     stored = state.service_namespace
     current = stored.decode(APIServiceNamespace).status.namespace
     name = target_name(state, options.isolation)
@@ -75,8 +75,8 @@ def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
         return Plan(status=_status(stored, None, _foreign(namespace, state.key), now))
     if namespace.meta.deleting:
         return Plan(finalize=finalize, status=_status(stored, None, _going(name), now))
-    # A namespace that was announced stays so: an export that comes later tells of missing rights
-    # in its own condition.
+    # An announced namespace stays announced: a later export reports missing rights in its own
+    # condition.
     if state.ungranted and not current:
         waiting = _info(
             "PermissionsPending",
@@ -88,10 +88,10 @@ def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
 
 
 def heir(service_namespace: Object | None, exports: Sequence[Object]) -> Object | None:
-    """The export that goes on with the namespaces of an APIServiceNamespace that goes.
+    """Return the export that takes over the namespaces of an APIServiceNamespace that goes.
 
-    One whose own export is there was deleted for itself, and nobody goes on with it. None stands
-    for one that is gone.
+    If its own export exists, it was deleted on purpose and has no heir. None stands for an
+    APIServiceNamespace that is gone.
     """
     live = {export.meta.uid: export for export in exports if not export.meta.deleting}
     if service_namespace is not None:
@@ -117,9 +117,9 @@ def new_service_namespace(key: Key, export: Object) -> JSON:
 
 
 def leaving_status(stored: Object, plan: leaving.Plan, *, now: str) -> JSON | None:
-    """The body of an APIServiceNamespace that goes, as long as it has to wait.
+    """Return the body of an APIServiceNamespace that goes, while it has to wait.
 
-    A namespace that is kept stays assigned: the konnector may have to delete what is in it.
+    A namespace that is kept stays assigned: the konnector may have to delete objects in it.
     """
     if plan.held:
         namespace, condition = plan.held[0]
@@ -130,7 +130,7 @@ def leaving_status(stored: Object, plan: leaving.Plan, *, now: str) -> JSON | No
 
 
 def target_name(state: State, isolation: Isolation) -> str:
-    """The name of the provider namespace: that of the status, once there is one."""
+    """Return the name of the provider namespace, once assigned the one in the status."""
     current = state.service_namespace.decode(APIServiceNamespace).status.namespace
     if current:
         return current

@@ -1,1 +1,1 @@
-"""What a consumer may do in the provider's cluster: exactly what its exports say."""
+"""Rights of consumers in the provider's cluster, exactly as their exports need them."""

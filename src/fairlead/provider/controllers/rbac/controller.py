@@ -1,4 +1,4 @@
-"""Watches exports and provider namespaces, and keeps the consumers' rights as they should be."""
+"""Watches exports and provider namespaces, and keeps the consumers' rights up to date."""
 
 from __future__ import annotations
 
@@ -75,21 +75,24 @@ NAME = "serviceexport-rbac"
 _MESSAGE_LIMIT = 500
 
 WRITES = 20
-"""After so many an export's turn is over: whoever has a thousand namespaces gets their rights in
-many turns, between which others have theirs."""
+"""Writes in one turn of an export.
+
+A consumer with a thousand namespaces gets its rights in many turns, and others have theirs in
+between.
+"""
 _LOOKS = 25
-"""Comparisons without a pause of the event loop."""
+"""Comparisons of stored with wanted objects between two pauses for the event loop."""
 _LAGGING = BackoffPolicy(initial=0.2, maximum=30.0)
-"""Seconds until a look at what is there already and has not come to the caches."""
+"""Delays before a look at objects that are written and have not come to the caches."""
 
 
 class _Left(Enum):
-    """What a turn leaves to be written."""
+    """Writes that remain after a turn."""
 
     NOTHING = auto()
     SOME = auto()
     UNSEEN = auto()
-    """Some, and the caches do not have all that earlier turns have written."""
+    """Some, and the caches do not show all writes of earlier turns."""
 
 
 class RbacController:
@@ -118,8 +121,8 @@ class RbacController:
     def _watch(self) -> None:
         watches, controller = self._watches, self.controller
         # A consumer writes labels and statuses as often as it likes, and each look goes through
-        # all of its namespaces. Of an export's status our own condition alone matters, which is
-        # written anew where somebody changes it.
+        # all of its namespaces. In an export's status our own condition alone matters, which is
+        # restored after another writer's change.
         controller.watch(
             watches.exports,
             cluster=self._cluster,
@@ -136,8 +139,8 @@ class RbacController:
         controller.watch(watches.namespaces, self._from_namespace, predicate=of_use)
         # A revocation is recorded in the spec; heartbeats change the status alone.
         controller.watch(watches.cluster_bindings, self._from_neighbour, predicate=spec_changed)
-        # Of a CRD the rights need the scope alone, which is immutable. One that gets or loses the
-        # label comes or goes for this watch.
+        # The rights need only the scope of a CRD, which is immutable. A CRD that gets or loses the
+        # label appears or disappears in this watch.
         controller.watch(watches.crds, self._from_crd, predicate=came_or_went)
         for bindings in (watches.role_bindings, watches.cluster_role_bindings):
             controller.watch(bindings, self._from_binding)
@@ -145,11 +148,11 @@ class RbacController:
         controller.watch(watches.cluster_roles, self._from_role)
 
     async def reconcile(self, request: Request) -> Result:
-        """Bring the rights that go with one export into line, or nearer to it."""
+        """Bring the rights of one export up to date, or closer to it."""
         key = Key(request.namespace, request.name)
         owner = self._owner(key.namespace)
         if owner != key.namespace and self._owner(owner) == owner:
-            # A role was listed before its namespace was, so that nobody knew yet whose it is.
+            # The role was listed before its namespace, so that its consumer was not known yet.
             self.controller.enqueue(Request(self._cluster, owner, key.name))
             return Result()
         export = self._watches.exports.get(*key)
@@ -158,7 +161,7 @@ class RbacController:
         revoked = self._revoked(key)
         state = self._state(key, None if revoked else export)
         if export is None and state.existing and not await self._gone(key):
-            # A cache that was emptied is filled again; nobody loses rights meanwhile.
+            # A cache that was emptied is filled again; the consumer keeps its rights meanwhile.
             return Result()
         left = await self._carry_out(key, reconcile(state), state)
         if left is _Left.UNSEEN:
@@ -173,17 +176,17 @@ class RbacController:
             body = with_status(export, [condition], now=now(), summary=False)
             await self._statuses.write(export, body)
         if refusal is not None:
-            # Nothing tells when the provider's own rights grow: look again after a while.
+            # No event tells that the provider's own rights grow: look again after a while.
             raise refusal
         return Result()
 
     def _revoked(self, key: Key) -> bool:
-        """Whether the consumer's revocation has begun: its rights are not to come back."""
+        """Whether the consumer's revocation has begun, so that its rights must not come back."""
         binding = self._watches.cluster_bindings.get(key.namespace, CLUSTER_BINDING_NAME)
         return record_of(binding).revoked
 
     async def _gone(self, key: Key) -> bool:
-        """Whether the server itself says that an export is gone, or going.
+        """Whether the server itself says that an export is gone or being deleted.
 
         Raises:
             ClientError: it does not say.
@@ -209,10 +212,10 @@ class RbacController:
         return State(grounds, existing)
 
     def _in_use(self, namespace: Object) -> bool:
-        """Whether the APIServiceNamespace that a namespace belongs to is there.
+        """Whether the APIServiceNamespace of a namespace exists.
 
-        One that is going counts as long as it assigns its namespace: the konnector has to reach
-        what is in it.
+        One in deletion counts while it assigns its namespace: the konnector has to reach the
+        objects in it.
         """
         owner = owner_of(namespace)
         if owner is None or namespace.meta.deleting or not usable(namespace, self._options):
@@ -221,7 +224,7 @@ class RbacController:
         return stored is not None and kept_by(stored) in {None, namespace.meta.name}
 
     def _existing(self, key: Key, namespaces: list[str]) -> dict[Id, Object]:
-        """What this controller made for an export, also where it may no longer be."""
+        """Return the objects that were made for an export, also those that it needs no more."""
         found: dict[Id, Object] = {}
         for resource, roles in ((ROLEBINDINGS, ROLES), (CLUSTERROLEBINDINGS, CLUSTERROLES)):
             for binding in self._caches[resource].by_index(BY_EXPORT, str(key)):
@@ -229,8 +232,7 @@ class RbacController:
                 role = self._caches[roles].get(*binding.key)
                 if role is not None:
                     found[Id(roles, role.key)] = role
-        # A role whose binding was never written, or was deleted by somebody, is known by its name
-        # alone.
+        # A role whose binding was never written or was deleted is known by its name alone.
         names = [Key("", name) for name in cluster_names(key)]
         for namespace in (key.namespace, *namespaces):
             names += [Key(namespace, name) for name in names_in_namespaces(key.name)]
@@ -241,8 +243,8 @@ class RbacController:
         return found
 
     async def _carry_out(self, key: Key, plan: Plan, state: State) -> _Left:
-        """Write what can be written in one turn, and note what is refused."""
-        # What is not due any more goes first, so that no failure to write anything else keeps it.
+        """Write as much as fits one turn, and note the refused objects."""
+        # Deletions of obsolete rights come first, so that a failed write does not delay them.
         unseen = False
         for identity in plan.delete[:WRITES]:
             unseen = not await self._delete(identity, state.existing[identity]) or unseen
@@ -256,8 +258,8 @@ class RbacController:
             metadata = body["metadata"]
             identity = Id(resource, Key(metadata.get("namespace", ""), metadata["name"]))
             if identity.key in refused:
-                # A binding to a role that was refused would bind nothing, and what was refused in
-                # an earlier turn is left alone until all has had one.
+                # A binding to a refused role would bind nothing, and an object that was refused in
+                # an earlier turn waits until all others have had one.
                 continue
             if writes <= 0:
                 return _Left.UNSEEN if unseen else _Left.SOME
@@ -275,7 +277,7 @@ class RbacController:
         return _Left.NOTHING
 
     async def _create(self, identity: Id, body: JSON) -> bool:
-        """Have an object that the cache lacks; whether the server lacked it too."""
+        """Create an object that the cache lacks; return whether the server lacked it too."""
         resource, key = identity
         try:
             await self._client.create(resource, body)
@@ -288,7 +290,7 @@ class RbacController:
         return True
 
     async def _update(self, identity: Id, body: JSON, stored: Object) -> bool:
-        """Make an object as it is to be; whether it was not."""
+        """Update an object to the wanted body; return whether that took a write."""
         resource = identity.resource
         live = stored.to_dict()
         if "roleRef" in body and live.get("roleRef") != body["roleRef"]:
@@ -304,7 +306,7 @@ class RbacController:
         return await commit(self._client, resource, stored, wanted) is not stored
 
     async def _delete(self, identity: Id, stored: Object) -> bool:
-        """Delete an object that the cache has; whether the server had it too."""
+        """Delete an object that the cache has; return whether the server had it too."""
         key = identity.key
         try:
             await self._client.delete(
@@ -333,7 +335,7 @@ class RbacController:
             yield Request(self._cluster, *key)
 
     def _owner(self, namespace: str) -> str:
-        """The cluster namespace of the consumer that a namespace is for, which may be itself."""
+        """Return the cluster namespace of a namespace's consumer, which may be the same."""
         found = self._watches.namespaces.get("", namespace)
         owner = owner_of(found) if found is not None else None
         return owner.namespace if owner is not None else namespace
@@ -351,7 +353,7 @@ def _kept(service_namespace: Object | None) -> str | None:
 
 
 def _told(export: Object | None) -> Condition | None:
-    """What an export says of its rights."""
+    """Return an export's condition about its rights."""
     try:
         known = stored_conditions(export) if export is not None else []
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""What to do about the rights that go with an export: make what is wanted, delete what is not."""
+"""Decision about the rights of an export: wanted objects are applied, others deleted."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fairlead.provider.rights import ORDER, Grounds, Id, rights
 
 
 class State(NamedTuple):
-    """What is wanted and what is there.
+    """Grounds of an export's rights, and the existing objects.
 
-    ``grounds`` is None when the export is gone; ``existing`` is what this controller made for it
-    before.
+    ``grounds`` is None if the export is gone; ``existing`` are the objects that this controller
+    made for it before.
     """
 
     grounds: Grounds | None
@@ -24,14 +24,14 @@ class State(NamedTuple):
 
 
 class Plan(msgspec.Struct, kw_only=True, frozen=True):
-    """Objects to have, roles before their bindings, and objects to delete, bindings first."""
+    """Objects to apply, roles before their bindings, and objects to delete, bindings first."""
 
     apply: list[tuple[Resource, JSON]] = []
     delete: list[Id] = []
 
 
 def reconcile(state: State) -> Plan:
-    """What to do about the rights that go with an export."""
+    """Decide which roles and bindings of an export are applied and which are deleted."""
     wanted = {} if state.grounds is None else rights(state.grounds)
     leftover = [identity for identity in state.existing if identity not in wanted]
     return Plan(
