@@ -22,7 +22,6 @@ UNDONE = frozenset(
         "fairlead/binding",
         "fairlead/cli",
         "fairlead/demo",
-        "fairlead/konnector",
         "fairlead/portal",
         "fairlead/postgres",
         "fairlead/process.py",

@@ -1,4 +1,4 @@
-"""Which provider a binding is connected to at the moment."""
+"""The running connections to providers, by binding and by Secret."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ class RunningConnections:
         self._listeners: list[Callable[[Provider], None]] = []
 
     def add(self, provider: Provider) -> None:
-        """A provider has been joined."""
+        """Add the connection of a provider that was joined."""
         self._providers.append(provider)
         for listener in list(self._listeners):
             listener(provider)
 
     def remove(self, provider: Provider) -> None:
-        """A provider is being left."""
+        """Remove the connection of a provider that is being left."""
         self._providers.remove(provider)
 
     def on_add(self, listener: Callable[[Provider], None]) -> Callable[[], None]:
-        """Tell of every provider that is or will be joined; what is returned ends that."""
+        """Call the listener for every present and later connection; the result ends that."""
         self._listeners.append(listener)
         for provider in self._providers:
             listener(provider)
         return lambda: self._listeners.remove(listener)
 
     def using(self, source: SecretKey) -> Provider | None:
-        """The provider whose kubeconfig is kept there, None when it is not connected."""
+        """Return the provider whose kubeconfig is in this Secret key, None if not connected."""
         return next((found for found in self._providers if source in found.wanted.sources), None)
 
     def of(self, binding: str) -> Provider | None:
-        """The provider of a binding, None when it is not connected."""
+        """Return the provider of a binding, None if it is not connected."""
         return next((found for found in self._providers if binding in found.bindings), None)

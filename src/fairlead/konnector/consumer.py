@@ -1,4 +1,4 @@
-"""What all controllers share on the consumer's side, and for one provider."""
+"""Shared state of the controllers: one Consumer, and one Provider for each connection."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class Claim(Protocol):
     """A permission claim at work."""
 
     def remaining(self) -> list[str]:
-        """Copies that are still there while the binding goes."""
+        """Return the copies that still exist while the binding is being deleted."""
         ...
 
     def verdict(self, resource: str, obj: Object, namespace: str) -> bool:
-        """Whether it is about an object, given the consumer's namespace for it."""
+        """Whether the claim selects an object, given the consumer's namespace for it."""
         ...
 
 
@@ -81,11 +81,11 @@ class Consumer:
         """Places for watches of single namespaces."""
         self._metrics = metrics or Metrics()
         self.syncs = Syncs(self._metrics)
-        """What a scrape tells of each binding's objects."""
+        """Metrics of each binding's synchronisation."""
 
     @property
     def uid(self) -> str:
-        """The cluster's: that of namespace kube-system; "" as long as it is not known."""
+        """The uid of the cluster, that is of namespace kube-system; "" while it is unknown."""
         found = self.namespaces.get("", "kube-system")
         return found.meta.uid if found is not None else ""
 
@@ -111,7 +111,7 @@ class KubeBindInformers:
 
 
 class Provider:
-    """One provider connection: its cluster, whose it is, and what runs on it."""
+    """One provider connection: its cluster, its bindings, and the work that runs on it."""
 
     def __init__(
         self,
@@ -137,9 +137,9 @@ class Provider:
         self.claims: dict[WorkKey, Claim] = {}
         """The claims at work."""
         self.leftovers: dict[WorkKey, Callable[[], list[str] | None]] = {}
-        """Says of work that holds or keeps copies which of them have no object here.
+        """Per piece of work that holds or keeps copies: returns those without an object here.
 
-        None as long as that is not known.
+        The result is None while they are not known.
         """
         self._owner: OwnerReference | None = None
         self._listeners: list[Callable[[], None]] = []
@@ -164,13 +164,13 @@ class Provider:
         return next((one.error for one in self._informers() if one.error), "")
 
     def cause(self) -> Exception | None:
-        """What was raised when kube-bind objects of the provider could not be watched."""
+        """The exception for which kube-bind objects of the provider cannot be watched, or None."""
         found = [one.cause for one in self._informers() if one.cause is not None]
         refused = (one for one in found if isinstance(one, Unauthorized))
         return next(refused, found[0] if found else None)
 
     def problem(self, binding: str, *, said: Exception | None = None) -> str:
-        """What keeps a binding's objects from being synchronised, "" when nothing does.
+        """Return why a binding's objects are not synchronised, "" if they are.
 
         Args:
             binding: by name.
@@ -181,7 +181,7 @@ class Provider:
         return "; ".join(part for part in (told, lacking) if part)
 
     def hold(self, name: str) -> Hold:
-        """Which cluster the copies of an export are of, and what the user says of them."""
+        """Return the clusters of an export's copies, and the decision about these copies."""
         export = self.kubebind.exports.get(self.namespace, name)
         binding = self._binding(name)
         bundles = self.consumer.bundles
@@ -190,7 +190,7 @@ class Provider:
             (bundles.get("", one.name) for one in owners if one.kind == bundles.resource.kind),
             None,
         )
-        # A binding that goes and leaves its copies behind has been decided on as well.
+        # A binding that is deleted and leaves its copies behind counts as a decision, too.
         leaving = binding is not None and binding.meta.deleting and is_orphan(binding.meta)
         return Hold(
             recorded=recorded_cluster(export),
@@ -200,16 +200,16 @@ class Provider:
         )
 
     def holding_of_claims(self) -> Holding:
-        """What becomes of copies of claimed objects.
+        """Return the holding of copies of claimed objects.
 
-        Nothing says which binding's they are, so that one that holds its copies holds them all.
+        A copy does not tell its binding, so that one binding that holds its copies holds them all.
         """
         known = {self.hold(found.meta.name).holding for found in self._bindings()}
         strictest: tuple[Holding, ...] = ("Wait", "Hold", "Keep")
         return next((one for one in strictest if one in known), "")
 
     def holding_of_namespaces(self) -> Holding:
-        """What becomes of APIServiceNamespaces without a namespace here.
+        """Return the holding of APIServiceNamespaces without a namespace here.
 
         An export that is not bound here yet has copies in them as well.
         """
@@ -222,7 +222,7 @@ class Provider:
         return "Hold" if any(one.foreign for one in holds) else ""
 
     def waiting(self, binding: str) -> list[str] | None:
-        """Copies of a binding that are held or kept; None as long as they are not all known."""
+        """Return the held or kept copies of a binding; None while they are not all known."""
         found: list[str] = []
         known = [look for key, look in self.leftovers.items() if key.binding == binding]
         for look in known:
@@ -233,9 +233,9 @@ class Provider:
         return found if known else None
 
     async def forget_cluster(self, name: str) -> None:
-        """Take the record of this cluster off an export whose copies are all gone or let go.
+        """Remove the record of this cluster from an export whose copies have all ended.
 
-        Whoever binds it next, in whatever cluster, has nothing to be asked about.
+        The next cluster that binds it then needs no decision.
         """
         found = self.kubebind.exports.get(self.namespace, name)
         if found is None or not self.consumer.uid or recorded_cluster(found) != self.consumer.uid:
@@ -252,7 +252,8 @@ class Provider:
     def claimed(self, binding: APIServiceBinding) -> list[str]:
         """Claimed objects of a binding that still have a copy; [] once the export is gone."""
         name = binding.metadata.name
-        # With the export go the rights on its copies, so that nobody could see them go.
+        # Without the export there are no rights on its copies, so that their end cannot be
+        # watched.
         if (
             self.kubebind.exports.has_synced
             and self.kubebind.exports.get(self.namespace, name) is None
@@ -282,13 +283,13 @@ class Provider:
         return [found for found in known if found is not None]
 
     def join(self, wanted: ConnectionSpec) -> None:
-        """Others use this connection now."""
+        """Replace the wanted state of the connection: other bindings use it now."""
         self.wanted = wanted
         for listener in self._listeners:
             listener()
 
     def on_join(self, listener: Callable[[], None]) -> None:
-        """Call when others use this connection."""
+        """Call the listener when other bindings use this connection."""
         self._listeners.append(listener)
 
     def _informers(self) -> tuple[Informer, ...]:
@@ -307,7 +308,7 @@ class Provider:
 
 
 def _has_rival(binding: Object | None) -> bool:
-    """Whether a binding tells that another konnector of ours works with its connection."""
+    """Whether a binding reports that another konnector of ours works with its connection."""
     if binding is None:
         return False
     conditions = binding.decode(APIServiceBinding).status.conditions

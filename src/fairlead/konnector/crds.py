@@ -1,4 +1,4 @@
-"""What a consumer's CRD and a provider's schema of it say."""
+"""Reads of a consumer's CRD, and comparisons with the provider's schema."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def owned(crd: Object, owner: OwnerReference) -> bool:
 
 
 def restored(crd: Object, owner: OwnerReference) -> bool:
-    """Whether a backup brought the CRD back that was made while a binding of this name owned it.
+    """Whether a backup restored the CRD that a binding of this name owned.
 
     Its binding has another uid since then. Under the former one the garbage collector takes the
     CRD, so that a backup which can be used leaves owners out.
@@ -72,16 +72,16 @@ def served_resource(crd: Object) -> Resource | None:
 
 
 def stored_versions(crd: Object) -> list[str]:
-    """The versions in which objects may be stored; a CRD cannot be without one of them."""
+    """Return the versions in which objects may be stored; a CRD must keep each of them."""
     found: list[str] = (crd.to_dict().get("status") or {}).get("storedVersions") or []
     return found
 
 
 def with_versions_of(body: JSON, crd: Object) -> tuple[JSON, list[str]]:
-    """A CRD's body with the versions that it has no more and objects are stored in; their names.
+    """Return a CRD's body with versions that it lacks and objects are stored in, and their names.
 
-    They are not served. Without them the API server refuses the body for ever, and what is stored
-    could not be read.
+    They are not served. Without them the API server refuses the body for ever, and the stored
+    objects could not be read.
     """
     wanted: list[JSON] = body["spec"]["versions"]
     names = {one["name"] for one in wanted}

@@ -1,4 +1,4 @@
-"""How many watches fit into the files that this process may have open.
+"""Limit of watches, so that they fit into the open files of this process.
 
 Every watch is a connection, and every connection an open file. Where the rights on the provider
 are per namespace there is one watch for each namespace and kind. Watches that took all files would
@@ -17,7 +17,7 @@ _FEW = 64
 class WatchBudget:
     """Says which watches may be open; ``limit`` is of open files, 0 for none.
 
-    Everybody says which watches are wanted, each with the consumer's namespace that it serves.
+    Each user names the watches that it wants, each with the consumer's namespace that it serves.
     Where not all fit, namespaces are served one after the other as they came, each by all watches
     that it needs: an object needs that of its own kind and those of its claims. A watch that
     several want together is one.
@@ -35,20 +35,20 @@ class WatchBudget:
 
     @property
     def needed(self) -> int:
-        """So many open files would do for all that is wanted."""
+        """The number of open files that suffices for all wanted watches."""
         return 4 * len(self._wanted) // 3 + _FEW
 
     def join(self, who: Hashable, changed: Callable[[], None]) -> None:
-        """Tell ``who`` when other watches than before may be open."""
+        """Call ``changed`` when the set of watches that may be open has changed."""
         self._listeners[who] = changed
 
     def leave(self, who: Hashable) -> None:
-        """Tell it nothing more; it wants nothing any more."""
+        """Remove a user and its watches."""
         self._listeners.pop(who, None)
         self.want(who, {})
 
     def want(self, who: Hashable, watches: Mapping[str, str]) -> None:
-        """Say all watches that somebody wants, each with the namespace that it serves."""
+        """Replace the watches of one user, each with the namespace that it serves."""
         before = self._wants.pop(who, {})
         for watch in before:
             self._wanted[watch] -= 1

@@ -1,6 +1,6 @@
-"""What a real cluster needs to run the konnector, with no right too many.
+"""Objects that a cluster needs to run the konnector, with minimal rights.
 
-Rights on what is bound come with each binding: a ClusterRole labelled
+Rights on bound kinds come with each binding: a ClusterRole labelled
 ``rbac.kube-bind.io/aggregate-to-konnector: "true"`` that ``fairlead bind`` writes. The konnector
 itself can write no RBAC object.
 """
@@ -21,10 +21,10 @@ from fairlead.konnector.options import DEFAULT_NAMESPACE
 
 
 NAME = "konnector"
-"""The ServiceAccount and the Deployment."""
+"""Name of the ServiceAccount and of the Deployment."""
 ROLE = "fairlead-konnector"
 LEASE = "kube-bind"
-"""kube-bind's own name for it, so that both konnectors never work at once."""
+"""Name of the Lease, kube-bind's own, so that both konnectors never work at once."""
 
 
 def manifests(
@@ -58,17 +58,17 @@ def manifests(
 
 
 def _own_rights() -> list[JSON]:
-    """The same whatever is bound."""
+    """Return the rights that do not depend on bindings."""
     bindings, bundles = APISERVICEBINDINGS.plural, APISERVICEBINDINGBUNDLES.plural
     crds = CUSTOMRESOURCEDEFINITIONS
     own = sorted(crd["metadata"]["name"] for crd in consumer_crds())
     return [
-        # Bundles make and take away bindings.
+        # Bundles create and delete bindings.
         rule(GROUP, [bindings], (*READ_VERBS, "create", "patch", "delete")),
         rule(GROUP, [bundles], READ_VERBS),
         rule(GROUP, [f"{bindings}/status", f"{bundles}/status"], ("patch",)),
         rule(GROUP, [f"{bindings}/finalizers", f"{bundles}/finalizers"], ("update",)),
-        # Changing and deleting those of a binding comes with the binding.
+        # The rights to change and delete a binding's CRDs come with the binding.
         rule(crds.group, [crds.plural], (*READ_VERBS, "create")),
         rule(crds.group, [crds.plural], ("update",), names=own),
         rule("", ["namespaces"], (*READ_VERBS, "create")),

@@ -1,7 +1,7 @@
-"""What a scrape tells of synchronisation, by binding and resource.
+"""Metrics of synchronisation, by binding and resource.
 
-Numbers are counted here as syncers work and read when somebody asks. They outlive a syncer that
-is started again, and go with their binding.
+Numbers are counted here as syncers work, and a scrape collects them. They outlive a syncer that is
+started again, and go with their binding.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LATENCY_BUCKETS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
 )
-"""Seconds."""
+"""Buckets of the latency histogram, in seconds."""
 
 Side = Literal["consumer", "provider"]
 Clock = Callable[[], float]
@@ -41,14 +41,14 @@ class _Watch(NamedTuple):
     informer: Informer
     side: Side
     before: Counter[str]
-    """What had happened before this binding used the informer."""
+    """Restarts of the informer before this binding used it."""
 
     def restarts(self) -> Counter[str]:
         return self.informer.restarts - self.before
 
 
 class Way:
-    """One direction: when changes arrived, and how long they took to cross."""
+    """One direction of synchronisation: when changes arrived, and how long they took to cross."""
 
     def __init__(self, clock: Clock) -> None:
         self.seconds = Histogram(LATENCY_BUCKETS)
@@ -58,12 +58,12 @@ class Way:
 
     @property
     def pending(self) -> int:
-        """How many objects have changed since they were last looked at."""
+        """The number of objects that have changed since they were last looked at."""
         return len(self._since)
 
     @property
     def uncrossed(self) -> int:
-        """How many objects have changed, with those that are being looked at."""
+        """The number of changed objects, with those that are being looked at."""
         return len(self._since.keys() | self._looked.keys())
 
     @property
@@ -77,11 +77,11 @@ class Way:
         return self._clock()
 
     def arrived(self, key: Key, since: float | None = None) -> None:
-        """Our watch has told of a change, now or at that moment; the first one counts."""
+        """Note a change from our watch, now or at that moment; the first one counts."""
         self._since.setdefault(key, self._clock() if since is None else since)
 
     def take(self, key: Key) -> float | None:
-        """When the change arrived that is about to be worked on; later ones count anew."""
+        """Return when the change arrived that is about to be worked on; later ones count anew."""
         since = _popped(self._since, key)
         if since is not None:
             # A server may take long, or for ever.
@@ -89,23 +89,23 @@ class Way:
         return since
 
     def looked(self, key: Key) -> None:
-        """The work on a change that was taken has ended, for now."""
+        """Note that the work on a change has ended, for now."""
         _popped(self._looked, key)
 
     def give_back(self, key: Key, since: float | None) -> None:
-        """The change has not crossed: it arrived when it did."""
+        """Note that the change has not crossed, with its original time of arrival."""
         if since is not None:
             self._since[key] = since
 
     def observe(self, since: float) -> None:
-        """The change that arrived then has crossed."""
+        """Count the latency of a change that has crossed."""
         self.seconds.observe(self._clock() - since)
 
 
 def _popped(moments: dict[Key, float], key: Key) -> float | None:
     found = moments.pop(key, None)
     if not moments:
-        # A dict keeps the table of its best days until it is cleared.
+        # A dict keeps its largest table until it is cleared.
         moments.clear()
     return found
 
@@ -141,15 +141,15 @@ class Pass:
             way.give_back(self._key, since)
 
     def spec_crossed(self) -> None:
-        """The provider has answered the write of the consumer's change."""
+        """Note that the provider has answered the write of the consumer's change."""
         self._crossed(0)
 
     def status_crossed(self) -> None:
-        """The consumer has answered the write of the provider's change."""
+        """Note that the consumer has answered the write of the provider's change."""
         self._crossed(1)
 
     def unfinished(self) -> None:
-        """Something else has to happen first, such as a namespace being assigned."""
+        """Note that something else has to happen first, such as a namespace being assigned."""
         self._unfinished = True
 
     def _crossed(self, number: int) -> None:
@@ -161,7 +161,7 @@ class Pass:
 
 
 class SyncMetrics:
-    """What is known of one resource of one binding; ``clock`` is in seconds."""
+    """Metrics of one resource of one binding; ``clock`` is in seconds."""
 
     def __init__(self, binding: str, resource: str, clock: Clock = time.monotonic) -> None:
         self.binding = binding
@@ -177,17 +177,17 @@ class SyncMetrics:
         self._ended: Counter[tuple[Side, str]] = Counter()
 
     def counted(self, *, in_sync: int, conflicts: int, failing: int) -> None:
-        """So many objects are equal to their copies, wait for a person, or are refused."""
+        """Set the numbers of objects that equal their copies, need a person, or are refused."""
         self.objects_in_sync = in_sync
         self.objects_in_conflict = conflicts
         self.objects_failing = failing
 
     def looking(self, key: Key) -> Pass:
-        """Around one look at one object."""
+        """Return a context for one look at one object."""
         return Pass(self, key)
 
     def queue(self, depth: Callable[[], int]) -> None:
-        """Ask this for the number of objects that wait."""
+        """Set the function that returns the number of waiting objects."""
         self._depth = depth
 
     def watch(self, informer: Informer, side: Side) -> None:
@@ -196,18 +196,18 @@ class SyncMetrics:
         self._watches.append(_Watch(informer, side, Counter(informer.restarts)))
 
     def stopped(self) -> None:
-        """The engine works no more: nothing is in sync, in conflict, refused or waiting."""
+        """Reset the numbers of an engine that has stopped."""
         self.counted(in_sync=0, conflicts=0, failing=0)
         self._depth = int
 
     @property
     def works(self) -> bool:
-        """Whether there is an engine at work."""
+        """Whether an engine is at work."""
         return self._depth is not int
 
     @property
     def depth(self) -> int:
-        """How many objects wait."""
+        """The number of waiting objects."""
         return self._depth()
 
     def restarts(self) -> Counter[tuple[Side, str]]:
@@ -219,7 +219,7 @@ class SyncMetrics:
         return total
 
     def _fold(self) -> None:
-        """Keep the numbers of informers that are closed, and let go of the informers."""
+        """Keep the numbers of informers that are closed, and drop the informers."""
         for one in self._watches:
             if one.informer.closed:
                 _add(self._ended, one)
@@ -240,7 +240,7 @@ class Syncs(Collector):
         metrics.registry.register(self)
 
     def of(self, binding: str, resource: str, controller: str) -> SyncMetrics:
-        """Those of a resource of a binding, the same whenever it is asked for.
+        """Return the metrics of a resource of a binding, created on first use.
 
         ``controller`` is the name of the controller that does the work.
         """
@@ -251,7 +251,7 @@ class Syncs(Collector):
         return known
 
     def forget(self, binding: str) -> None:
-        """The binding is gone, and all its series with it, those of its controllers too."""
+        """Drop the series of a binding that is gone, those of its controllers too."""
         gone = [self._known.pop(key) for key in list(self._known) if key[0] == binding]
         # Claims of several bindings on one resource have controllers of the same name.
         kept = {metrics.controller for metrics in self._known.values()}
@@ -291,8 +291,8 @@ class Syncs(Collector):
         family = GaugeMetricFamily(f"fairlead_sync_{name}", help_, labels=(*_LABELS, "direction"))
         for row, metrics in self._rows():
             for direction, way in (("spec", metrics.spec), ("status", metrics.status)):
-                # What a syncer had not done that is there no more, as after the kind was unbound,
-                # waits for nobody; one that is started again counts it from when it arrived.
+                # The unfinished changes of a stopped syncer, as after an unbinding, do not wait; a
+                # syncer that is started again counts them from their arrival.
                 family.add_metric([*row, direction], read(way) if metrics.works else 0.0)
         return family
 

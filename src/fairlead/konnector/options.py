@@ -1,4 +1,4 @@
-"""What can be told to the konnector."""
+"""Options of the konnector."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 DEFAULT_NAMESPACE = "kube-bind"
-"""Where the konnector and the kubeconfig Secrets are."""
+"""Namespace of the konnector and of the kubeconfig Secrets."""
 DEFAULT_WORKERS = 32
 
 
@@ -22,17 +22,17 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     version: str = msgspec.field(default_factory=lambda: metadata.version("fairlead"))
     install_crds: bool = True
     health_interval: float = 1.0
-    """How often the state of the watches is looked at; it costs no request."""
+    """Seconds between looks at the state of the watches; they cost no request."""
     health_patience: int = 3
-    """So many looks in a row must find a fault before a condition says so."""
+    """Looks in a row that must find a fault before a condition reports it."""
     unbind_timeout: float = 600.0
-    """So long may a provider be unreachable before a binding that is deleted goes without it."""
+    """Seconds that a provider may be unreachable before a deleted binding goes without it."""
     provider_polling_interval: float = 15.0
-    """How often a bundle looks for exports, besides watching them."""
+    """Seconds between a bundle's lists of exports, beside its watch."""
     files: int = 0
-    """How many files the process may have open, which watches have to fit into; 0 for no limit."""
+    """Open files that the process may have, which limits its watches; 0 for no limit."""
     workers: int = DEFAULT_WORKERS
-    """How many objects of one resource are synchronised at the same time.
+    """Objects of one resource that are synchronised at the same time.
 
     Servers answer writes that come together for little more than one alone: they wait for the
     disk once. Each that is at work costs a connection to both servers, together about 0.3 MiB,

@@ -1,4 +1,4 @@
-"""What is wrong with bindings, gathered from those who notice it and told in conditions.
+"""Faults of bindings, collected from the parts that notice them and shown in conditions.
 
 One object's trouble does not make a binding unready. Objects that cannot be synchronised until a
 person acts are told in the condition ``Conflicts``, objects that a server refuses in
@@ -30,9 +30,9 @@ from fairlead.konnector.policies import steps
 
 
 SHOWN = 3
-"""So many messages or objects are told of at most."""
+"""Messages or objects that a condition names at most."""
 LASTING_SECONDS = 3.0
-"""A server that has refused an object for so long means it; the fifth write has failed by then."""
+"""Seconds of refusals after which a failure is reported; the fifth write has failed by then."""
 _MESSAGE_LIMIT = 500
 """Characters of a server's message; some quote the whole object."""
 
@@ -41,24 +41,24 @@ _Place = tuple[str, Key]
 
 
 class Fault(NamedTuple):
-    """What does not work, in words and as the error that said so."""
+    """A fault in words, and the error that caused it."""
 
     message: str
     cause: Exception | None = None
 
 
 class Problems:
-    """What is wrong, by binding and by who reported it."""
+    """Faults by binding and by source."""
 
     def __init__(self) -> None:
         self._faults: dict[str, dict[str, Sequence[Fault]]] = {}
 
     def report(self, binding: str, source: str, message: str) -> None:
-        """Say what is wrong, or "" when all is well again."""
+        """Replace a source's fault; "" if it is well again."""
         self.replace(binding, source, [Fault(message)] if message else [])
 
     def replace(self, binding: str, source: str, faults: Sequence[Fault]) -> None:
-        """Say all that is wrong, which is nothing when all is well again."""
+        """Replace all faults of a source; none if it is well again."""
         known = self._faults.setdefault(binding, {})
         if faults:
             known[source] = faults
@@ -66,9 +66,9 @@ class Problems:
             known.pop(source, None)
 
     def message(self, binding: str, *, said: Exception | None = None) -> str:
-        """What is wrong for a binding, "" when nothing is; of many, the first few.
+        """Return the faults of a binding as text, "" if there are none; of many, the first few.
 
-        What is the same is told once, and not at all where it comes of what was ``said`` already.
+        Equal faults are reported once, and faults with the cause ``said`` not at all.
         """
         known = sorted(self._faults.get(binding, {}).items())
         alone: dict[str, None] = {}
@@ -79,7 +79,7 @@ class Problems:
                 continue
             what = message.removesuffix(f": {cause}")
             if server and what != message:
-                # Each watch has broken in its own way, for one reason.
+                # Each watch has failed in its own way, for one reason.
                 unreachable.setdefault(server, (str(cause), {}))[1][what] = None
             else:
                 alone[message] = None
@@ -99,23 +99,23 @@ def _few(texts: Iterable[str]) -> str:
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """What a server answered to the last write of an object, and since when it refuses them."""
+    """A server's answer to the last write of an object, and since when it refuses the object."""
 
     message: str
     reason: str
     generation: int
-    """The consumer's: what is refused after a change is refused anew."""
+    """Generation of the consumer's object: after a change, a refusal counts as a new one."""
     since: float
     tried: float
-    """When it was refused last."""
+    """Time of the last refusal."""
     forbidden: bool
 
 
 class Report:
-    """What one source, the work on one resource or claim, tells of one binding's objects.
+    """Report of one source, the work on one resource or claim, about one binding's objects.
 
-    ``kind`` names its objects for people. ``in_sync`` is how many of them are. ``clock`` is in
-    seconds.
+    ``kind`` names its objects for people. ``in_sync`` is the number of objects in sync. ``clock``
+    is in seconds.
     """
 
     def __init__(
@@ -125,21 +125,21 @@ class Report:
         clock: Callable[[], float],
     ) -> None:
         self.problem = problem
-        """Says all that keeps objects from being synchronised; it is nothing when nothing does."""
+        """Replaces all faults of this source; an empty sequence means that it is well again."""
         self.kind = kind
         self.in_sync = 0
         self.conflicts: dict[Key, str] = {}
         """Reasons by object."""
         self.failures: dict[Key, Failure] = {}
         self.held: set[Key] = set()
-        """Objects whose copies may not be deleted."""
+        """Objects whose copies must not be deleted."""
         self.rewritten: dict[Key, str] = {}
-        """Who undoes what is written to an object."""
+        """Writers that undo our writes, by object."""
         self._clock = clock
         self._written = float("-inf")
 
     def refused(self, key: Key, reason: str) -> bool:
-        """Note that nothing may be done about an object; whether that is news."""
+        """Note that an object needs a person first; return whether that is new."""
         self.failures.pop(key, None)
         held = key in self.held
         self.held.discard(key)
@@ -155,9 +155,9 @@ class Report:
         return True
 
     def failed(self, key: Key, error: ApiError, generation: int) -> bool:
-        """Note that a server refuses an object; whether that is news.
+        """Note that a server refuses an object; return whether that is new.
 
-        It is none when the same version of the object is refused for the same reason again.
+        A refusal for the same reason of the same version of the object is not new.
         """
         known = self.failures.get(key)
         found = Failure(
@@ -181,19 +181,19 @@ class Report:
         self.failures.pop(key, None)
 
     def wrote(self) -> None:
-        """Note that a server has accepted what one end has for the other."""
+        """Note that a server has accepted a write from the other end."""
         self._written = self._clock()
 
     def lasting(self) -> dict[Key, Failure]:
-        """The objects that servers have refused for long enough to tell of it."""
+        """Return the objects that servers have refused for long enough to report them."""
         before = self._clock() - LASTING_SECONDS
         return {key: one for key, one in self.failures.items() if one.since <= before}
 
     def blocked(self) -> bool:
-        """Whether nothing at all can be written, as far as several objects have shown.
+        """Whether no write succeeds at all, as far as several objects have shown.
 
-        Nothing was written since the first of them failed; and none is in sync, or it is a right
-        that is missing, not the objects that are wrong.
+        No write has succeeded since the first of them failed; and none is in sync, or a right is
+        missing and the objects are not at fault.
         """
         found = self.lasting().values()
         return (
@@ -203,7 +203,7 @@ class Report:
         )
 
     def clear(self) -> None:
-        """Nothing that was told holds any more."""
+        """Drop all that was reported."""
         self.problem([])
         self.in_sync = 0
         self.conflicts.clear()
@@ -213,14 +213,14 @@ class Report:
 
 
 class Reports:
-    """What is wrong with all bindings of a consumer; ``clock`` is in seconds."""
+    """Faults of all bindings of a consumer; ``clock`` is in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.problems = Problems()
-        """What keeps a binding's watches and writes from working."""
+        """Faults of a binding's watches and writes."""
         self.refusals = Problems()
-        """What a binding's provider wants and does not get."""
+        """Requests of a binding's provider that are refused."""
         self._reports: dict[str, dict[str, Report]] = {}
         self._conflicting = _Named()
         self._failing = _Named()
@@ -237,7 +237,7 @@ class Reports:
         return report
 
     def conflicts(self, binding: str) -> Condition | None:
-        """What a binding shows of objects in conflict; None when there are none."""
+        """Return the condition about a binding's objects in conflict; None without one."""
         found = {
             (source, key): f"{report.kind} {key} ({reason})"
             for source, report in self._of(binding)
@@ -251,12 +251,12 @@ class Reports:
         )
         number = "1 object is" if len(found) == 1 else f"{len(found)} objects are"
         message = f"{number} not synchronised: {shown}; an Event of each says what to do"
-        # The most frequent one, and of equals always the same.
+        # The most frequent reason, and of equally frequent ones always the same.
         reason = min(reasons, key=lambda reason: (-reasons[reason], reason))
         return Condition(CONFLICTS, "True", reason=reason, message=message)
 
     def failing(self, binding: str) -> Condition | None:
-        """What a binding shows of objects that servers refuse; None when there are none."""
+        """Return the condition about a binding's objects that servers refuse; None without one."""
         failures = {
             (source, key): (f"{report.kind} {key}", failure)
             for source, report in self._of(binding)
@@ -276,7 +276,7 @@ class Reports:
         )
 
     def rewritten(self, binding: str) -> Condition | None:
-        """What a binding shows of objects whose writes others undo; None when there are none."""
+        """Return the condition about objects whose writes are undone; None without one."""
         found = {
             (source, key): f"{report.kind} {key} ({who})"
             for source, report in self._of(binding)
@@ -294,7 +294,7 @@ class Reports:
         return Condition(OBJECTS_REWRITTEN, "True", reason="WriteUndone", message=message)
 
     def blocked(self, binding: str) -> str:
-        """Why nothing at all of some resource can be written, "" when something can."""
+        """Return why no write of a resource succeeds at all, "" if one does."""
         told = []
         for source, report in self._of(binding):
             if report.blocked():
@@ -306,7 +306,7 @@ class Reports:
         return "; ".join(told)
 
     def forget(self, binding: str) -> None:
-        """The binding is gone."""
+        """Forget the binding, which is gone."""
         self._reports.pop(binding, None)
         self._conflicting.forget(binding)
         self._failing.forget(binding)
@@ -317,10 +317,10 @@ class Reports:
 
 
 class _Named:
-    """Which objects a condition names: those that it named before, as long as they are there.
+    """Objects that a condition names: the former ones, as long as they are in it.
 
-    Of new ones it takes the first by name. So a condition does not change because of an object
-    that comes to be before the named ones.
+    New ones are chosen by name. So a condition does not change because of a new object that comes
+    before the named ones.
     """
 
     def __init__(self) -> None:
@@ -342,18 +342,18 @@ class _Named:
         return self._known[binding][0]
 
     def forget(self, binding: str) -> None:
-        """The binding is gone."""
+        """Forget the binding, which is gone."""
         self._known.pop(binding, None)
 
 
 def ungranted(export: Object | None) -> str:
-    """That objects of an export wait for rights which its provider lacks itself; else ""."""
+    """Return the message that the provider lacks rights for an export's objects; else ""."""
     if export is None:
         return ""
     try:
         conditions = export.decode(APIServiceExport).status.conditions
     except msgspec.ValidationError:
-        # An export that cannot be read is told of by the controller that works on it.
+        # An export that cannot be decoded is reported by the controller that works on it.
         return ""
     granted = get_condition(conditions, PERMISSIONS_GRANTED)
     if granted is None or granted.status != "False":

@@ -39,7 +39,7 @@ def reader_role_name(binding: str) -> str:
 
 
 def remedy(binding: str) -> str:
-    """What to do when the konnector lacks a right on a bound or claimed resource."""
+    """Return the remedy for a right that the konnector lacks on a bound or claimed resource."""
     return (
         f"ClusterRole {konnector_role_name(binding)}, labelled "
         f'{LABEL_AGGREGATE_TO_KONNECTOR}: "true", must grant it; '
@@ -72,7 +72,7 @@ def _rule(item: GroupResource, verbs: Iterable[str], *, subresource: str = "") -
 
 
 def _crds(resources: Iterable[GroupResource]) -> JSON:
-    """To keep the CRDs of what is bound in step, and to take them away with the binding."""
+    """Return the rule to update the CRDs of bound kinds, and to delete them with the binding."""
     return {
         "apiGroups": [CUSTOMRESOURCEDEFINITIONS.group],
         "resources": [CUSTOMRESOURCEDEFINITIONS.plural],

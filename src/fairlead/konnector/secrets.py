@@ -37,7 +37,7 @@ class KubeconfigSecrets:
         for key in sorted(self._others.keys() - wanted):
             await self._others.pop(key).close()
         for key in sorted(wanted - self._others.keys()):
-            # By its name alone: the konnector reads no Secret that nothing refers to.
+            # By its name alone: the konnector reads no Secret without a reference.
             lease = self._consumer.informer(
                 SECRETS, namespace=key.namespace, fields=f"metadata.name={key.name}"
             )
@@ -54,7 +54,7 @@ class KubeconfigSecrets:
         return lease.get(key.namespace, key.name) if lease else None
 
     def known(self, key: Key) -> bool:
-        """Whether it is known if the Secret exists."""
+        """Whether it is known that the Secret exists, or that it does not."""
         lease = self._lease(key)
         return lease is not None and lease.has_synced
 
@@ -76,7 +76,7 @@ class KubeconfigSecrets:
 
 
 def content(secret: Object | None, key: str) -> bytes:
-    """What a Secret holds under a key; b"" for nothing and for what is not base64."""
+    """Return the content of a Secret's key; b"" if it is missing or not base64."""
     if secret is None:
         return b""
     encoded = (secret.to_dict().get("data") or {}).get(key) or ""
@@ -87,7 +87,7 @@ def content(secret: Object | None, key: str) -> bytes:
 
 
 def provider_config(kubeconfig: bytes) -> ClusterConfig:
-    """How to reach a provider; the namespace of the current context is the cluster namespace.
+    """Return the config of a provider; the current context's namespace is the cluster namespace.
 
     Raises:
         ConfigError: it cannot be used, or it names no namespace.

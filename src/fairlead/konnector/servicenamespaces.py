@@ -1,4 +1,4 @@
-"""The consumer's namespaces and what the provider has assigned to them: where copies belong."""
+"""Assignments of provider namespaces to the consumer's: the places of copies."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ServiceNamespaces:
         return Place(None, self.asked(key.namespace), self._refusals.get(key.namespace, ""))
 
     def to_consumer(self, key: Key) -> Key | None:
-        """None for a namespace that no APIServiceNamespace of this consumer has."""
+        """Return the consumer's key; None for a namespace of another consumer."""
         namespace = self._reverse.get(key.namespace)
         return Key(namespace, key.name) if namespace else None
 
@@ -111,7 +111,7 @@ class ServiceNamespaces:
         self._listeners.remove(listener)
 
     async def ask(self, namespace: str, export: OwnerReference) -> None:
-        """Create the APIServiceNamespace; one that is there already is as good.
+        """Create the APIServiceNamespace; an existing one is accepted.
 
         Nothing is asked for an export that the provider has no more: what it owns is collected
         at once, and its end would have us ask again for as long as the watch of exports is late.
@@ -140,8 +140,7 @@ class ServiceNamespaces:
                 return
             await self._client.create(APISERVICENAMESPACES, body, self._cluster_namespace)
         except AlreadyExists:
-            # After the answer to the first one who asked, and before the cache tells of it,
-            # another may ask.
+            # Between the answer to the first request and its event, another object may ask.
             return
         finally:
             self._asking.discard(namespace)
@@ -152,8 +151,8 @@ class ServiceNamespaces:
         known = self._forward.get(consumer, "")
         refusal = "" if assigned else refusal_of(delta.new)
         told = self._refusals.get(consumer, "")
-        # A deletion is told in any case: who waits for a namespace that was not assigned yet has
-        # to ask again.
+        # A deletion is reported in any case: an object that waits for an assignment has to ask
+        # again.
         if (assigned, refusal) == (known, told) and delta.new is not None:
             return
         if refusal:
@@ -175,7 +174,7 @@ def _assigned(obj: Object | None) -> str:
 
 
 def refusal_of(obj: Object | None) -> str:
-    """Why an APIServiceNamespace gets no namespace; "" also while that is merely under way."""
+    """Return why an APIServiceNamespace gets no namespace; "" also while it is under way."""
     if obj is None:
         return ""
     found = get_condition(obj.decode(APIServiceNamespace).status.conditions, NAMESPACE_READY)

@@ -44,7 +44,7 @@ class BindingStatuses:
     async def update(
         self, name: str, change: Callable[[APIServiceBinding], BindingStatus]
     ) -> None:
-        """Make a binding's status what ``change`` makes of it; one that is gone is left alone.
+        """Update a binding's status by ``change``; a binding that is gone is left alone.
 
         Raises:
             ClientError: the status cannot be written.
@@ -90,7 +90,7 @@ class BindingStatuses:
 
     async def _refresh(self, name: str) -> None:
         try:
-            # The cache may not have the version yet that the write has lost to: what is read
+            # The cache may lack the version that the write has lost to: the version that was read
             # counts until then.
             self._expectations.wrote(await self._client.get(APISERVICEBINDINGS, name))
         except NotFound:

@@ -1,4 +1,4 @@
-"""Tasks that come and go while a controller runs, each in the supervisor's own task tree."""
+"""Tasks that start and end while a controller runs, each in the supervisor's own task tree."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Runnable(Protocol):
 
 
 class Supervisor(Generic[K]):
-    """Runs children, each under a key; one that fails is started again after a back-off, alone."""
+    """Runs children, each under a key; a failed child is started again after a back-off, alone."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -35,7 +35,7 @@ class Supervisor(Generic[K]):
 
     @property
     def keys(self) -> KeysView[K]:
-        """Those of the children that run, in the order in which they were started."""
+        """Return the keys of the running children, in the order in which they were started."""
         return self._tasks.keys()
 
     async def run(self) -> None:
@@ -63,7 +63,7 @@ class Supervisor(Generic[K]):
         self._tasks[key] = self._group.create_task(work, name=str(key))
 
     async def stop(self, key: K) -> None:
-        """End a child and wait until it has; no child of that key is fine."""
+        """End a child and wait until it has ended; an unknown key is no error."""
         task = self._tasks.pop(key, None)
         if task is not None:
             task.cancel()
@@ -90,5 +90,5 @@ class Supervisor(Generic[K]):
             _log.error("child failed and is started again", child=name, error=str(error))
         except Exception:  # noqa: BLE001  a bad child must not end the others
             _log.exception("child failed and is started again", child=name)
-        # A child that merely returns has ended too soon as well, and waits like one that failed.
+        # A child that merely returns has ended too soon as well, and waits like a failed one.
         await asyncio.sleep(backoff.failed(asyncio.get_running_loop().time()))

@@ -146,7 +146,7 @@ async def test_what_is_left_of_a_binding_that_is_gone_already_goes(client: Clien
     lines: list[str] = []
     await unbind(client, "db", progress=lines.append)
     assert await left(client) == {"secret"}
-    assert "Secret kube-bind/k is used by no binding: delete it if nobody needs it" in lines
+    assert "Secret kube-bind/k is used by no binding: delete it if it is not needed" in lines
     with pytest.raises(UnbindError, match="does not exist"):
         await unbind(client, "db")
 
@@ -212,7 +212,7 @@ async def test_what_was_bound_anew_meanwhile_keeps_its_rights(
             await bound(client, "db")
 
     monkeypatch.setattr("fairlead.konnector.commands.unbind.wait_for", bound_after_the_wait)
-    with pytest.raises(UnbindError, match="somebody has bound it meanwhile"):
+    with pytest.raises(UnbindError, match="it was bound anew meanwhile"):
         await unbind(client, "db", timeout=SECONDS)
     assert await left(client) == {"binding", "secret", "konnector", "reader"}
 

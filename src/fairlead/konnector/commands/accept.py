@@ -47,7 +47,7 @@ async def accept(
         namespace: the konnector's.
 
     Raises:
-        BindError: there is no such binding or export, or it asks for what nobody may offer.
+        BindError: there is no such binding or export, or no provider may offer its kinds.
         ClientError: a server refused or cannot be reached.
     """
     work = _accept(client, name, Deadline(timeout), progress, namespace)
@@ -72,7 +72,7 @@ async def _accept(
 
 
 async def _request(client: Client, binding: Object) -> ExportRequestResponse:
-    """What is bound: by the export, and what was agreed to where it was bound before."""
+    """Return the export's resources, and the claims that were agreed to at the first bind."""
     parsed = binding.decode(APIServiceBinding)
     try:
         config = await provider_of(client, parsed.spec.kubeconfig_secret_ref)

@@ -1,7 +1,7 @@
-"""Binds in the consumer's cluster what a provider's BindingResponse asks for, and waits for it.
+"""Binds the kinds of a provider's BindingResponse in the consumer's cluster, and waits for them.
 
-First everything is looked at, then the provider is asked for its exports, and only then is
-something written here. What fails, or is stopped, is taken back.
+First both clusters are checked, then the provider is asked for its exports, and only then are
+objects written here. A bind that fails or is stopped is undone.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from fairlead.konnector.statuses import with_status
 
 
 TIMEOUT = 120.0
-"""Seconds for everything together, unless told otherwise."""
+"""Seconds for the whole command by default."""
 
 
 async def bind(
@@ -81,7 +81,7 @@ async def bind(
 ) -> list[str]:
     """Bind all that a provider's response asks for; the names of the bindings, all Ready.
 
-    A bind that fails or is cancelled leaves no rights, no binding and no Secret that nobody uses;
+    A bind that fails or is cancelled leaves no rights, no binding and no unused Secret;
     taking them back may last for :data:`~fairlead.konnector.commands.undo.UNDO_SECONDS` more.
 
     Args:
@@ -192,7 +192,7 @@ async def _run(
 
 
 class _Bind:
-    """One run: what is wanted, between which clusters, and how far it has come."""
+    """One run: the wanted objects, both clusters, and the progress."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ class _Bind:
         await self._create(APISERVICEBINDINGBUNDLES, self._written.bundle)
 
     async def _written_for(self, response: BindingResponse) -> list[ExportRequestResponse]:
-        """What is exported, with all written that its bindings need."""
+        """Request exports and write the objects for their bindings; return the requests."""
         await check_apart(self._client, self._provider, self._config.server)
         self._ref = self._written.secret = await find_secret_ref(
             self._client, self._config, self._ref.namespace
@@ -246,7 +246,7 @@ class _Bind:
             self._client, self._ref, response.kubeconfig, self._progress, self._reach
         )
         for request in requests:
-            # Not before there is something to have rights on: a refusal leaves none behind.
+            # After the export: a refused request leaves no rights behind.
             changed = await ensure_roles(self._client, request, self._progress)
             self._written.roles += changed
         return requests
@@ -276,8 +276,7 @@ class _Bind:
         )
         request = named(asked, chosen)
         await check_unbound(known, self._provider, request, namespace=self._namespace)
-        # Noted before anything is asked for under it, so that a run which is stopped then is taken
-        # back.
+        # Recorded before the request is made, so that a run which is stopped then can undo it.
         self._written.names.append(chosen)
         await request_export(
             self._provider,
@@ -290,7 +289,7 @@ class _Bind:
         return request
 
     async def _bundled(self, name: str, requests: Sequence[ExportRequestResponse]) -> list[str]:
-        """The bindings that a bundle has made; of those that were asked for, all Ready."""
+        """Create a bundle and wait for it; return the names of its bindings."""
         await self._create(APISERVICEBINDINGBUNDLES, name)
         await self._waiting().bundle(name)
         for request in requests:
@@ -314,7 +313,7 @@ class _Bind:
         )
 
     async def _create(self, resource: Resource, name: str) -> None:
-        """Create the binding or the bundle; one that refers to the same Secret is as good."""
+        """Create the binding or the bundle; an existing one with the same Secret is accepted."""
         spec = BindingSpec(kubeconfig_secret_ref=self._ref)
         body: JSON = {
             "apiVersion": API_VERSION,
@@ -345,7 +344,7 @@ class _Bind:
 
 
 async def _mark_pending(client: Client, created: Object) -> None:
-    """What people see before a konnector has looked at it; if one has, that counts."""
+    """Set the condition of a binding that no konnector has seen, unless one was faster."""
     pending = false(READY, PENDING, "waiting for a konnector", severity="Info")
     status = msgspec.structs.replace(
         created.decode(APIServiceBinding).status,

@@ -1,8 +1,8 @@
-"""Writes what a binding needs in the consumer's cluster, and takes it away again.
+"""Writes the objects that a binding needs in the consumer's cluster, and deletes them again.
 
 These are the konnector's namespace, the Secret with the provider's kubeconfig, and ClusterRoles
-with the konnector's rights on what is bound. Whatever is there already stays as it is, as far as
-it serves.
+with the konnector's rights on the bound kinds. Existing objects stay as they are, as far as they
+serve.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ MANAGER = "fairlead-bind"
 
 
 async def ensure_crds(client: Client, progress: Progress) -> None:
-    """Install those of kube-bind's CRDs that are missing: those of a newer konnector stay."""
+    """Install the missing CRDs of kube-bind: those of a newer konnector stay."""
     listed = await client.list(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
     there = {found.meta.name for found in listed.items}
     missing = [crd for crd in consumer_crds() if crd["metadata"]["name"] not in there]
@@ -72,13 +72,13 @@ async def ensure_crds(client: Client, progress: Progress) -> None:
 
 
 async def ensure_namespace(client: Client, name: str, progress: Progress) -> None:
-    """Create the konnector's namespace where it is missing."""
+    """Create the konnector's namespace if it is missing."""
     body: JSON = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     await _ensure(client, NAMESPACES, body, progress)
 
 
 def secret_ref(config: ClusterConfig, namespace: str) -> ClusterSecretKeyRef:
-    """Where the kubeconfig of a provider is kept: one Secret per server and cluster namespace."""
+    """Return the Secret for a provider's kubeconfig: one per server and cluster namespace."""
     return ClusterSecretKeyRef(name=_secret_name(config), namespace=namespace, key=KUBECONFIG_NAME)
 
 
@@ -102,11 +102,11 @@ async def find_secret_ref(
 
 
 Reach = Callable[[ClusterConfig], Client]
-"""Makes the client of a provider from the way that a kubeconfig tells."""
+"""Makes the client of a provider from the config in a kubeconfig."""
 
 
 def directly(config: ClusterConfig) -> Client:
-    """A client of the provider at the address that its kubeconfig tells."""
+    """Return a client for the address in the provider's kubeconfig."""
     return Client(config, user_agent="fairlead-bind")
 
 
@@ -117,7 +117,7 @@ async def ensure_secret(
     progress: Progress,
     reach: Reach = directly,
 ) -> None:
-    """Keep the provider's kubeconfig; newer credentials that are there and work stay."""
+    """Store the provider's kubeconfig; existing newer credentials that work stay."""
     body: JSON = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -141,7 +141,7 @@ async def ensure_secret(
 
 
 async def provider_of(client: Client, ref: ClusterSecretKeyRef) -> ClusterConfig:
-    """The way to a provider that a Secret of the consumer keeps.
+    """Return the config of a provider from a Secret of the consumer.
 
     Raises:
         ConfigError: the Secret is not there, or what it holds cannot be used; names it.
@@ -177,7 +177,7 @@ def _written_by_bind(secret: Object) -> bool:
 
 
 def _place(secret: Object) -> str:
-    """The name that bind gives a Secret with such a kubeconfig, "" where it holds none."""
+    """Return the name that bind gives a Secret with such a kubeconfig, "" if it holds none."""
     try:
         return _secret_name(provider_config(content(secret, KUBECONFIG_NAME)))
     except ConfigError:
@@ -190,7 +190,7 @@ def _secret_name(config: ClusterConfig) -> str:
 
 
 async def _works(kubeconfig: bytes, reach: Reach, *, instead: bytes) -> bool:
-    """Whether the provider takes these credentials, and others ``instead`` have been taken."""
+    """Whether the provider accepts these credentials, or has accepted the others ``instead``."""
     try:
         config = provider_config(kubeconfig)
     except ConfigError:
@@ -201,8 +201,8 @@ async def _works(kubeconfig: bytes, reach: Reach, *, instead: bytes) -> bool:
     except (Unauthorized, Forbidden, NotFound):
         return False
     except ConnectionFailed:
-        # A provider that was built anew at its address has another authority. With the same one
-        # it is away at the moment, which says nothing of credentials.
+        # A provider that was built anew at its address has another authority. With the same
+        # authority it is away at the moment, and the credentials may be good.
         other = provider_config(instead)
         if _trust(other) == _trust(config):
             raise
@@ -217,7 +217,7 @@ def _trust(config: ClusterConfig) -> tuple[bytes, str]:
 async def ensure_roles(
     client: Client, request: ExportRequestResponse, progress: Progress
 ) -> list[Object]:
-    """The konnector's rights on what is bound, and the Service Binding operator's.
+    """Write the konnector's rights on the bound kinds, and those of the Service Binding operator.
 
     Returns:
         The ClusterRoles that were changed, as they were before.
@@ -244,7 +244,7 @@ async def ensure_roles(
 
 
 async def restore_role(client: Client, before: Object, progress: Progress) -> None:
-    """Give a ClusterRole the rules that it had, unless somebody else has changed it meanwhile."""
+    """Restore the former rules of a ClusterRole, unless it has changed again meanwhile."""
     found = await find(client, CLUSTERROLES, before.meta.name)
     if found is None or found.meta.uid != before.meta.uid:
         return
@@ -257,7 +257,7 @@ async def restore_role(client: Client, before: Object, progress: Progress) -> No
 
 
 async def remove_roles(client: Client, binding: str, progress: Progress) -> bool:
-    """Delete both ClusterRoles of a binding; whether there was any."""
+    """Delete both ClusterRoles of a binding; return whether there was any."""
     labels = {
         konnector_role_name(binding): LABEL_AGGREGATE_TO_KONNECTOR,
         reader_role_name(binding): LABEL_SERVICE_BINDING,
@@ -274,7 +274,7 @@ async def remove_roles(client: Client, binding: str, progress: Progress) -> bool
 
 
 async def remove_secret(client: Client, key: Key, progress: Progress) -> None:
-    """Delete a kubeconfig Secret, unless it is used or is not by ``fairlead bind``."""
+    """Delete a kubeconfig Secret, unless it is used or was not made by ``fairlead bind``."""
     secret = await find(client, SECRETS, key.name, key.namespace)
     if secret is None or not disposable(secret):
         return
@@ -287,7 +287,7 @@ async def remove_secret(client: Client, key: Key, progress: Progress) -> None:
 
 
 def disposable(secret: Object) -> bool:
-    """Whether a Secret is of use for bindings alone, and was made by ``fairlead bind``."""
+    """Whether a Secret serves bindings alone, and was made by ``fairlead bind``."""
     return _written_by_bind(secret) and secret.meta.labels.get(LABEL_PROVIDER_KUBECONFIG) != "true"
 
 

@@ -1,4 +1,4 @@
-"""What a user says of copies that another cluster has made, told to the konnector and awaited."""
+"""Decisions about copies of another cluster: tells them to the konnector and waits for it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from fairlead.konnector.policies.holding import KEEP, Hold, discard, recorded_cl
 
 
 Copies = Literal["", "keep", "discard"]
-"""What shall become of copies of another cluster whose objects are not here; "" is not said."""
+"""Decision about copies of another cluster without an object here; "" leaves it open."""
 
 
 async def settle_copies(waiting: WaitOptions, name: str, copies: Copies) -> None:
-    """Say what shall become of a binding's held copies and wait for it, or tell that it is open.
+    """Write the decision about a binding's held copies and wait for it, or report it as open.
 
     Raises:
         BindError: the konnector has not done it in time; what was said stays said.

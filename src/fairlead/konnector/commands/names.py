@@ -1,7 +1,7 @@
-"""The name that something is bound by: request, export and APIServiceBinding share it.
+"""The common name of request, export and APIServiceBinding.
 
-A name that stands for something else already gets a number. Binding the same again finds the
-name of the first time, because what is there under it is equal.
+If the name is taken by something else, it gets a number. Binding the same again finds the name of
+the first time, because the objects under it are equal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fairlead.konnector.commands.request import BindError, Progress, difference,
 
 
 ATTEMPTS = 20
-"""So many numbers are tried before it is a person's turn."""
+"""Numbers that are tried before a person has to choose a name."""
 _MAX_NAME = 253
 
 
@@ -55,7 +55,7 @@ def with_name(response: BindingResponse, name: str) -> BindingResponse:
 
 
 def named(request: ExportRequestResponse, name: str) -> ExportRequestResponse:
-    """The request under a name."""
+    """Return the request under a name."""
     return msgspec.structs.replace(request, metadata=NameOnly(name=name))
 
 
@@ -135,12 +135,12 @@ def _check_deletion(binding: Object | None) -> None:
 
 
 def secret_of(binding: Object) -> ClusterSecretKeyRef:
-    """Where a binding says that the way to its provider is."""
+    """Return the Secret with the provider's kubeconfig that a binding names."""
     return binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
 
 
 async def _taken_there(provider: Client, request: ExportRequestResponse, namespace: str) -> str:
-    """What else the provider has under the request's name; "" when nothing is in the way."""
+    """Return how the provider's objects differ from the request of this name, else ""."""
     name = request.metadata.name
     export = await find(provider, APISERVICEEXPORTS, name, namespace)
     if export is not None:
@@ -164,7 +164,7 @@ async def check_unbound(
     *,
     namespace: str,
 ) -> None:
-    """Nothing of the request is exported to this cluster under another name already.
+    """Raise if a resource of the request is exported to this cluster under another name.
 
     A provider's BoundSchemas have the names of their resources, so that a second export of one
     would never become ready.

@@ -1,4 +1,4 @@
-"""What is looked at before anything is written: a bind that must fail fails here."""
+"""Checks before any write: a bind that must fail fails here."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from fairlead.konnector.secrets import provider_config
 
 
 def check_response(response: BindingResponse) -> ClusterConfig:
-    """The way to the provider, of an answer that can be used.
+    """Return the provider's config in a BindingResponse.
 
     Raises:
         BindError: it cannot; the message says what to do.
@@ -49,7 +49,7 @@ def check_response(response: BindingResponse) -> ClusterConfig:
 
 
 def check_requests(response: BindingResponse) -> None:
-    """All that is asked for has a name, and is what a provider can offer.
+    """Raise unless each request has a name, and its kinds can be offered by a provider.
 
     Raises:
         BindError: something is not.
@@ -61,7 +61,7 @@ def check_requests(response: BindingResponse) -> None:
 
 
 def check_rights(request: ExportRequestResponse, *, blame: str) -> None:
-    """The konnector is given rights on what a provider names: on nothing of the cluster itself.
+    """Raise if a provider names kinds of the cluster itself, on which rights are never given.
 
     Raises:
         BindError: it names more; the message ends with ``blame``.
@@ -77,7 +77,7 @@ def check_rights(request: ExportRequestResponse, *, blame: str) -> None:
 
 
 async def check_apart(consumer: Client, provider: Client, server: str = "") -> None:
-    """Consumer and provider are two clusters: in one, objects and copies would be the same.
+    """Raise if consumer and provider are one cluster, where objects and copies would be the same.
 
     Two kubeconfigs reach one cluster when an object that both can read has one uid. A consumer
     may read the ClusterBinding of its own cluster namespace; without that the uid of namespace
@@ -110,7 +110,7 @@ async def check_apart(consumer: Client, provider: Client, server: str = "") -> N
                 f"{consumer.config.server} are one. Bind in the consumer's cluster, with its "
                 "--kubeconfig or --context"
             )
-        # One uid that differs is proof enough.
+        # One differing uid is proof enough.
         return
 
 
@@ -128,7 +128,7 @@ async def check_crds(
     secret: ClusterSecretKeyRef,
     provider: ClusterConfig,
 ) -> None:
-    """No CRD that is somebody else's stands in the way of what is to be bound.
+    """Raise if a CRD in the cluster that is not the binding's has a name to be bound.
 
     Args:
         client: of the consumer's cluster.
@@ -154,10 +154,10 @@ async def check_crds(
         if owner is None or owner.kind != APISERVICEBINDINGS.kind:
             raise BindError(
                 f"CustomResourceDefinition {name} exists in this cluster and is of no binding: "
-                "delete it if nobody needs its objects, which go with it"
+                "delete it if its objects are not needed, for they go with it"
             )
         other = bindings.get(owner.name)
-        # Of an owner that is gone the garbage collector is about to take it away.
+        # If the owner is gone, the garbage collector is about to delete the CRD.
         if other is not None and other.meta.uid == owner.uid and secret_of(other) != secret:
             where = await whence(client, other, provider)
             raise BindError(
@@ -167,7 +167,7 @@ async def check_crds(
 
 
 async def _instead(client: Client, binding: Object, provider: ClusterConfig) -> str:
-    """What to do where a binding is in the way that binds the same from elsewhere."""
+    """Return the remedy for a binding that binds the same kind from another Secret."""
     remedy = f"`fairlead unbind {binding.meta.name}` first"
     ref = secret_of(binding)
     try:
@@ -185,7 +185,7 @@ async def _instead(client: Client, binding: Object, provider: ClusterConfig) -> 
 
 
 async def whence(client: Client, binding: Object, provider: ClusterConfig) -> str:
-    """From where a binding binds that has another Secret than this way to a provider."""
+    """Return the provider of a binding with another Secret, as text for a message."""
     ref = secret_of(binding)
     try:
         other = await provider_of(client, ref)

@@ -1,4 +1,4 @@
-"""Whether a konnector runs, as far as it can be seen from outside.
+"""Whether a konnector runs, by the traces that can be seen from outside.
 
 A konnector leaves three traces: the Lease that it leads by, the Deployment of ``fairlead
 manifests konnector``, and its heartbeat in each provider's ClusterBinding. None of them has to be
@@ -26,11 +26,11 @@ from fairlead.konnector.manifests import LEASE, NAME
 START = "start `fairlead konnector run`, or apply `fairlead manifests konnector`"
 _LOG = "its log says why it has not touched this"
 BEAT = timedelta(minutes=5)
-"""Within it one heartbeat is promised, and two are given (kube-bind's ClusterBinding)."""
+"""Time within which one heartbeat is promised, and two are given (kube-bind's ClusterBinding)."""
 
 
 _SECONDS = 5.0
-"""So long may a provider take to tell of the last heartbeat."""
+"""Seconds that a provider may take to answer about the last heartbeat."""
 
 
 class _LeaseSpec(msgspec.Struct, rename="camel"):
@@ -52,7 +52,7 @@ class _Deployment(msgspec.Struct):
 
 
 class Traces(msgspec.Struct, frozen=True):
-    """What was found of a konnector; None is for what is not there, or may not be read."""
+    """Traces of a konnector; None if one does not exist or may not be read."""
 
     lease: Object | None = None
     deployment: Object | None = None
@@ -60,7 +60,7 @@ class Traces(msgspec.Struct, frozen=True):
 
 
 async def absence(client: Client, namespace: str, provider: ClusterConfig | None = None) -> str:
-    """Why a konnector does not do what it is waited for, in one sentence with the remedy.
+    """Return why a konnector does not do the awaited work, in one sentence with the remedy.
 
     Args:
         client: of the consumer's cluster.
@@ -95,7 +95,7 @@ async def _heartbeat(config: ClusterConfig) -> ClusterBinding | None:
 
 
 def describe(traces: Traces, now: datetime) -> str:
-    """One sentence that says what is known of a konnector, by which trace, and what to do.
+    """Return one sentence about a konnector: its state, the trace that shows it, and the remedy.
 
     A heartbeat proves that one ran, not that it runs: they come every two and a half minutes.
     """
@@ -130,7 +130,7 @@ def _ready_pods(deployment: Object) -> int:
 
 
 def _renewed(lease: Object | None) -> tuple[datetime | None, timedelta]:
-    """When the Lease was renewed, and how long it lasts; nobody renews one given back."""
+    """Return when the Lease was renewed, and its duration; a released Lease was never renewed."""
     if lease is None:
         return None, timedelta()
     try:

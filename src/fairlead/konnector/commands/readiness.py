@@ -1,4 +1,4 @@
-"""Waiting until the konnector has made a binding of what was written, and why it has not."""
+"""Waits until the konnector has bound the written objects, and explains why it has not."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ T = TypeVar("T")
 PENDING = "Pending"
 """The reason of Ready before a konnector has looked (kube-bind's CLI writes the same)."""
 PATIENCE_SECONDS = 3.0
-"""A konnector that runs has a binding in hand at once; after this it is worth a word."""
+"""Seconds after which a wait is explained: a running konnector starts at once."""
 _NOT_READY = "not ready: "
 _UNTOUCHED = "no konnector has picked it up"
 _CONDITIONS = (SECRET_VALID, INFORMERS_SYNCED, CONNECTED, SCHEMA_IN_SYNC, HEARTBEATING)
 
 Look = Callable[[Object | None], str]
-"""Says what is missing of an object, "" when nothing is."""
+"""Returns the fault of an object, "" if there is none."""
 
 
 class Deadline:
-    """A moment of the running loop's clock by which everything together shall be done."""
+    """Moment of the running loop's clock at which the whole command must be done."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._end = asyncio.get_running_loop().time() + seconds
 
     def left(self) -> float:
-        """The seconds that remain, never quite none, so that a last look is taken."""
+        """The remaining seconds, always above 0, so that a last look is made."""
         return max(self._end - asyncio.get_running_loop().time(), 0.1)
 
 
 _LAST_WORD_SECONDS = 1.0
-"""Beyond the timeout, for whoever waits inside to say what was missing."""
+"""Seconds beyond the timeout in which a wait inside may report the missing part."""
 
 
 async def within(seconds: float, work: Awaitable[T], what: Callable[[], str]) -> T:
@@ -81,10 +81,10 @@ async def within(seconds: float, work: Awaitable[T], what: Callable[[], str]) ->
 
 
 class WaitOptions(msgspec.Struct, frozen=True):
-    """How to wait for a konnector.
+    """Options of waiting for a konnector.
 
-    ``namespace`` is the konnector's own, and ``provider`` the way to the provider with the
-    consumer's credentials: both are where a konnector that does nothing is looked for.
+    ``namespace`` is the konnector's own, and ``provider`` the provider's config with the
+    consumer's credentials: the traces of an idle konnector are looked for in both.
     """
 
     client: Client
@@ -118,7 +118,7 @@ class WaitOptions(msgspec.Struct, frozen=True):
         self.progress(f"APIServiceBindingBundle {name} is synced")
 
     async def _until(self, resource: Resource, name: str, look: Look) -> None:
-        """Wait for an object that a konnector works on; say so early when none does."""
+        """Wait for an object that a konnector works on; report early if no konnector does."""
         self.progress(f"waiting for {resource.kind} {name}")
         said = ""
 

@@ -1,4 +1,4 @@
-"""What a bind would write, asked of both servers or of none; nothing is stored anywhere."""
+"""The writes of a bind without effect: a plan, or a dry run on both servers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from fairlead.konnector.rights import binding_roles
 
 
 _UNKNOWN = "kubeconfig-of-the-provider"
-"""Name of a Secret whose name follows from a kubeconfig that is not there yet."""
+"""Name of the Secret while the kubeconfig that its name depends on is unknown."""
 _RESOURCES: dict[str, Resource] = {
     "Namespace": NAMESPACES,
     "Secret": SECRETS,
@@ -62,7 +62,7 @@ _RESOURCES: dict[str, Resource] = {
 
 
 def planned(response: BindingResponse, *, namespace: str = DEFAULT_NAMESPACE) -> list[JSON]:
-    """The objects that a bind would write into the consumer's cluster, the Secret without data.
+    """Return the objects that a bind would write into the consumer's cluster, the Secret empty.
 
     Args:
         response: from the provider; one without a kubeconfig has a Secret of a made-up name.
@@ -114,7 +114,7 @@ async def rehearse(
     namespace: str = DEFAULT_NAMESPACE,
     progress: Progress = lambda _line: None,
 ) -> list[JSON]:
-    """Have both servers check what a bind would write, by ``dryRun=All``; as :func:`planned`.
+    """Have both servers check the writes of a bind by ``dryRun=All``; as :func:`planned`.
 
     Args:
         client: of the consumer's cluster.
@@ -158,7 +158,7 @@ async def rehearse(
 
 
 async def _absent(client: Client, namespace: str, progress: Progress) -> set[str]:
-    """Kinds that no server can check, for what they stand on would be made first."""
+    """Return the kinds that no server can check, because their CRDs or namespace are missing."""
     absent: set[str] = set()
     there = {found.meta.name for found in (await client.list(CUSTOMRESOURCEDEFINITIONS)).items}
     for crd in consumer_crds():

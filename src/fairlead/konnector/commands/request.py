@@ -1,4 +1,4 @@
-"""Asking the provider for an export, and waiting for its answer."""
+"""Requests an export from the provider, and waits for its answer."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from fairlead.client.lookups import WaitTimeout, find, wait_for
 
 
 Progress = Callable[[str], None]
-"""Told what has been done or is waited for, one line at a time."""
+"""Called with each finished or awaited step, one line at a time."""
 
 _NO_ANSWER = "the provider has not answered yet: do its controllers run?"
 
 
 class BindError(ClientError):
-    """Binding did not succeed; the text is for the person who wanted it."""
+    """Binding did not succeed; the text is for the person who ran the command."""
 
 
 async def request_export(
@@ -86,7 +86,7 @@ async def request_export(
 async def _create(
     provider: Client, request: ExportRequestResponse, namespace: str
 ) -> Object | None:
-    """The request that was made now; None when the same is there and leads to an export."""
+    """Create the request and return it; None if the same exists and leads to an export."""
     name = request.metadata.name
     body = msgspec.to_builtins(request)
     body["metadata"] = {"name": name, "namespace": namespace}
@@ -108,14 +108,14 @@ async def _create(
                 return None
             await provider.delete(APISERVICEEXPORTREQUESTS, name, namespace, uid=found.meta.uid)
         except (NotFound, Conflict):
-            # Somebody else has just deleted it, or made it anew.
+            # Another client has just deleted it, or made it anew.
             continue
 
 
 async def withdraw(provider: Client, request: Object) -> bool:
-    """Delete a request that nobody has answered; whether it was deleted.
+    """Delete a request that has no answer yet; return whether it was deleted.
 
-    One that was answered stays: an export is the provider's, and a refusal is its record.
+    An answered request stays: an export belongs to the provider, and a refusal is its record.
 
     Raises:
         ClientError: the provider cannot be reached, or does not allow it.
@@ -168,7 +168,7 @@ def _check(
     resources: Sequence[ExportResource],
     claims: Sequence[PermissionClaim],
 ) -> None:
-    """The konnector gets its rights by the request: what the provider does must be no other."""
+    """Raise if the export differs from the request: the konnector's rights follow the request."""
     if differs := difference(request, found, resources, claims):
         raise BindError(f"{differs}: ask for a new invitation and read what it claims")
 
@@ -179,7 +179,7 @@ def difference(
     resources: Sequence[ExportResource],
     claims: Sequence[PermissionClaim],
 ) -> str:
-    """How what the provider has differs from what is asked for; "" when it does not."""
+    """Return how the provider's objects differ from the request; "" if they do not."""
     what = f"the provider's {found.kind} {found.meta.name}"
     names = {item.name for item in resources}
     if names != {item.name for item in request.spec.resources}:
@@ -200,6 +200,6 @@ def _undecided(found: Object | None) -> str:
         )
     if status.phase == "Succeeded":
         return ""
-    # Ready says again what another condition says.
+    # Ready repeats another condition.
     told = dict.fromkeys(item.message for item in status.conditions if item.status == "False")
     return "; ".join(told) or _NO_ANSWER

@@ -1,8 +1,8 @@
-"""Unbinding, from the consumer's side: a binding goes, and then what ``fairlead bind`` wrote.
+"""Deletes a binding on the consumer, and then the objects that ``fairlead bind`` wrote.
 
-The konnector takes a binding apart in order, copies first; this waits for it. What others may
-need stays: a kubeconfig Secret goes with the last binding that uses it. Doing it again goes on
-where it was interrupted.
+The konnector takes a binding apart in order, copies first; this waits for it. Objects that others
+may need stay: a kubeconfig Secret goes with the last binding that uses it. A repetition goes on
+where the command was interrupted.
 """
 
 from __future__ import annotations
@@ -64,20 +64,20 @@ _UNTOUCHED = "waiting for the konnector to take it apart"
 
 
 class UnbindError(ClientError):
-    """Unbinding did not succeed; the text is for the person who wanted it."""
+    """Unbinding did not succeed; the text is for the person who ran the command."""
 
 
 class Impact(msgspec.Struct, frozen=True):
-    """What goes with a binding: objects of the consumer, and copies of them on the provider."""
+    """Numbers of objects that go with a binding: the consumer's, and copies on the provider."""
 
     objects: int = 0
     copies: int = 0
     gone: bool = False
-    """The binding itself is gone already, and only its rights are left."""
+    """True if the binding itself is gone already, and only its rights are left."""
 
 
 async def impact(client: Client, name: str) -> Impact:
-    """What deleting a binding deletes as well.
+    """Count the objects that are deleted with a binding.
 
     Raises:
         UnbindError: there is nothing of that name; says which names there are.
@@ -154,7 +154,7 @@ async def _unbind(
         await delete(client, APISERVICEBINDINGS, found)
         progress(f"deleting APIServiceBinding {name}")
     await _await_gone(client, found, deadline, progress, namespace)
-    # Looked at as long as the credentials are there.
+    # Asked while the credentials still exist.
     left = await _left(client, found)
     # Only when the binding is gone: the konnector needs the Secret and its rights to take it
     # apart.
@@ -165,7 +165,7 @@ async def _unbind(
 
 
 async def _left(client: Client, binding: Object) -> str:
-    """What of a binding is left at the provider, and so what binding again takes."""
+    """Describe the rest of a binding on the provider, and how to bind again."""
     name = binding.meta.name
     revoked = (
         f"the provider does not accept these credentials any more: to bind {name} again, ask it "
@@ -192,7 +192,7 @@ async def _left(client: Client, binding: Object) -> str:
 
 
 _LEFT_SECONDS = 5.0
-"""So long may a provider take to say what is left there."""
+"""Seconds that a provider may take to tell what is left there."""
 
 
 async def _unbind_bundle(
@@ -209,7 +209,7 @@ async def _unbind_bundle(
     if orphan:
         for binding in owned:
             await _orphan(client, binding, progress)
-    # First of all, for it would make its bindings again.
+    # The bundle first, for it would make its bindings again.
     await delete(client, APISERVICEBINDINGBUNDLES, bundle)
     progress(f"deleting {bundle.kind} {name}")
     for binding in owned:
@@ -222,13 +222,13 @@ async def _unbind_bundle(
 
 
 async def bindings_of(client: Client, bundle: Object) -> list[Object]:
-    """The bindings that a bundle has made."""
+    """Return the bindings that a bundle has made."""
     found = await list_all(client, APISERVICEBINDINGS)
     return [binding for binding in found if binding.meta.owned_by(bundle.meta.uid)]
 
 
 async def bundle_impact(client: Client, name: str) -> Impact:
-    """What deleting a bundle deletes as well, beside its bindings.
+    """Count the objects that are deleted with the bindings of a bundle.
 
     Raises:
         UnbindError: there is nothing of that name; says which names there are.
@@ -248,7 +248,7 @@ async def _bundle(client: Client, name: str) -> Object:
 
 
 async def _check_owner(client: Client, binding: Object) -> None:
-    """A bundle would bind again at once, when all objects are deleted already."""
+    """Raise if a bundle owns the binding, which it would bind again after all is deleted."""
     owner = binding.meta.controller()
     if owner is None or owner.kind != APISERVICEBINDINGBUNDLES.kind:
         return
@@ -276,7 +276,7 @@ async def _unknown(client: Client, name: str) -> UnbindError:
 
 
 async def _orphan(client: Client, found: Object, progress: Progress) -> None:
-    """Before the deletion, for the konnector acts on that."""
+    """Mark the binding's copies to stay; before the deletion, for the konnector acts on that."""
     if found.meta.annotations.get(ANNOTATION_DELETION_POLICY) == DELETION_POLICY_ORPHAN:
         return
     annotations = {ANNOTATION_DELETION_POLICY: DELETION_POLICY_ORPHAN}
@@ -286,7 +286,7 @@ async def _orphan(client: Client, found: Object, progress: Progress) -> None:
 
 
 async def _let_go(client: Client, name: str, progress: Progress) -> None:
-    """Release a binding that was never accepted; the konnector can take nothing of it apart.
+    """Release a binding that was never accepted; the konnector has no right to take it apart.
 
     Without its ClusterRole nothing was synchronised, and no object has a copy. So its CRDs may go
     with it, by the garbage collector, as they would after the konnector's ``--unbind-timeout``.
@@ -311,7 +311,7 @@ async def _let_go(client: Client, name: str, progress: Progress) -> None:
         try:
             await client.merge_patch(APISERVICEBINDINGS, name, "", {"metadata": metadata})
         except Conflict:
-            # The konnector tells meanwhile what it waits for.
+            # Meanwhile the konnector reports in the conditions what it waits for.
             continue
         except NotFound:
             return
@@ -355,11 +355,11 @@ async def _await_gone(
         waited = f"(waited {deadline.seconds:g} s)"
         what = f"APIServiceBinding {name}: {told} {waited}" if told else str(error)
         raise UnbindError(f"{what}{why}; `fairlead unbind {name}` again goes on waiting") from None
-    # A watch may lose sight of an object; only the server's own word is believed.
+    # A watch may lose sight of an object; only the server's own answer counts.
     again = await find(client, APISERVICEBINDINGS, name)
     if again is not None:
         raise UnbindError(
-            f"APIServiceBinding {name} is there again: somebody has bound it meanwhile"
+            f"APIServiceBinding {name} is there again: it was bound anew meanwhile"
             if again.meta.uid != uid
             else f"APIServiceBinding {name} is still there: try again"
         )
@@ -367,7 +367,7 @@ async def _await_gone(
 
 
 async def _absence(client: Client, binding: Object, namespace: str) -> str:
-    """Why the konnector does not take a binding apart."""
+    """Return why the konnector does not take a binding apart."""
     provider = None
     with suppress(ConfigError):
         ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
@@ -376,7 +376,7 @@ async def _absence(client: Client, binding: Object, namespace: str) -> str:
 
 
 def waits_for(binding: Object) -> str:
-    """What a binding that is being deleted waits for, as its conditions tell it."""
+    """Return the obstacle to a binding's deletion, by its conditions."""
     conditions = binding.decode(APIServiceBinding).status.conditions
     unbinding = next((one for one in conditions if one.reason == UNBINDING), None)
     told = unbinding or get_condition(conditions, READY)
@@ -386,7 +386,7 @@ def waits_for(binding: Object) -> str:
 
 
 async def _tell_unused_secrets(client: Client, namespace: str, progress: Progress) -> None:
-    """Which of them was the binding's is not known any more: a person has to tell."""
+    """Report the Secrets without a binding: it is not known any more which was this binding's."""
     for secret in (await client.list(SECRETS, namespace)).items:
         if disposable(secret) and not await users_of(client, secret.key):
-            progress(f"Secret {secret.key} is used by no binding: delete it if nobody needs it")
+            progress(f"Secret {secret.key} is used by no binding: delete it if it is not needed")

@@ -1,9 +1,9 @@
-"""Takes back what a bind has written that did not come to its end.
+"""Undoes the writes of a bind that did not come to its end.
 
-A bind that fails, or is stopped, leaves no rights and no kubeconfig that nobody uses. What it
-finds of an earlier run that was killed counts as its own, as long as nothing has come of it: a
-binding that owns no CRD has no objects. Whatever has come to life stays, and so does what any
-other binding uses as well: kube-bind's CRDs and the konnector's namespace.
+A bind that fails or is stopped leaves neither rights nor an unused kubeconfig. Objects of an
+earlier run that was killed count as its own while the binding owns no CRD: then it has no objects.
+A binding with objects stays, and so do objects that other bindings use as well: kube-bind's CRDs
+and the konnector's namespace.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from fairlead.konnector.commands.unbind import bindings_of, impact
 
 
 UNDO_SECONDS = 30.0
-"""So long may taking back last, most of which is waiting for a konnector to let go."""
+"""Seconds that undoing may take, most of which is waiting for a konnector."""
 LET_GO_SECONDS = UNDO_SECONDS / 2
-"""So long is a konnector waited for that has to let go of a binding."""
+"""Seconds that a konnector may take to release a binding."""
 
 
 class Written:
-    """What one run of bind has written or may have, as far as it has come.
+    """Writes of one run of bind, those in doubt included.
 
     Args:
         secret: where the way to the provider is kept.
@@ -53,13 +53,13 @@ class Written:
         self.secret = secret
         self.bundle = bundle
         self.begun = False
-        """Whether anything may have been written in the consumer's cluster."""
+        """Whether a write to the consumer's cluster may have been made."""
         self.names: list[str] = []
-        """Of the bindings that were to be."""
+        """Names of the wanted bindings."""
         self.uids: set[str] = set()
-        """Of the bindings and the bundle that were created."""
+        """uids of the created bindings and the created bundle."""
         self.roles: list[Object] = []
-        """ClusterRoles that were changed, as they were before."""
+        """Changed ClusterRoles, as they were before."""
         self.requests: list[Object] = []
         """APIServiceExportRequests that were created on the provider."""
 
@@ -79,7 +79,7 @@ async def undone_on_failure(
     try:
         yield
     except BaseException:
-        # Also when the run is cancelled, as it is when a person stops it.
+        # Also on cancellation, as when a person stops the command.
         await _take_back(client, provider, written, progress)
         raise
 
@@ -112,7 +112,7 @@ async def _withdraw(provider: Client, written: Written, progress: Progress) -> N
 
 
 class _Undo:
-    """One pass over everything that a run may have written in the consumer's cluster."""
+    """One pass over all possible writes of a run in the consumer's cluster."""
 
     def __init__(self, client: Client, written: Written, progress: Progress) -> None:
         self._client = client
@@ -120,7 +120,7 @@ class _Undo:
         self._progress = progress
 
     async def run(self) -> None:
-        """Bindings first: a konnector needs its rights and the Secret to let go of them."""
+        """Undo bindings first: a konnector needs its rights and the Secret to release them."""
         written = self._written
         if written.bundle:
             await self._remove_bundle(written.bundle)
@@ -133,12 +133,12 @@ class _Undo:
         await remove_secret(self._client, secret, self._progress)
 
     async def _remove_bundle(self, name: str) -> None:
-        """Its bindings go with it, unless one of them has come to life."""
+        """Delete the bundle with its bindings, unless one of them has objects."""
         found = await find_custom(self._client, APISERVICEBINDINGBUNDLES, name)
         if found is None or found.meta.uid not in self._written.uids:
             return
         owned = await bindings_of(self._client, found)
-        # All of them are asked, for each that has objects says that it is kept.
+        # Each binding is looked at, for each one with objects is reported as kept.
         if any([await self._lives(one) for one in owned]):
             return
         await delete(self._client, APISERVICEBINDINGBUNDLES, found)
@@ -147,7 +147,7 @@ class _Undo:
             await self._remove(one)
 
     async def _remove_binding(self, name: str) -> bool:
-        """Whether there is no binding of this name any more."""
+        """Delete a binding unless it is in use; return whether there is none left."""
         found = await find_custom(self._client, APISERVICEBINDINGS, name)
         if found is None:
             return True
@@ -160,7 +160,7 @@ class _Undo:
         return await self._remove(found)
 
     async def _lives(self, binding: Object) -> bool:
-        """Whether something has come of a binding that somebody may use by now."""
+        """Whether a binding is Ready or has objects, so that it may be in use."""
         if is_true(binding.decode(APIServiceBinding).status.conditions, READY):
             return True
         name = binding.meta.name
@@ -178,7 +178,7 @@ class _Undo:
         return any(crd.meta.owned_by(binding.meta.uid) for crd in crds.items)
 
     async def _remove(self, binding: Object) -> bool:
-        """Delete a binding and wait until it is gone; a konnector may have to let go of it."""
+        """Delete a binding and wait until it is gone, which may need a konnector."""
         name, uid = binding.meta.name, binding.meta.uid
         try:
             await delete(self._client, APISERVICEBINDINGS, binding)

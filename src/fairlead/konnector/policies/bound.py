@@ -59,7 +59,7 @@ from fairlead.konnector.policies.steps import (
 
 
 DELETION = "deletion of the provider's copy"
-"""What an object waits for that is being deleted, here or over there."""
+"""Text for an object that waits for the deletion of its copy."""
 
 
 class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,23 +78,23 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
     orphaning: Callable[[], bool] = lambda: False
 
     def next_step(self, pair: Pair) -> Step:
-        """What to do next about one object."""
+        """Return the next step for one object."""
         step = self._there(pair)
-        # Where an object may not be synchronised, nothing comes back either. A wait holds nothing
-        # up: a copy that is being deleted still gives its status.
+        # Where an object may not be synchronised, no status comes back either. A wait holds
+        # nothing up: a copy that is being deleted still gives its status.
         if isinstance(step, Done | Wait):
             back = self._back(pair)
             step = step if isinstance(back, Done) else back
         return withheld(step, pair, self.holding) if self.holding else step
 
     def outcome(self, side: Side, pair: Pair) -> Outcome | None:
-        """What came of the consumer's payload, or of the provider's status."""
+        """Return the outcome of the last write of payload or status on this side."""
         if side == "consumer":
             return pair.compared(side, status_of, status_of, status_in_step)
         return pair.compared(side, payload, payload, in_step)
 
     def _there(self, pair: Pair) -> Step:
-        """What the consumer's object wants of its copy next."""
+        """Return the next step from the consumer's object to its copy."""
         consumer, target = pair.consumer, pair.target
         if consumer is None:
             return Done()
@@ -113,8 +113,8 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return self._keep(pair, consumer, pair.provider)
 
     def _create(self, consumer: Object, target: Key) -> Step:
-        # The finalizer comes before the copy: in the other order an object that is deleted in
-        # between would go without it.
+        # The finalizer comes before the copy: otherwise an object that is deleted in between would
+        # go and leave its copy behind.
         if FINALIZER_SYNCER not in consumer.meta.finalizers:
             return _with_finalizer(consumer, {})
         body = copy_of(consumer, self.cluster_namespace)
@@ -128,7 +128,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
                 return self._refuse(provider)
         if provider.meta.deleting:
             return Wait(DELETION)
-        # Both in one request: what says where the copy is would be another write of the same
+        # Both in one request: the annotations about the copy would be another write of the same
         # object.
         if FINALIZER_SYNCER not in consumer.meta.finalizers:
             return _with_finalizer(consumer, provider_annotations(provider.meta))
@@ -138,15 +138,16 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if annotated and pair.converged("provider", self.outcome("provider", pair)):
             return InSync()
         new, found = pair.content("consumer", payload), pair.content("provider", payload)
-        # What was added over there stays; what the consumer took away goes. Which is which only
-        # the provider knows, and only a copy that has more needs the question.
+        # Fields that the provider's side added stay, fields that the consumer removed go. Only the
+        # provider's managedFields tell which is which, and only a copy with more fields needs the
+        # question.
         if has_more(found.value, new.value):
             if pair.owned is None:
                 return Read("provider")
             new = content(merged(found.value, new.value, pair.owned))
         if annotated and new.digest == found.digest:
-            # All that the copy has more is others'. This is remembered, or the provider would be
-            # asked whose it is at every look.
+            # All additional fields of the copy are others'. This is remembered, or the provider
+            # would be asked for their owners at every look.
             return Settle("provider")
         return Replace("provider", with_payload(provider, new.value, wanted))
 
@@ -168,7 +169,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return Refuse(FOREIGN_OBJECT, message)
 
     def _release(self, pair: Pair, consumer: Object) -> Step:
-        """The object goes only when its copy is gone, or let go."""
+        """Return the step that releases a deleted object: after its copy is gone or released."""
         if FINALIZER_SYNCER not in consumer.meta.finalizers:
             return Done()
         remaining = consumer.meta.without_finalizer(FINALIZER_SYNCER)
@@ -179,13 +180,13 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if pair.target is None:
             return release
         if provider is None:
-            # The cache may not have a copy yet that was made a moment ago: before the object goes
-            # for good, the server itself is asked.
+            # The cache may lack a copy that was made a moment ago: before the object goes for
+            # good, the server itself is asked.
             return release if "provider" in pair.gone else Read("provider")
-        # What is there was let go, or is somebody else's: nobody waits for it.
+        # The remaining object was released, or belongs to another owner: its end is not awaited.
         if not is_ours(provider.meta, self.cluster_namespace):
             if pair.owned is None:
-                # The cache may know it as it was before it was marked as ours again.
+                # The cache may have a version from before the copy was marked as ours again.
                 return Read("provider")
             if orphan or not says_nothing(provider.meta):
                 return release
@@ -200,7 +201,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return Delete("provider", pair.target, provider.meta.uid)
 
     def _back(self, pair: Pair) -> Step:
-        """What the provider's copy wants of the consumer's object next."""
+        """Return the next step from the provider's copy to the consumer's object."""
         consumer, provider = pair.consumer, pair.provider
         if provider is None:
             return Done()
@@ -216,7 +217,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return ReplaceStatus("consumer", with_status(consumer, provider))
 
     def _leftover(self, pair: Pair, provider: Object) -> Step:
-        """A copy whose object went while nobody looked; what is not our copy is never deleted."""
+        """Return the step for a copy whose object is gone; only our copies are deleted."""
         if provider.meta.deleting or not is_ours(provider.meta, self.cluster_namespace):
             return Done()
         # The consumer's cache may be behind, and with the copy goes its data: so its server is
@@ -227,9 +228,9 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _proof(pair: Pair, consumer: Object, provider: Object) -> Step | None:
-    """What is still to be done to prove that an object which says nothing is our copy.
+    """Return the step that is missing to prove that an object without annotations is our copy.
 
-    What was made a moment ago is recorded first: that it lacks what it was given says nothing.
+    A copy that was just created is recorded first: the lack of its annotations is no evidence.
     """
     if not says_nothing(provider.meta):
         return None
@@ -243,9 +244,9 @@ def _proof(pair: Pair, consumer: Object, provider: Object) -> Step | None:
 def _proved(pair: Pair, consumer: Object, provider: Object) -> bool:
     """Whether an object without our annotations certainly is the copy that a konnector made.
 
-    Its uid was recorded when it said so itself, and its server says that a konnector wrote it.
-    Either alone would be a guess: whoever may write the consumer's object may write a uid there,
-    and what a konnector wrote may have been another object's copy.
+    Its uid was recorded while it still had them, and its server says that a konnector wrote it.
+    Either alone would be a guess: a user who may write the consumer's object may write a uid
+    there, and an object that a konnector wrote may have been another object's copy.
     """
     known = says_nothing(provider.meta) and is_recorded(consumer.meta, provider.meta)
     return known and pair.wrote

@@ -1,7 +1,7 @@
-"""What a copy of a claimed object is made of, and whose copy an object is.
+"""Copies of claimed objects: their content, and the ownership of an object.
 
-A copy on the consumer is owned by the APIServiceBinding that claims it. That tells one
-provider's copies from another's, and lets them go with the binding whatever happens.
+A copy on the consumer is owned by the APIServiceBinding that claims it. That tells one provider's
+copies from another's, and lets them go with the binding in any case.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fairlead.konnector.policies.copies import (
 
 
 TOKEN_TYPES = frozenset({"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"})
-"""Types of Secrets that open the cluster which they are in."""
+"""Types of Secrets that give access to the cluster which they are in."""
 
 _KCP_LABEL = "claimed.internal.apis.kcp.io"
 _KCP_ANNOTATION = "kcp.io/cluster"
@@ -41,7 +41,7 @@ def owner_of(obj: Object) -> str:
 
 
 def payload(obj: Object) -> JSON:
-    """What is copied of an object, and compared: all but what belongs to one cluster.
+    """Return the copied part of an object: all but the fields that belong to one cluster.
 
     A ServiceAccount's ``secrets`` are filled in by each cluster itself.
     """
@@ -113,7 +113,7 @@ def is_consumer_copy(
         return False
     if any(consumer.meta.owned_by(uid) for uid in bindings):
         return True
-    # It has a binding for its owner, and none of these: it is another provider's copy.
+    # It is owned by a binding that is none of these: it is another provider's copy.
     if any(owner.kind == APISERVICEBINDINGS.kind for owner in consumer.meta.owner_references):
         return False
     annotations = consumer.meta.annotations
@@ -125,7 +125,7 @@ def is_consumer_copy(
 
 
 def must_recreate(target: Object, content: JSON) -> bool:
-    """Whether the server would refuse to change the copy: immutable, or of another type."""
+    """Whether a change of the copy needs a new object: it is immutable, or of another type."""
     old: dict[str, Any] = target.to_dict()
     if "type" in old and old["type"] != content.get("type", old["type"]):
         return True
@@ -136,7 +136,7 @@ def must_recreate(target: Object, content: JSON) -> bool:
 
 
 def is_token(obj: Object) -> bool:
-    """Whether this is a Secret that opens its cluster: it neither leaves it nor comes in."""
+    """Whether this is a Secret that gives access to its cluster: it never crosses."""
     return obj.kind == "Secret" and obj.to_dict().get("type") in TOKEN_TYPES
 
 

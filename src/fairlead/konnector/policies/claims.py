@@ -1,8 +1,8 @@
 """Objects of permission claims: the original is on one side, its copy on the other.
 
-The label ``kube-bind.io/owner`` says which side has the original. What is not our copy is never
-overwritten or deleted, and no provider gets what another provider has sent. What it mends of
-kube-bind is in docs/compatibility.md.
+The label ``kube-bind.io/owner`` says which side has the original. Only our copies are overwritten
+or deleted, and no provider gets the objects of another one. Differences from kube-bind are in
+docs/compatibility.md.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ AGAIN = 5.0
 
 
 class ClaimState(msgspec.Struct, frozen=True, kw_only=True):
-    """What claims say of one pair at the moment.
+    """Claims about one pair at the moment.
 
-    ``consumer`` and ``provider`` say whether the selector of this claim matches the object of
-    that side, ``others`` whether the object is another claim's instead, ``readable`` whether the
-    objects that may refer to it are known. ``bindings`` are the uids of all bindings that use the
-    same connection. ``consumer_namespace`` says whether objects can be created in the consumer's
-    namespace, ``expected`` whether one of the provider's may come there at all, ``orphan`` that
+    ``consumer`` and ``provider`` tell whether the selector of this claim matches the object of
+    that side, ``others`` whether another claim's does instead, ``readable`` whether the objects
+    that may refer to it are known. ``bindings`` are the uids of all bindings that use the same
+    connection. ``consumer_namespace`` tells whether objects can be created in the consumer's
+    namespace, ``expected`` whether one of the provider's may come there at all, ``orphan`` whether
     copies on the provider stay when they are claimed no more.
     """
 
@@ -85,7 +85,7 @@ class ClaimState(msgspec.Struct, frozen=True, kw_only=True):
 class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Decides about the objects of one claim of one binding.
 
-    ``holding`` is what becomes of copies on the provider that would be deleted.
+    ``holding`` is the treatment of copies on the provider that would be deleted.
     """
 
     cluster_namespace: str
@@ -94,7 +94,7 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
     holding: Holding = ""
 
     def next_step(self, pair: Pair, state: ClaimState) -> Step:
-        """What to do next about one name."""
+        """Return the next step for one name."""
         step = self._next(pair, state)
         return withheld(step, pair, self.holding) if self.holding else step
 
@@ -103,7 +103,7 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
             if state.others:
                 return Done()
             if not state.readable:
-                # What cannot be read at the moment may refer to it: nothing is taken away.
+                # An object that cannot be read at the moment may refer to it: no copy is deleted.
                 return Wait("referring objects", AGAIN)
         consumer, provider = pair.consumer, pair.provider
         if provider is None:
@@ -115,7 +115,7 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return self._provider_owned(pair, state, provider)
 
     def outcome(self, side: Side, pair: Pair) -> Outcome | None:
-        """What came of the original's payload on the copy's side."""
+        """Return the outcome of the last write of the original's payload on the copy's side."""
         return pair.compared(side, self._sent if side == "provider" else consumer_copy, payload)
 
     def _sent(self, consumer: Object) -> JSON:
@@ -142,7 +142,7 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
         consumer = pair.consumer
         if not belongs(provider.meta, self.cluster_namespace):
             # The label says that the original is the consumer's, in a namespace that is this
-            # consumer's alone; that no other than a konnector has put it there, its server knows.
+            # consumer's alone; its server can tell that only a konnector has written the copy.
             stripped = says_nothing(provider.meta) and _is_original(state, consumer)
             if stripped and pair.owned is None:
                 return Read("provider")
@@ -158,8 +158,8 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if owner_of(consumer) == OWNER_PROVIDER:
             return self._delete_provider(state, provider)
         if not state.consumer:
-            # The label goes before the copy: once that is gone, nothing leads here any more to
-            # take it off.
+            # The label is removed before the copy: without the copy, no look would come here to
+            # remove it.
             if owner_of(consumer) == OWNER_CONSUMER:
                 return _set_owner("consumer", None)
             return self._delete_provider(state, provider)
@@ -184,7 +184,7 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _delete_provider(self, state: ClaimState, provider: Object) -> Step:
-        """A copy goes; one that was let go, or shall be, stays."""
+        """Return the deletion of a copy; one that is released, or has to be, stays."""
         if not is_ours(provider.meta, self.cluster_namespace):
             return Done()
         if state.orphan:
@@ -238,13 +238,13 @@ def _set_owner(side: Side, owner: str | None) -> Step:
 
 
 def _leftover_copy(pair: Pair, state: ClaimState, consumer: Object) -> Step:
-    """A copy whose original is gone; another provider's copy is none of our business."""
+    """Return the step for a copy whose original is gone; other providers' copies stay."""
     if not is_consumer_copy(consumer, None, bindings=state.bindings):
         return Done()
     if pair.target is None and pair.namespace_asked:
         return Wait("provider namespace")
-    # With the APIServiceNamespace all originals are gone that were in its namespace. That it is
-    # gone is believed of the provider alone, not of a cache.
+    # All originals in its namespace are gone with the APIServiceNamespace. Only the provider
+    # itself, not a cache, is believed that it is gone.
     if pair.target is None and not pair.namespace_gone:
         return ConfirmNamespace()
     if pair.target is not None and "provider" not in pair.gone:
@@ -269,7 +269,7 @@ def _is_original(state: ClaimState, consumer: Object | None) -> bool:
 
 
 def _unclaim(copy: Object | None, provider: Object) -> Step:
-    """The label goes first, so that a restart in between finds the copy still to be deleted."""
+    """Remove the label before the copy, so that a restart in between still finds the copy."""
     if copy is None:
         return Done()
     if owner_of(provider) == OWNER_PROVIDER and not provider.meta.deleting:
@@ -294,7 +294,7 @@ def _refuse_foreign(pair: Pair, state: ClaimState, provider: Object) -> Step:
 
 
 def _refuse_taken(consumer: Object, provider: Object) -> Step:
-    """An object that is no copy of ours holds somebody's data, whatever the labels say."""
+    """Refuse to overwrite an object that is no copy of ours and has data of its own."""
     if owner_of(consumer) == OWNER_PROVIDER:
         return Refuse(
             FOREIGN_OBJECT,

@@ -1,4 +1,4 @@
-"""What a copy on the provider is made of, and whose copy an object there is.
+"""Copies on the provider: their content, and the ownership of an object there.
 
 Annotations and finalizer: kube-bind v1alpha2, the protocol on objects.
 """
@@ -72,7 +72,7 @@ def status_of(obj: Object) -> Any:
 
 
 def source_annotations(consumer: ObjectMeta, cluster_namespace: str) -> dict[str, str]:
-    """What says on a provider copy where it came from; the namespace may be empty."""
+    """Return a provider copy's annotations about its original; the namespace may be empty."""
     return {
         ANNOTATION_CLUSTER_NAMESPACE: cluster_namespace,
         ANNOTATION_CONSUMER_NAMESPACE: consumer.namespace,
@@ -81,7 +81,7 @@ def source_annotations(consumer: ObjectMeta, cluster_namespace: str) -> dict[str
 
 
 def provider_annotations(provider: ObjectMeta) -> dict[str, str]:
-    """What says on a consumer's object where its copy is."""
+    """Return a consumer object's annotations about its copy."""
     return {
         ANNOTATION_PROVIDER_NAMESPACE: provider.namespace,
         ANNOTATION_PROVIDER_UID: provider.uid,
@@ -91,7 +91,7 @@ def provider_annotations(provider: ObjectMeta) -> dict[str, str]:
 def belongs(provider: ObjectMeta, cluster_namespace: str) -> bool:
     """Whether an object of the provider is this consumer's to write.
 
-    Nothing without our annotation is: it may be the provider's own.
+    An object without our annotation may be the provider's own.
     """
     return provider.annotations.get(ANNOTATION_CLUSTER_NAMESPACE) == cluster_namespace
 
@@ -99,20 +99,20 @@ def belongs(provider: ObjectMeta, cluster_namespace: str) -> bool:
 def is_ours(provider: ObjectMeta, cluster_namespace: str) -> bool:
     """Whether an object of the provider is a copy that goes when its original goes.
 
-    One that was let go has lost the uid of its original.
+    A released copy has lost the uid of its original.
     """
     return belongs(provider, cluster_namespace) and ANNOTATION_CONSUMER_UID in provider.annotations
 
 
 def says_nothing(provider: ObjectMeta) -> bool:
-    """Whether an object of the provider does not say whose it is, as one of its own does."""
+    """Whether an object of the provider has no annotation of a consumer, like its own objects."""
     return ANNOTATION_CLUSTER_NAMESPACE not in provider.annotations
 
 
 def is_recorded(consumer: ObjectMeta, provider: ObjectMeta) -> bool:
-    """Whether the consumer's object says that this very object is its copy.
+    """Whether the consumer's object records this very object as its copy.
 
-    That is recorded only when the copy said the same.
+    That is recorded only while the copy names the object.
     """
     return provider_annotations(provider).items() <= consumer.annotations.items()
 
@@ -129,15 +129,15 @@ def is_system(namespace: str) -> bool:
 
 
 def is_orphan(consumer: ObjectMeta) -> bool:
-    """Whether the copy of an object shall stay when the object goes."""
+    """Whether the copy of an object stays when the object goes."""
     return consumer.annotations.get(ANNOTATION_DELETION_POLICY) == DELETION_POLICY_ORPHAN
 
 
 def payload(obj: Object) -> JSON:
-    """What of an object follows the consumer, as one JSON value.
+    """Return the part of an object that follows the consumer, as one JSON value.
 
-    That is labels, annotations and all members but the status; neither what is about this one
-    cluster nor kube-bind's own keys.
+    It has labels, annotations and all members but the status; neither fields of one cluster nor
+    kube-bind's own keys.
     """
     result = {name: value for name, value in obj.to_dict().items() if name not in _NOT_PAYLOAD}
     meta = obj.meta
@@ -184,7 +184,7 @@ def copy_of(consumer: Object, cluster_namespace: str) -> JSON:
 
 
 def with_payload(provider: Object, new: JSON, annotations: dict[str, str]) -> JSON:
-    """The whole provider object with another payload and our annotations, for a PUT.
+    """Return the whole provider object with another payload and our annotations, for a PUT.
 
     A PUT takes away what the consumer took away, which a patch by another manager could not.
     """
@@ -201,7 +201,7 @@ def with_payload(provider: Object, new: JSON, annotations: dict[str, str]) -> JS
 
 
 def let_go(provider: Object) -> JSON:
-    """The provider's object without what would have it deleted with its original, for a PUT."""
+    """Return the provider's object without the marks that tie it to its original, for a PUT."""
     body = provider.to_dict()
     annotations = dict(provider.meta.annotations)
     annotations.pop(ANNOTATION_CONSUMER_UID, None)

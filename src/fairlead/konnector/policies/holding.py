@@ -41,33 +41,34 @@ from fairlead.konnector.policies.steps import (
 
 
 Holding = Literal["", "Hold", "Keep", "Wait"]
-"""Whether copies go with their objects as ever, none goes, or those without one are let go.
+"""Treatment of copies.
 
-With "Wait" nothing at all is written on the provider.
+"" deletes copies with their objects, Hold deletes none, Keep releases those without an object, and
+Wait writes nothing at all on the provider.
 """
 
 HOLD: Final = "Hold"
-"""The annotation's value for a cluster that is put back to a backup of itself.
+"""Value of the annotation for a cluster that is restored from a backup of itself.
 
-Such a cluster has the uid that it had, so that nothing but the user can tell.
+Such a cluster has the uid that it had, so that only the user can tell.
 """
 KEEP: Final = "Keep"
-"""The annotation's value that may stand in a repository: it never deletes anything."""
+"""Value of the annotation that may be kept in a repository: it never deletes a copy."""
 CLUSTER_CHANGED: Final = "ClusterIdentityChanged"
 
 _SHOWN = 3
 
 
 def discard(cluster: str) -> str:
-    """The annotation's value that has the copies of the cluster with this uid deleted.
+    """Return the annotation's value that deletes the copies of the cluster with this uid.
 
-    It names the cluster, so that it says nothing of those that the next one has made.
+    It names the cluster, so that it does not apply to copies of the next one.
     """
     return f"Discard:{cluster}"
 
 
 def before(cluster: str) -> str:
-    """What is recorded of a cluster as it was before it was put back to a backup."""
+    """Return the record for a cluster as it was before its restoration from a backup."""
     return f"{cluster}/before"
 
 
@@ -78,22 +79,22 @@ def recorded_cluster(export: Object | None) -> str:
     try:
         conditions = export.decode(APIServiceExport).status.conditions
     except msgspec.ValidationError:
-        # An export that cannot be read is told of by the controller that works on it.
+        # An export that cannot be decoded is reported by the controller that works on it.
         return ""
     found = get_condition(conditions, CONSUMER_CLUSTER)
     return found.message if found is not None else ""
 
 
 def decision(*objects: Object | None) -> str:
-    """What the first of the objects says that says anything, such as a binding and its bundle."""
+    """Return the decision in the first object that has one, such as a binding and its bundle."""
     known = (obj.meta.annotations for obj in objects if obj is not None)
     return next((said for one in known if (said := one.get(ANNOTATION_HELD_COPIES))), "")
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """Which cluster the copies of an export are of, which this one is, and what the user says.
+    """The recorded cluster of an export's copies, this cluster, and the user's decision.
 
-    Both clusters are uids, "" while unknown. ``rival`` says that another konnector is at work.
+    Both clusters are uids, "" while unknown. ``rival`` is True while another konnector is at work.
     """
 
     recorded: str = ""
@@ -108,9 +109,9 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holding(self) -> Holding:
-        """What becomes of copies without an object.
+        """The treatment of copies without an object.
 
-        As long as a konnector of the cluster lives that made them, they are that one's: two
+        While a konnector of the cluster that made them is running, the copies are left to it: two
         clusters that were restored from one backup would write in turn.
         """
         if self.rival and self.recorded not in {"", self.cluster}:
@@ -120,7 +121,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
         return "Keep" if self.decision == KEEP else "Hold"
 
     def record(self, *, kept: bool) -> str:
-        """The uid to record, given whether all that was to be kept is let go."""
+        """Return the uid to record; ``kept`` tells whether all copies to keep are released."""
         if self.decision == HOLD and self.recorded in {"", self.cluster}:
             return before(self.cluster) if self.cluster else self.recorded
         done = not self.holding or (self.holding == "Keep" and kept)
@@ -128,11 +129,11 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _of(self) -> str:
-        """The uid of the cluster that the copies are of, as it is or is going to be recorded."""
+        """The uid of the cluster that owns the copies, as it is or will be recorded."""
         return self.recorded if self.recorded not in {"", self.cluster} else before(self.cluster)
 
     def condition(self, waiting: Sequence[str] | None) -> Condition:
-        """What the binding says, given the copies that wait, None while they are not known."""
+        """Return the binding's condition; ``waiting`` are copies that wait, None while unknown."""
         ways = (
             "being let go, so that each is taken up when its object returns"
             if self.holding == "Keep"
@@ -168,7 +169,7 @@ def _count(waiting: Sequence[str] | None) -> str:
 
 
 def withheld(step: Step, pair: Pair, holding: Holding) -> Step:
-    """The step, or what is done in its place where it would delete a copy that is held."""
+    """Return the step, or its replacement if it would delete a copy that is held."""
     copy = pair.provider
     if holding == "Wait" and _writes_there(step):
         return Refuse(

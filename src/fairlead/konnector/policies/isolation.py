@@ -15,7 +15,7 @@ from fairlead.api.meta import Key, OwnerReference
 
 
 MAX_NAME = 253
-"""The longest name of most objects (DNS subdomain), in characters."""
+"""Characters of the longest name of most objects (DNS subdomain)."""
 
 
 class Place(NamedTuple):
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 
 class Strategy(Protocol):
-    """How keys map, and what a new copy gets beside the source's body."""
+    """Mapping of keys between both sides, and the owner of a new copy."""
 
     @property
     def needs_namespace(self) -> bool:
@@ -39,10 +39,10 @@ class Strategy(Protocol):
 
     @property
     def owner(self) -> OwnerReference | None:
-        """The owner that a new provider copy gets; None where it goes with its namespace."""
+        """Owner of a new provider copy; None if the copy goes with its namespace."""
 
     def place(self, key: Key) -> Place:
-        """Where the provider's end of a consumer key belongs."""
+        """Return the place of the provider's end of a consumer key."""
 
     def to_consumer(self, key: Key) -> Key | None:
         """The consumer key for a provider key; None when the object is not this consumer's."""
@@ -80,7 +80,7 @@ class Namespaced(msgspec.Struct, frozen=True):
         return Place(Key(self.cluster_namespace, key.name))
 
     def to_consumer(self, key: Key) -> Key | None:
-        """None for objects of other namespaces."""
+        """Return the key without its namespace; None for objects of other namespaces."""
         return Key("", key.name) if key.namespace == self.cluster_namespace else None
 
 

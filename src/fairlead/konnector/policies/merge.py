@@ -1,9 +1,9 @@
-"""The consumer's fields laid over a copy, so that what others added to the copy stays.
+"""Merges the consumer's fields into a copy, so that fields which others added stay.
 
-Which fields of a copy are ours is what the provider's server says in ``metadata.managedFields``
-(Kubernetes, server-side apply, "Field management"). It is asked only when the copy has fields
-that the consumer's object lacks: either the consumer removed them, or somebody over there added
-them.
+The owners of a copy's fields are in ``metadata.managedFields`` on the provider's server
+(Kubernetes, server-side apply, "Field management"). They are read only if the copy has fields that
+the consumer's object lacks: either the consumer removed them, or another writer on the provider
+added them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _STATUS = "status"
 
 
 def owned_fields(body: JSON) -> Owned:
-    """What of an object the konnector has written, ours or the original.
+    """Return the fields of an object that a konnector has written, ours or the original.
 
-    Its entries are known by the manager, or by the annotation that only a konnector sets: the
-    original creates copies under another name than it updates them. A server that tracks nothing
-    leaves all fields but the metadata to the consumer.
+    Its entries are recognized by the manager, or by the annotation that only a konnector sets: the
+    original creates copies under another name than it updates them. If a server tracks no fields,
+    all but the metadata count as the consumer's.
     """
     metadata = body.get("metadata", {})
     entries = metadata.get("managedFields") or []
@@ -73,7 +73,7 @@ def has_more(target: Any, source: Any) -> bool:
 
 
 def merged(target: JSON, source: JSON, owned: Owned) -> JSON:
-    """The target with all that the source has, without what was ours and the source lacks."""
+    """Return the target with all fields of the source, without former fields of ours."""
     result: JSON = {}
     for name, value in target.items():
         ours = owned.get(f"f:{name}")
@@ -95,7 +95,7 @@ def _value(target: Any, source: Any, owned: Owned | None) -> Any:
 
 
 def _others(value: Any, owned: Owned | None) -> Any:
-    """What of a value that the source lacks is not ours."""
+    """Return the part of a value that is not ours, for a value that the source lacks."""
     if owned is None:
         return value
     if isinstance(value, dict) and owned:

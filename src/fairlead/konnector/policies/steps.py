@@ -27,11 +27,11 @@ CONFLICTS: Final = frozenset({FOREIGN_OBJECT, OWNER_UNKNOWN, NAME_TOO_LONG})
 
 
 class Outcome(NamedTuple):
-    """What was wanted of one end and what is there, as digests.
+    """Digests of the wanted and the stored content of one end after a write.
 
-    A server may add defaults to what it was given, or prune what its schema lacks. Comparing both
-    ends would then find the same difference for ever. So the outcome of a write is remembered:
-    as long as the outcome is the same, writing again would change nothing.
+    A server may add defaults to the written object, or prune fields that its schema lacks.
+    Comparing both ends would then find the same difference for ever. So the outcome of a write is
+    remembered: while the outcome is the same, another write would change nothing.
     """
 
     wanted: bytes
@@ -39,13 +39,13 @@ class Outcome(NamedTuple):
 
 
 class Content(NamedTuple):
-    """A JSON value of one end, which is never changed, and its digest."""
+    """An immutable JSON value of one end, and its digest."""
 
     value: Any
     digest: bytes
 
     def outcome(self, found: Content) -> Outcome | None:
-        """The outcome to remember where this was wanted; None when both are equal."""
+        """Return the outcome to remember if this was wanted; None if both are equal."""
         return None if self.digest == found.digest else Outcome(self.digest, found.digest)
 
 
@@ -55,28 +55,28 @@ def content(value: Any) -> Content:
 
 
 def outcome(wanted: Any, found: Any) -> Outcome | None:
-    """The outcome to remember of two JSON values; None when they are equal."""
+    """Return the outcome of two JSON values; None if they are equal."""
     return content(wanted).outcome(content(found))
 
 
 def digest(value: Any) -> bytes:
-    """16 bytes that tell a JSON value from others, in any order of members; None for missing."""
+    """Return 16 bytes that identify a JSON value, in any order of members; None for missing."""
     encoded = msgspec.json.encode(value, order="deterministic")
     return blake2b(encoded, digest_size=16).digest()
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """What is known of both ends of one object.
+    """Knowledge about both ends of one object.
 
-    ``key`` is the consumer's. ``target`` is where the provider's end belongs, None as long as the
-    provider has assigned no namespace. ``gone`` has the sides of which the server itself, not a
-    cache, has said that the object is not there. ``namespace_asked`` says whether there is an
-    APIServiceNamespace for the consumer's namespace, ``namespace_refusal`` why the provider
-    assigns none ("" if it does not refuse), ``namespace_gone`` that the provider itself says that
-    there is no APIServiceNamespace. ``owned`` are the fields of the copy that are ours, None as
-    long as the provider was not asked, and ``wrote`` whether it says that a konnector has written
-    the copy. ``made`` is the uid of a copy that was just created. ``outcomes`` are those of the
-    last writes, where what came of them was not what was wanted.
+    ``key`` is the consumer's. ``target`` is the place of the provider's end, None while the
+    provider has assigned no namespace. ``gone`` are the sides of which the server itself, not a
+    cache, has said that the object does not exist. ``namespace_asked`` is True if there is an
+    APIServiceNamespace for the consumer's namespace, ``namespace_refusal`` is why the provider
+    assigns none ("" if it does not refuse), ``namespace_gone`` is True if the provider itself says
+    that there is no APIServiceNamespace. ``owned`` are the fields of the copy that are ours, None
+    while the provider was not asked, and ``wrote`` tells whether it says that a konnector has
+    written the copy. ``made`` is the uid of a copy that was just created. ``outcomes`` are those
+    of the last writes that differ from the wanted content.
     """
 
     key: Key
@@ -97,11 +97,11 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.consumer if side == "consumer" else self.provider
 
     def place(self, side: Side) -> Key | None:
-        """Where the end on this side belongs."""
+        """Return the place of the end on this side."""
         return self.key if side == "consumer" else self.target
 
     def converged(self, side: Side, now: Outcome | None) -> bool:
-        """Whether the end on this side is what came of writing it last, or equal anyway."""
+        """Whether the end on this side is the outcome of its last write, or equal anyway."""
         return now is None or self.outcomes.get(side) == now
 
     def compared(
@@ -111,7 +111,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         found: Callable[[Object], Any],
         same: Callable[[Object, Object], bool] = lambda _consumer, _provider: False,
     ) -> Outcome | None:
-        """What came of writing the end on this side; None where it is what was wanted.
+        """Return the outcome for the end on this side; None if its content is the wanted one.
 
         Args:
             side: of the copy.
@@ -123,7 +123,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if consumer is None or provider is None:
             return None
         known = self._known
-        # What came of a write is looked at right after it, and again for the step that follows.
+        # The outcome of a write is compared right after it, and again for the step that follows.
         if (side, None) not in known:
             source: Side = "consumer" if side == "provider" else "provider"
             known[side, None] = (
@@ -135,7 +135,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return came
 
     def content(self, side: Side, of: Callable[[Object], Any]) -> Content:
-        """What a function makes of the end on this side, which is there; it is called once.
+        """Return the content that a function makes of the end on this side, computed once.
 
         Raises:
             ValueError: there is no object on this side.
@@ -157,20 +157,20 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return known
 
     def knowing(self, **more: Any) -> Pair:
-        """The pair of the same two objects, of which more is known."""
+        """Return the pair with more knowledge about the same two objects."""
         pair = msgspec.structs.replace(self, **more)
         pair.__dict__.update(self.__dict__)
         return pair
 
     def having(self, side: Side, obj: Object | None) -> Pair:
-        """The pair with another object on this side; what is known of the other end is kept."""
+        """Return the pair with another object on this side; the other end is unchanged."""
         pair = msgspec.structs.replace(self, **{side: obj})
         kept = {name: one for name, one in self._known.items() if name[0] != side and name[1]}
         pair.__dict__["known"] = kept
         return pair
 
     def without(self, side: Side) -> Pair:
-        """The pair whose end on this side is gone, as the server itself has said."""
+        """Return the pair without the end on this side, as the server itself has said."""
         return self.having(side, None).knowing(gone=self.gone | {side})
 
 
@@ -179,22 +179,22 @@ class Step(msgspec.Struct, frozen=True, tag=True):
 
 
 class Done(Step, frozen=True):
-    """There is nothing to do."""
+    """No step is left."""
 
 
 class InSync(Done, frozen=True):
-    """Both ends are there and as they should be."""
+    """Both ends exist and are in the wanted state."""
 
 
 class Wait(Step, frozen=True):
-    """An event will bring us back, or so many seconds at the latest."""
+    """Wait for an event, or so many seconds at most."""
 
     reason: str
     seconds: float | None = None
 
 
 class Refuse(Step, frozen=True):
-    """Nothing may be done until a person acts."""
+    """Leave the object alone until a person acts."""
 
     reason: str
     message: str
@@ -251,15 +251,15 @@ class Delete(Step, frozen=True):
 
 
 class Settle(Step, frozen=True):
-    """Remember that the end on this side, as it is, is what is wanted of it."""
+    """Remember the end on this side, as it is, as the outcome of the wanted content."""
 
     side: Side
 
 
 TERMINAL = (Done, Wait, Refuse)
-"""The steps that are not carried out."""
+"""Steps that are not carried out."""
 CROSSINGS = (Create, Replace, ReplaceStatus, Delete)
-"""The steps that write what one end has to the other.
+"""Steps that write the content of one end to the other.
 
-Others only ask, or prepare: a server that takes a finalizer may refuse all that follows.
+Other steps only ask, or prepare: a server that accepts a finalizer may refuse the writes after it.
 """

@@ -1,7 +1,7 @@
-"""What shall run: connections to providers, and the work on each bound resource and each claim.
+"""Specs of work: connections to providers, bound resources and claims.
 
-The seam between the controllers that decide what shall run and ``konnector.sync``, which runs it.
-When the description of a piece of work changes in any part, it is stopped and started anew.
+They are the seam between the controllers that decide which work runs and ``konnector.sync``, which
+runs it. When the spec of a piece of work changes in any part, it is stopped and started anew.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SecretKey(msgspec.Struct, frozen=True, order=True):
 
 
 class ConnectionSpec(msgspec.Struct, frozen=True):
-    """One connection that shall be, for whom, and which Secrets keep its kubeconfig."""
+    """A wanted connection, with its bindings and the Secrets that hold its kubeconfig."""
 
     kubeconfig: bytes
     bindings: frozenset[str] = frozenset()
@@ -37,7 +37,7 @@ class ConnectionSpec(msgspec.Struct, frozen=True):
 
 
 class WorkKey(msgspec.Struct, frozen=True):
-    """Which piece of work: of which binding, of what kind, and for which resource or claim."""
+    """Key of a piece of work: its binding, its kind, and the resource or claim."""
 
     binding: str
     kind: Literal["objects", "claim", "release"]
@@ -51,7 +51,7 @@ class BoundSpec(msgspec.Struct, frozen=True):
     """Synchronise the objects of one bound resource.
 
     ``resource`` is the consumer's; ``informer_scope`` says where the konnector may watch on the
-    provider; ``holding`` what becomes of copies that would be deleted.
+    provider; ``holding`` is the treatment of copies that would be deleted.
     """
 
     resource: Resource
@@ -63,9 +63,9 @@ class BoundSpec(msgspec.Struct, frozen=True):
 
 
 class ClaimSpec(msgspec.Struct, frozen=True):
-    """Synchronise the objects of one claim; ``unbinding`` claims nothing any more.
+    """Synchronise the objects of one claim; with ``unbinding`` no object is claimed any more.
 
-    ``holding`` is what becomes of copies on the provider that would be deleted.
+    ``holding`` is the treatment of copies on the provider that would be deleted.
     """
 
     claim: PermissionClaim
@@ -76,7 +76,7 @@ class ClaimSpec(msgspec.Struct, frozen=True):
 
 
 class ReleaseSpec(msgspec.Struct, frozen=True):
-    """Let objects go whose export is gone: deleted ones wait for nobody any more."""
+    """Release deleted objects whose export is gone, without waiting for their copies."""
 
     resource: Resource
 

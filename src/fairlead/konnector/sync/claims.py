@@ -50,7 +50,7 @@ class ClaimedObjects:
             ClientError: the kind of a referring object is not known.
         """
         async with AsyncExitStack() as stack:
-            # While the binding goes nothing is claimed any more, and so there is nobody to follow.
+            # While the binding is deleted no object is claimed, so that referrers do not matter.
             referrers = [] if self._wanted.unbinding else await self._referrers(stack)
             run = _Run(self._provider, self._binding, self._export, self._wanted, referrers)
             await run.run()
@@ -72,7 +72,7 @@ class ClaimedObjects:
         return result
 
     async def _resource(self, reference: SelectorReference, version: str) -> Resource:
-        """What is bound is known: an API server tells of a CRD some time after it serves it.
+        """Find a resource; bound kinds are known before discovery shows their CRDs.
 
         Raises:
             ClientError: the kind is not bound, and discovery does not name it.
@@ -88,7 +88,7 @@ class ClaimedObjects:
 
 
 class _Run:
-    """One run of a claim: the policy, with what it has to know of the claims around it."""
+    """One run of a claim: the policy, with the other claims that it depends on."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class _Run:
             self._provider.leftovers.pop(self._key, None)
 
     async def _ready(self) -> None:
-        """Referring objects are known first: what nobody refers to is taken away."""
+        """Wait for the referring objects: without a referrer a copy would be deleted."""
         for informer in self._referring:
             await informer.synced()
         self._selection.start()
@@ -170,7 +170,7 @@ class _Run:
         return self._policy.next_step(pair, self._state(pair))
 
     def remaining(self) -> list[str]:
-        """Copies that are still there while the binding goes."""
+        """Return the copies that still exist while the binding is being deleted."""
         # A list that is not complete would let the binding go before its copies.
         if not self._wanted.unbinding or not (
             self._consumers.settled() and self._providers.settled()
@@ -193,7 +193,7 @@ class _Run:
         ]
 
     def _leftovers(self) -> list[str] | None:
-        """Copies of the consumer's objects that are not here, and that no other claim is about."""
+        """Return copies without an object here, which no other claim selects."""
         provider = self._provider
         if provider.claims_pending(self._wanted.claim.resource):
             return None
@@ -209,11 +209,11 @@ class _Run:
         return leftovers(self._ends, self._wanted.holding, ours)
 
     def verdict(self, resource: str, obj: Object, namespace: str) -> bool:
-        """Whether this claim is about an object, given the consumer's namespace for it."""
+        """Whether this claim selects an object, given the consumer's namespace for it."""
         return resource == self._wanted.claim.resource and self._claimed(obj, namespace)
 
     def _state(self, pair: Pair) -> ClaimState:
-        """What claims say of a pair; asked anew after each write, which may have changed it."""
+        """Return the claims about a pair; read anew after each write, which may change them."""
         namespace = pair.key.namespace
         consumer = self._claimed(pair.consumer, namespace)
         provider = self._claimed(pair.provider, namespace)
@@ -241,8 +241,8 @@ class _Run:
         others = [one for one in self._provider.claims.values() if one is not self]
         if any(one.verdict(resource, obj, namespace) for one in others):
             return True
-        # A claim that is not at work yet may be about the object: nothing is taken away until it
-        # has said so.
+        # A claim that has not started may select the object: no copy is deleted until it has
+        # answered.
         return not self._wanted.unbinding and self._provider.claims_pending(resource)
 
     def _claimed(self, obj: Object | None, namespace: str) -> bool:
@@ -253,7 +253,7 @@ class _Run:
         return self._selection.claims(obj.meta, namespace)
 
     def _expected(self, obj: Object | None, namespace: str) -> bool:
-        """Whether an object of the provider's may come into a namespace, whatever selects it."""
+        """Whether a provider's object may come into a namespace, regardless of selectors."""
         return (
             obj is None or not is_system(namespace) or self._selection.names(obj.meta, namespace)
         )
@@ -270,12 +270,12 @@ class _Run:
         if self._selection.everywhere():
             return EVERYWHERE
         assigned = self._provider.service_namespaces.assigned()
-        # Copies of the provider's objects are in the namespaces that have a counterpart, whatever
-        # the selector names.
+        # Copies of the provider's objects are in the namespaces that have a counterpart, even if
+        # the selector names others.
         return self._selection.namespaces() | assigned.keys()
 
     def _provider_namespaces(self) -> frozenset[str]:
-        """Never the whole cluster: claims give rights in the consumer's namespaces alone."""
+        """Return the namespaces to watch, never all: claims give rights in the consumer's."""
         return frozenset(self._provider.service_namespaces.assigned().values())
 
     def _referrer_changed(self, targets: Targets) -> None:

@@ -84,13 +84,13 @@ class WatchedCollection:
         self._dirty = asyncio.Event()
 
     def newest(self, key: Key) -> Object | None:
-        """The object as it was last seen or written, whichever is later."""
+        """Return the object as it was last seen or written, whichever is later."""
         lease = self._lease(key.namespace)
         cached = lease.get(key.namespace, key.name) if lease else None
         return self.expectations.newest(key, cached)
 
     def seen(self, key: Key) -> bool:
-        """Whether the watch has told of an object, and not that it is gone."""
+        """Whether the watch has shown the object, and not its deletion."""
         lease = self._lease(key.namespace)
         return lease is not None and lease.get(key.namespace, key.name) is not None
 
@@ -105,14 +105,14 @@ class WatchedCollection:
 
     def settled(self) -> bool:
         """Whether the objects of every namespace are known."""
-        # A namespace that was assigned a moment ago has no lease yet, and what is in it is not
+        # A namespace that was assigned a moment ago has no lease yet, and its objects are not
         # known.
         return self._leases.keys() == self._namespaces() and all(
             lease.has_synced for lease in self._leases.values()
         )
 
     def faults(self) -> list[Fault]:
-        """Why watches do not work."""
+        """Return the faults of the watches."""
         found = [faults_of(lease) for lease in self._leases.values() if lease.error]
         return [*found, *self._shortage()]
 
@@ -130,7 +130,7 @@ class WatchedCollection:
         ]
 
     def mark(self) -> None:
-        """The namespaces may have changed."""
+        """Have the namespaces read again, for they may have changed."""
         self._dirty.set()
 
     async def run(
@@ -169,7 +169,7 @@ class WatchedCollection:
             self._budget.leave(self)
 
     def _allowed(self, namespaces: frozenset[str]) -> frozenset[str]:
-        """Those of the namespaces that may be watched; the others are told of as a fault."""
+        """Return the namespaces that the budget allows to watch; the others become a fault."""
         places = {namespace: self._place(namespace) for namespace in sorted(namespaces)}
         wanted = {place: self._serves(namespace) for namespace, place in places.items()}
         self._budget.want(self, wanted)
@@ -185,7 +185,7 @@ class WatchedCollection:
 
 
 def faults_of(lease: Informer) -> Fault:
-    """Why the watch of a lease does not work, with "" when it does."""
+    """Return the fault of a lease's watch, with "" if it works."""
     return Fault(lease.error, lease.cause)
 
 
@@ -193,7 +193,8 @@ async def _announce(namespace: str, lease: Informer, known: Callable[[str], None
     try:
         await lease.synced()
     except InformerClosed:
-        # The namespace went before its objects were known, and nobody waits for them any more.
+        # The namespace went before its objects were known, so that no pass waits for them any
+        # more.
         return
     known(namespace)
 
@@ -215,10 +216,10 @@ class BothEnds(msgspec.Struct, frozen=True):
         return self.consumer if side == "consumer" else self.provider
 
     def look(self, key: Key) -> Pair | None:
-        """Both ends of an object, by the consumer's key; None when one may have it unseen.
+        """Return both ends of an object, by the consumer's key; None while one end may be unseen.
 
-        What is there can be worked on while the rest is still being listed. That something is
-        not there is known only when all of it is.
+        An object that is seen can be worked on while the list is incomplete. The absence of one is
+        known only when the list is complete.
         """
         target, asked, refusal = self.strategy.place(key)
         here = self.consumer.newest(key)
@@ -244,11 +245,11 @@ class BothEnds(msgspec.Struct, frozen=True):
 
 
 class Executor:
-    """One write or question per step; what came of it goes into the pair.
+    """Carries out one write or read per step, and records the outcome in the pair.
 
-    Writes name the uid and the resourceVersion of the object that was seen. ``outcome`` tells
-    what came of a write. ``refused`` is what the consumer's server does not let us do, by the
-    kind of step: the first refusal, until a step of that kind is allowed.
+    Writes name the uid and the resourceVersion of the object that was seen. ``outcome`` returns
+    the outcome of a write. ``refused`` are the steps that the consumer's server forbids, by kind:
+    the first refusal, until a step of that kind is allowed.
     """
 
     def __init__(self, ends: BothEnds, outcome: Callable[[Side, Pair], Outcome | None]) -> None:
@@ -257,7 +258,7 @@ class Executor:
         self._outcome = outcome
 
     async def carry_out(self, step: Step, pair: Pair) -> Pair | None:
-        """Do one step; None when there is nothing more to do until something happens.
+        """Carry out one step; None if no step can follow until an event.
 
         Raises:
             NotServed: the provider does not serve the kind, so this is about all objects of it.
@@ -277,7 +278,7 @@ class Executor:
                 raise NotServed(error.status) from error
             raise
         except MethodNotAllowed as error:
-            # A server says so of a kind whose CRD is being deleted.
+            # A server answers so for a kind whose CRD is being deleted.
             if side == "provider":
                 raise NotServed(error.status) from error
             raise
@@ -288,7 +289,7 @@ class Executor:
     async def _taken(self, step: Step, pair: Pair) -> Pair | None:
         match step:
             case AskNamespace():
-                # What the provider assigns comes as an event of the APIServiceNamespace.
+                # The assignment arrives as an event of the APIServiceNamespace.
                 await self._ends.namespaces.ask(pair.key.namespace, self._ends.export)
                 return None
             case ConfirmNamespace():
@@ -317,11 +318,11 @@ class Executor:
         try:
             found = await find(end.client, end.resource, place.name, place.namespace)
         except NotFound:
-            # The kind is not served, which holds up all objects of it, or a proxy has answered:
-            # no copy counts as gone for that.
+            # The kind is not served, which holds up all objects of it, or a proxy has answered: no
+            # copy counts as gone for that.
             if side == "provider":
                 raise
-            # A CRD that is gone says nothing of its objects; its watch will bring us back.
+            # Without its CRD the object's state is unknown; its watch will bring us back.
             return None
         if found is None:
             end.expectations.forget(place)
@@ -330,7 +331,7 @@ class Executor:
             body = found.to_dict()
             pair = pair.knowing(owned=owned_fields(body), wrote=wrote(body))
         if not end.seen(place):
-            # It may be gone again before a watch tells of it, as what was just created may.
+            # It may be gone again before a watch shows it, like an object that was just created.
             end.expectations.wrote(found, created=True)
         return pair.having(side, found)
 
@@ -343,9 +344,9 @@ class Executor:
         except NotFound:
             return None
         if old.meta.deleting and "finalizers" in step.metadata:
-            # It is gone with this, or waits for other finalizers than ours.
+            # It is gone after this write, or waits for other finalizers than ours.
             return None
-        # It is expected to come back from the watch, and then causes no pass.
+        # The watch will show this version, which then causes no pass.
         end.expectations.wrote(written)
         return pair.having(step.side, written)
 
@@ -355,7 +356,8 @@ class Executor:
         try:
             created = await end.client.create(end.resource, step.body, namespace)
         except AlreadyExists:
-            # The cache is behind, or somebody was faster: what is there decides the next step.
+            # The cache is behind, or another writer was faster: the existing object decides the
+            # next step.
             return await self._read(step.side, pair)
         if step.side == "provider":
             pair = pair.knowing(made=created.meta.uid)
@@ -368,8 +370,8 @@ class Executor:
         except NotFound:
             if (place := pair.place(step.side)) is not None:
                 end.expectations.forget(place)
-            # The pair does not say that the server has told so: before an original is let go it
-            # is asked for the copy itself.
+            # The pair does not record the absence as confirmed: before an original is released,
+            # the server is asked for the copy itself.
             return pair.having(step.side, None)
         return self._wrote(step.side, pair, written)
 
@@ -386,31 +388,31 @@ class Executor:
         try:
             await end.client.delete(end.resource, step.key.name, step.key.namespace, uid=step.uid)
         except NotFound as error:
-            # A 404 of something else, such as the kind, does not say that this object is gone.
+            # A 404 of something else, such as the kind, does not prove that this object is gone.
             if not error.about(step.key.name):
                 raise
             end.expectations.forget(step.key)
             return pair.without(step.side)
         except Conflict:
-            # The uid does not fit any more: another object has taken the name.
+            # The uid does not match any more: another object has taken the name.
             return await self._read(step.side, pair)
         if not end.seen(step.key):
-            # A watch that never told of the object will not tell that it is gone either.
+            # A watch that never showed the object will not show its deletion either.
             return await self._read(step.side, pair)
-        # Finalizers may keep the object for a while; the watch tells when it is gone.
+        # Finalizers may keep the object for a while; the watch shows when it is gone.
         return None
 
     def _wrote(self, side: Side, pair: Pair, written: Object, *, created: bool = False) -> Pair:
-        # The cache is behind this write for a while: until it tells of the version, the answer
-        # stands for the object, and the event that brings that version is known for an echo.
+        # The cache is behind this write for a while: until it has the version, the answer stands
+        # for the object, and the event with that version is recognized as an echo.
         end = self._ends.at(side)
-        # What the watch has not told of yet, after a list that came late, may be gone again before
-        # it does, as what was just created may.
+        # An object that a late list has not shown yet may be gone again before it does, like an
+        # object that was just created.
         end.expectations.wrote(written, created=created or not end.seen(written.key))
         return self._settled(side, pair.having(side, written))
 
     def _settled(self, side: Side, pair: Pair) -> Pair:
-        """Remember what came of a write, where that is not what was wanted."""
+        """Remember the outcome of a write if it differs from the wanted content."""
         outcomes = self._ends.at(side).outcomes
         found = self._outcome(side, pair)
         if found is None and side not in pair.outcomes:

@@ -1,16 +1,15 @@
-"""Keeps the objects of one resource and their copies in step: watches, queue, and what fails.
+"""Synchronises the objects of one resource with their copies: watches, queue, and failures.
 
-A change on either side puts the consumer's key of the object into one queue, so that nobody else
-writes the same object at the same time. A worker takes a key, looks at both ends of the object,
-and has a pass made over them.
+A change on either side puts the consumer's key of the object into one queue, so that only one
+worker writes the object at a time. The worker takes a key, looks at both ends of the object, and
+has a pass made over them.
 
-Two mechanisms keep a pass from undoing or repeating its own work. A cache lags behind what was
-just written, so a pass looks at *expectations* first: the answers to our own writes, until the
-cache has told of them. And each write comes back as an event of our own watch, the *echo*; it
-says nothing new and is dropped before the queue. The event may come before the answer, by which
-alone it is known for an echo; so what is told of an object while a pass works on it is held until
-the pass is over. Without expectations a pass would write twice; without the echo every write would
-cause one more pass.
+Two mechanisms keep a pass from undoing or repeating its own work. A cache lags behind our writes,
+so a pass looks at *expectations* first: the answers to our own writes, until the cache has shown
+them. And each write comes back as an event of our own watch, the *echo*; it contains no news and
+is dropped before the queue. The event may come before the answer, which alone identifies it as an
+echo; so events of an object are held while a pass works on it. Without expectations a pass would
+write twice; without the echo every write would cause one more pass.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ from fairlead.runtime.controller.queue import Band
 
 
 ABSENT_SECONDS = 5.0
-"""After so long without a fault of the watch an object is tried again; twice as long each time."""
+"""Seconds without a fault of the watch after which objects are tried again; doubled each time."""
 MOST_ABSENT_SECONDS = 300.0
 SCOUT_SECONDS = 10.0
-"""Between tries of one of the objects that a server refuses, whatever the back-off of each is."""
+"""Seconds between tries of one refused object, regardless of the objects' back-offs."""
 HURRIES_SECONDS = 5.0
-"""An object that is taken has others tried; what they prove in turn says nothing new so soon."""
+"""Seconds for which a success after a refusal causes no further retries of other objects."""
 _SPREAD_SECONDS = 0.01
-"""For each object that is tried again with others: a server is not asked for all at once."""
+"""Seconds per object that is retried with others, so that a server is not asked at once."""
 
 
 class _Absence(NamedTuple):
-    """Since when the provider does not serve the kind, and what its server said.
+    """Start of a time in which the provider does not serve the kind, and its server's message.
 
     ``noticed`` is True once a watch has failed, too.
     """
@@ -54,9 +53,9 @@ class _Absence(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A change of one end; ``since`` is when it arrived if it had to wait, in seconds.
+    """A change of one end; ``since`` is when it arrived if it was held, in seconds.
 
-    ``key`` is the object's at this end.
+    ``key`` is the object's key at this end.
     """
 
     end: WatchedCollection
@@ -65,17 +64,17 @@ class _Change(NamedTuple):
     since: float | None = None
 
     def echoes(self) -> bool:
-        """Whether it is our own write, which comes back from the watch."""
+        """Whether the change is our own write, which comes back from the watch."""
         expectations, new = self.end.expectations, self.delta.new
-        # Also an event that is no echo ends the wait for a created object: from here on it is the
-        # cache that says whether the object exists.
+        # An event that is no echo also ends the wait for a created object: from here on the cache
+        # decides whether the object exists.
         expectations.seen(self.key)
-        # A deletion is never an echo: that the object is gone has to be looked at, whoever did it.
+        # A deletion is never an echo: the absence needs a look, even if we deleted the object.
         return new is not None and expectations.echoes(new)
 
 
 class Engine:
-    """One run of the synchronisation of one resource, and what it remembers."""
+    """One run of the synchronisation of one resource, and its memory."""
 
     def __init__(self, ends: BothEnds, policy: Policy, around: EngineContext) -> None:
         self._ends = ends
@@ -99,7 +98,7 @@ class Engine:
             stack.callback(self._metrics.stopped)
             async with asyncio.TaskGroup() as group:
                 # Beside the work and not within it: work that waits for a first list, which never
-                # comes where a right is missing, has to say so all the same.
+                # comes without the right to list, has to be reported all the same.
                 group.create_task(self._look_after())
                 group.create_task(self._work())
 
@@ -132,11 +131,11 @@ class Engine:
             namespaces.unlisten(self._namespace_changed)
 
     def _hurry(self) -> None:
-        """Try what failed at once: the provider answers again."""
+        """Retry failed objects at once: the provider answers again."""
         self._controller.queue.hurry()
 
     def schema_changed(self) -> None:
-        """Try at once what a server refuses: it may be right by the schema that holds now."""
+        """Retry refused objects at once: they may be valid by the new schema."""
         self._hurry_refused(self._around.report.failures)
 
     def _hurry_refused(self, keys: Iterable[Key]) -> None:
@@ -144,9 +143,9 @@ class Engine:
         self._controller.queue.hurry(requests, spread=_SPREAD_SECONDS * len(requests))
 
     def _scout(self) -> None:
-        """Try one of the objects that a server refuses, each in its turn.
+        """Retry one refused object, each in its turn.
 
-        Nobody tells of a schema, a webhook or a quota that has changed over there, and the
+        No event tells that a schema, a webhook or a quota has changed on the provider, and the
         back-off of an object grows to minutes.
         """
         now = asyncio.get_running_loop().time()
@@ -155,14 +154,14 @@ class Engine:
             return
         self._scouted = now
         key = min(failures, key=lambda key: failures[key].tried)
-        # What waits for its own time goes on to do so: a try that fails lengthens its back-off.
+        # The object's own retry stays in the queue: a failed try lengthens its back-off.
         self.enqueue(key, Band.INITIAL)
 
     def _taken(self, pair: Pair, refused: Failure) -> None:
-        """A server has taken what it refused before: the like of it may be taken as well."""
+        """Retry similar objects after a server has accepted one that it refused before."""
         generation = pair.consumer.meta.generation if pair.consumer is not None else 0
         now = asyncio.get_running_loop().time()
-        # One that was changed meanwhile proves nothing.
+        # An object that was changed meanwhile proves nothing.
         if generation != refused.generation or now - self._hurried < HURRIES_SECONDS:
             return
         self._hurried = now
@@ -170,11 +169,11 @@ class Engine:
         self._hurry_refused([key for key, one in failures.items() if one.reason == refused.reason])
 
     def enqueue(self, key: Key, band: Band = Band.LIVE) -> None:
-        """Have an object looked at; ``key`` is the consumer's."""
+        """Put an object into the queue; ``key`` is the consumer's."""
         self._controller.queue.add(Request("", *key), band)
 
     async def _look_after(self) -> None:
-        """No event reports a failing watch, so the watches are polled."""
+        """Poll the watches, since no event reports a failing watch."""
         while True:
             faults = [*self._around.faults(), *self._ends.consumer.faults()]
             told = [
@@ -182,8 +181,7 @@ class Engine:
                 for fault in faults
             ]
             await self._versions.look()
-            # Problems are collected anew in each round, so one that is over leaves the report by
-            # itself.
+            # Faults are collected anew in each round, so that one that is over leaves the report.
             told += [*self._passes.refused(), *self._provider_faults()]
             told += self._passes.unanswered()
             self._around.report.problem(told)
@@ -193,7 +191,7 @@ class Engine:
             await asyncio.sleep(self._around.interval)
 
     def _believe_caches(self) -> None:
-        """Look again at what was created and never came back from a watch."""
+        """Queue the created objects that a watch has never shown."""
         for key in self._ends.consumer.expectations.overdue():
             self.enqueue(key)
         for target in self._ends.provider.expectations.overdue():
@@ -214,20 +212,20 @@ class Engine:
             self._absence = absence._replace(noticed=True)
             return faults
         waited = asyncio.get_running_loop().time() - absence.since
-        # A watch that failed and works again has proved that the kind is served; where none ever
-        # failed only time can tell.
+        # A watch that failed and works again has proved that the kind is served; if none has
+        # failed, only time can tell.
         if absence.noticed or waited >= self._patience:
             self._resume(absence)
             return []
         return [Fault(f"on the provider: {absence.message}")]
 
     def _stop(self, error: NotServed) -> None:
-        """Leave all objects alone until the watch of the kind works: they would all fail."""
+        """Pause all objects until the watch of the kind works: they would all fail."""
         if self._absence is None:
             self._absence = _Absence(asyncio.get_running_loop().time(), str(error))
 
     def _resume(self, absence: _Absence) -> None:
-        """The watch has come back, or never failed: then it was perhaps a proxy's answer."""
+        """Resume after the watch works again; if it never failed, a proxy may have answered."""
         self._absence = None
         longer = min(2 * self._patience, MOST_ABSENT_SECONDS)
         self._patience = ABSENT_SECONDS if absence.noticed else longer
@@ -244,7 +242,7 @@ class Engine:
             self._changed(_Change(self._ends.provider, target, delta), key)
 
     def _changed(self, change: _Change, key: Key) -> None:
-        """The event of a write often comes before its answer: it is judged after the pass."""
+        """Hold a change while a pass works on its object: an event may precede its answer."""
         held = self._held.get(key)
         if held is None:
             self._take(change, key)
@@ -263,7 +261,7 @@ class Engine:
         self._enqueue_all(namespace)
 
     def _providers_known(self, namespace: str) -> None:
-        """Also objects of the consumer that have no copy were waiting for this."""
+        """Queue objects once the copies are known, also objects without a copy."""
         if not namespace or not self._ends.strategy.needs_namespace:
             self._enqueue_all("")
         elif mapped := self._ends.namespaces.consumer(namespace):
@@ -272,13 +270,13 @@ class Engine:
     def _namespace_changed(self, consumer: str, _assigned: str) -> None:
         self._ends.consumer.mark()
         self._ends.provider.mark()
-        # What was expected in the namespace that was assigned before is never seen in this one.
+        # Writes into the former provider namespace never appear in the new one.
         self._ends.provider.expectations.clear()
         if self._ends.strategy.needs_namespace:
             self._enqueue_all(consumer)
 
     def _enqueue_all(self, namespace: str) -> None:
-        """All objects that one end or the other has for a namespace of the consumer."""
+        """Queue all objects that either end has for a namespace of the consumer."""
         for found in self._ends.consumer.objects(namespace):
             self.enqueue(found.key, Band.INITIAL)
         assigned = self._ends.namespaces.provider(namespace) if namespace else ""
@@ -293,8 +291,8 @@ class Engine:
         try:
             return await self._look_at(key)
         finally:
-            # The entry goes first, for what is taken now must reach the queue and not be held
-            # again. It goes also after a failure: a change that came meanwhile would be lost
+            # The entry is removed first, for a held change must reach the queue and not be held
+            # again. It is removed also after a failure: a change that came meanwhile would be lost
             # otherwise.
             del self._held[key]
             for change in held:
@@ -302,15 +300,14 @@ class Engine:
 
     async def _look_at(self, key: Key) -> Result | None:
         pair = self._ends.look(key)
-        # Nothing is lost by leaving: the filled cache or the watch that works again has all
-        # objects looked at.
+        # Leaving loses no change: the filled cache or the recovered watch queues all objects.
         if pair is None or self._absence is not None:
             return None
         refused = self._around.report.failures.get(key)
         try:
             result = await self._passes.run(pair)
         except Conflict:
-            # An expectation that is wrong would win over the cache once more, and conflict again.
+            # A wrong expectation would replace the cache once more, and cause another conflict.
             self._ends.consumer.expectations.forget(key)
             if pair.target is not None:
                 self._ends.provider.expectations.forget(pair.target)

@@ -27,7 +27,7 @@ from fairlead.runtime import Delta, spec_changed
 def surroundings(
     provider: Provider, binding: str, verb: str, subject: str, kind: str, **more: Any
 ) -> EngineContext:
-    """Those of the work on one resource or claim of one binding.
+    """Return the context of the work on one resource or claim of one binding.
 
     Args:
         provider: the connection.
@@ -54,7 +54,7 @@ def surroundings(
 def leftovers(
     ends: BothEnds, holding: Holding, ours: Callable[[Object], bool]
 ) -> list[str] | None:
-    """Copies that have no object here, or none that stays while they are held; sorted.
+    """Return the copies without an object here, or with one that is being deleted; sorted.
 
     None as long as not all of both ends is known. ``ours`` says which objects of the provider
     are copies that would be deleted.
@@ -140,7 +140,7 @@ class BoundObjects:
             await engine.run()
 
     def _follow_schema(self, stack: AsyncExitStack, told: Callable[[], None]) -> None:
-        """Tell when the kind's BoundSchema or the consumer's CRD becomes another one."""
+        """Call ``told`` when the kind's BoundSchema or the consumer's CRD has changed."""
         provider, resource = self._provider, self._wanted.resource
         for lease in (
             provider.cluster.informer(BOUNDSCHEMAS, namespace=provider.namespace),
@@ -150,12 +150,12 @@ class BoundObjects:
             lease.subscribe(partial(_replaced, resource.group_resource, told))
 
     def _orphaning(self) -> bool:
-        """Whether the binding goes, and its copies stay."""
+        """Whether the binding is being deleted, and its copies stay."""
         binding = self._provider.consumer.bindings.get("", self._binding)
         return binding is not None and binding.meta.deleting and is_orphan(binding.meta)
 
     def _namespaces(self) -> frozenset[str]:
-        """Where the konnector has the right to watch copies."""
+        """Return the namespaces where the konnector has the right to watch copies."""
         if self._wanted.scope == "Cluster":
             flipped = self._wanted.isolation == "Namespaced"
             return frozenset({self._provider.namespace}) if flipped else EVERYWHERE
@@ -170,7 +170,7 @@ def _replaced(name: str, told: Callable[[], None], delta: Delta) -> None:
 
 
 def _theirs(wanted: BoundSpec) -> Resource:
-    """Under Namespaced isolation the provider's resource is namespaced, the consumer's is not."""
+    """Return the provider's resource, which Namespaced isolation makes namespaced."""
     if wanted.isolation == "Namespaced" and not wanted.resource.namespaced:
         return msgspec.structs.replace(wanted.resource, namespaced=True)
     return wanted.resource

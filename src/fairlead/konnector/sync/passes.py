@@ -43,28 +43,28 @@ from fairlead.runtime import Controller, EventRecorder, Reconciler, Result
 
 
 SILENT = 15.0
-"""Seconds without an answer of the provider after which a binding says so."""
+"""Seconds without an answer of the provider after which a binding reports it."""
 MOST_STEPS = 12
 """Steps of one pass, more than any object needs; to need more is a defect."""
 LONG = 10.0
-"""Seconds after which an object says that it waits for a deletion on the provider."""
+"""Seconds after which an object's wait for a deletion on the provider is reported."""
 
 
 class Undone(Wait, frozen=True):
-    """What would be written was undone again and again on this side."""
+    """Wait before a write that was undone again and again on this side."""
 
     side: str = ""
 
 
 class Policy(Protocol):
-    """What is decided about the objects of one resource."""
+    """Decisions about the objects of one resource."""
 
     def next_step(self, pair: Pair) -> Step:
-        """What to do next about one object."""
+        """Return the next step for one object."""
         ...
 
     def outcome(self, side: Side, pair: Pair) -> Outcome | None:
-        """What came of writing the end on this side; None where it is what was wanted."""
+        """Return the outcome for the end on this side; None if it has the wanted content."""
         ...
 
 
@@ -81,7 +81,7 @@ async def at_once() -> None:
 
 
 class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an engine works, and whom it tells what it sees.
+    """Dependencies of an engine: its binding, its report, and its metrics.
 
     ``name`` is the controller's.
     ``interval`` is the seconds between looks at the watches; it costs no request.
@@ -104,7 +104,7 @@ class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Waiting(NamedTuple):
-    """Since when an object waits for a deletion, and which finalizers were told of."""
+    """Start of an object's wait for a deletion, and the finalizers that were reported."""
 
     since: float
     told: str = ""
@@ -136,21 +136,20 @@ class Passes:
         self._in_sync: set[Key] = set()
 
     def refused(self) -> list[Fault]:
-        """What the consumer's server does not let us do at all."""
+        """Return the steps that the consumer's server forbids altogether, as faults."""
         if not any(one.forbidden for one in self._report.failures.values()):
-            # Each object of that has been done since, or has gone and is never tried again.
+            # Each of these objects has been written since, or has gone and is never tried again.
             self._executor.refused.clear()
         return [Fault(self.advised(str(one), one), one) for one in self._executor.refused.values()]
 
     def unanswered(self) -> list[Fault]:
-        """That the provider is silent about changes, whether its watches work or not.
+        """Return the fault that the provider does not answer, whether its watches work or not.
 
-        A change that is tried again counts from the first time, or the fault would come and go
-        with each try.
+        A repeated change counts from the first try, or the fault would come and go with each try.
         """
         if not any(map(_long_ago, self._unanswered.values())):
             return []
-        # Without a number, which would have the condition written at each change of it.
+        # Without a number, whose changes would each write the condition.
         return [
             Fault(
                 f"the provider has not answered to changes of {self._report.kind} objects for "
@@ -159,7 +158,7 @@ class Passes:
         ]
 
     def count(self) -> None:
-        """Have report and metrics say how many objects are in sync, in conflict and failing."""
+        """Update report and metrics with the numbers of objects in sync and in trouble."""
         report = self._report
         for key in self._undone.calmed() - self._altered:
             report.rewritten.pop(key, None)
@@ -171,23 +170,23 @@ class Passes:
         )
 
     def advised(self, message: str, cause: Exception | None) -> str:
-        """With what to do about it, when the consumer's server refuses a right."""
+        """Return the message, with the remedy if the consumer's server refuses a right."""
         if isinstance(cause, Forbidden):
             return f"{message}. {remedy(self._around.binding)}"
         return message
 
     def failed(self, pair: Pair, error: ApiError) -> None:
-        """Tell once what a server refuses, not each time that it is tried again."""
+        """Report a refusal once, not each time that it is tried again."""
         generation = pair.consumer.meta.generation if pair.consumer is not None else 0
         if self._report.failed(pair.key, error, generation):
-            # What to do about a missing right is said for the consumer's server alone: no
-            # ClusterRole there gives rights on the provider.
+            # The remedy for a missing right is for the consumer's server alone: no ClusterRole
+            # there gives rights on the provider.
             ours = any(error is refused for refused in self._executor.refused.values())
             message = self.advised(error.message, error if ours else None)
             self._tell(pair.consumer, self._around.failed, message)
 
     async def run(self, pair: Pair) -> Result | None:
-        """Do what can be done now; the result says when to look again.
+        """Carry out all possible steps; the result tells when to look again.
 
         Raises:
             ClientError: a server refused or cannot be reached.
@@ -213,11 +212,11 @@ class Passes:
             )
 
     def _paced(self, step: Step, pair: Pair, seconds: float) -> Step:
-        """What to do while a step waits that was undone again and again."""
+        """Return the step to take while a write that was undone again and again waits."""
         side = _side(step)
         now = self._policy.outcome("provider", pair) if side == "provider" else None
         if now is not None:
-            # The status comes back all the while, as if what is there were what was wanted.
+            # The status still comes back, as if the stored content were the wanted one.
             settled = pair.knowing(outcomes={**pair.outcomes, "provider": now})
             rest = self._policy.next_step(settled)
             if not isinstance(rest, TERMINAL) and not self._undone.pause(pair, rest):
@@ -225,19 +224,19 @@ class Passes:
         return Undone(f"{side} end to stay as it is written", seconds, side)
 
     async def _blame(self, step: Undone, pair: Pair) -> None:
-        """Say once who undoes what is written to an object; that is asked of its server."""
+        """Report once the writer that undoes our writes to an object, by its managedFields."""
         if pair.key in self._report.rewritten:
             return
         side: Side = "consumer" if step.side == "consumer" else "provider"
         end, place, manager = self._ends.at(side), pair.place(side), ""
-        # Taken before the question: another pass may come meanwhile, and need not ask as well.
+        # Noted before the question: another pass may come meanwhile, and need not ask as well.
         self._report.rewritten[pair.key] = ""
         if place is not None:
             with suppress(ClientError):
                 found = await end.client.get(end.resource, place.name, place.namespace)
                 manager = others(found)
         whose = "this object" if side == "consumer" else f"its copy {place} on the provider"
-        by = f"field manager {manager}" if manager else "somebody whom managedFields do not name"
+        by = f"field manager {manager}" if manager else "a writer whom managedFields do not name"
         self._report.rewritten[pair.key] = by
         self._tell(
             pair.consumer,
@@ -247,7 +246,7 @@ class Passes:
         )
 
     async def _take(self, step: Step, pair: Pair, look: Pass) -> Pair | None:
-        """Carry out a step; what the provider leaves without an answer is remembered."""
+        """Carry out a step; remember the object until the provider has answered."""
         if isinstance(step, AskNamespace | ConfirmNamespace) or _side(step) == "provider":
             self._unanswered.setdefault(pair.key, asyncio.get_running_loop().time())
         try:
@@ -259,15 +258,15 @@ class Passes:
         self._undone.wrote(pair, step)
         if isinstance(step, Create | Replace) and step.side == "provider" and after is not None:
             self._look_for_change(after)
-        # Only what crosses counts as written: our own finalizer on the consumer's object says
-        # nothing of whether the provider takes our writes.
+        # Only steps between the ends count as written: our finalizer on the consumer's object does
+        # not show that the provider accepts our writes.
         if isinstance(step, CROSSINGS):
             self._report.wrote()
         _crossed(step, look)
         return after
 
     def _look_for_change(self, pair: Pair) -> None:
-        """Say once that the provider's server stores another copy than it was given."""
+        """Report once that the provider's server stores other values than we wrote."""
         consumer, copy = pair.consumer, pair.provider
         changed = pair.key in self._ends.provider.outcomes and (
             consumer is not None
@@ -291,19 +290,19 @@ class Passes:
         )
 
     def _unaltered(self, key: Key) -> None:
-        """The copy is as it was given, or gone."""
+        """Forget the report of an altered copy, which is as written now, or gone."""
         if key in self._altered:
             self._altered.discard(key)
             self._report.rewritten.pop(key, None)
 
     def _heard(self, key: Key) -> None:
-        """The provider has answered about an object; after a long silence others need not wait."""
+        """Note the provider's answer about an object; after a long silence others are retried."""
         since = self._unanswered.pop(key, None)
         if since is not None and _long_ago(since):
             self._speaks()
 
     def _rest(self, step: Step, pair: Pair, look: Pass) -> Result | None:
-        """There is nothing more to do until something happens."""
+        """Conclude a pass whose last step is not carried out."""
         if isinstance(step, Refuse):
             if self._report.refused(pair.key, step.reason):
                 self._tell(pair.consumer, step.reason, step.message)
@@ -320,7 +319,7 @@ class Passes:
             self._in_sync.add(pair.key)
             if pair.key in self._altered and self._policy.outcome("provider", pair) is None:
                 self._unaltered(pair.key)
-        # Nothing is left to remember an outcome for.
+        # Without both ends, no outcome has to be remembered.
         if pair.consumer is None and pair.provider is None:
             self._unaltered(pair.key)
             self._undone.forget(pair.key)
@@ -330,14 +329,13 @@ class Passes:
         return None
 
     def _wait(self, pair: Pair, provider: Object) -> Result:
-        """A deletion over there that takes long is told on the object, once."""
+        """Report a deletion on the provider that takes long, once."""
         now = asyncio.get_running_loop().time()
         waiting = self._waiting.setdefault(pair.key, _Waiting(now))
         if now - waiting.since < LONG:
             return Result(LONG)
         finalizers = ", ".join(provider.meta.finalizers) or "none"
-        # Said again when somebody removes a finalizer, for then it is another one that is waited
-        # for.
+        # Reported again after a finalizer was removed, for then another one is awaited.
         if waiting.told != finalizers:
             self._waiting[pair.key] = _Waiting(waiting.since, finalizers)
             self._tell(
@@ -346,8 +344,8 @@ class Passes:
                 f"waiting until {provider.kind} {provider.key} on the provider is gone; it is "
                 f"being deleted and has these finalizers: {finalizers}",
             )
-        # From here on the watch tells of each change; looking again by the clock would tell
-        # nothing.
+        # From here on the watch shows each change; another look by the clock would find nothing
+        # new.
         return Result()
 
     def _tell(self, obj: Object | None, reason: str, message: str) -> None:

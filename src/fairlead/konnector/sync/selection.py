@@ -1,4 +1,4 @@
-"""Which objects a claim is about, as referring objects come and go, and which none may be."""
+"""Selection of a claim's objects, as referring objects come and go, and reserved Secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RESERVED = "kubeconfig"
 
 
 class Referrers:
-    """The consumer's objects of one reference, found by what they refer to."""
+    """The consumer's objects of one reference, found by the names that they refer to."""
 
     def __init__(self, reference: SelectorReference, informers: Iterable[Informer]) -> None:
         self.reference = reference
@@ -91,7 +91,7 @@ class Selection:
         )
 
     def everywhere(self) -> bool:
-        """Whether claimed objects may be in any namespace, at the moment."""
+        """Whether claimed objects may be in any namespace at the moment."""
         selector = self._claim.selector
         return (
             selector.label_selector is not None
@@ -121,7 +121,7 @@ class Selection:
         before = self.everywhere(), self.namespaces()
         self._namespaces.update(new.namespaces)
         self._namespaces.subtract(old.namespaces)
-        # The keys say where to watch: one without a referrer would keep a watch open for nothing.
+        # The keys decide the watches: one without a referrer would keep a watch open for nothing.
         self._namespaces = +self._namespaces
         # The one may be claimed no more, the other be claimed by this; what the object still
         # refers to is claimed as it was.
@@ -131,7 +131,7 @@ class Selection:
 
 
 def keys(targets: Targets, known: Iterable[Key]) -> set[Key]:
-    """The keys that are meant; of a name in any namespace, those that exist."""
+    """Return the keys that are targets; for a name in any namespace, the existing ones."""
     named = {key for key in targets.keys if key.namespace}
     anywhere = {key.name for key in targets.keys if not key.namespace}
     return named | {key for key in known if key.name in anywhere}
@@ -145,14 +145,14 @@ class Reserved:
     """
 
     def __init__(self, bindings: Informer, namespace: str, *others: Informer) -> None:
-        """Take the konnector's namespace, bindings, and whatever else refers to kubeconfigs."""
+        """Take the konnector's namespace, bindings, and other users of kubeconfigs."""
         self._informers = (bindings, *others)
         self._namespace = namespace
         for informer in self._informers:
             informer.add_index(_RESERVED, _kubeconfig_secret)
 
     def has(self, resource: Resource, key: Key) -> bool:
-        """Whether an object is among these."""
+        """Whether an object is reserved."""
         if key.namespace == self._namespace:
             return True
         return resource == SECRETS and any(
@@ -161,6 +161,6 @@ class Reserved:
 
 
 def _kubeconfig_secret(found: Object) -> list[str]:
-    """Bindings and bundles have this field in common."""
+    """Return the Secret of a kubeconfig; bindings and bundles have this field in common."""
     ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
     return [str(Key(ref.namespace, ref.name))]

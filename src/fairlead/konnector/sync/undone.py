@@ -1,8 +1,8 @@
-"""Writes that somebody undoes again and again, and how long to wait before the next one.
+"""Pauses for writes that another writer undoes again and again.
 
-An operator that rewrites the specs of copies, or whatever strips a finalizer, would have the same
-write made as fast as both can. Each object is paced by itself, and only for what was written
-before: a change of the object is written at once, and nothing that is taken away ever waits.
+An operator that rewrites the specs of copies, or a program that strips a finalizer, would have the
+same write made as fast as both can. Each object is paced by itself, and only for repeated content:
+a change of the object is written at once, and deletions never wait.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from fairlead.konnector.policies.steps import (
 
 
 FREE: Final = 3
-"""So many equal writes in a row are made at once: two may well race, and caches lag."""
+"""Equal writes in a row without a pause: two writers may well race, and caches lag."""
 FIRST_SECONDS: Final = 1.0
-"""The first pause, which doubles each time."""
+"""Seconds of the first pause, which doubles each time."""
 MOST_SECONDS: Final = 300.0
 CALM_SECONDS: Final = 60.0
-"""A write that has held for so long was not undone."""
+"""Seconds after which a write counts as not undone."""
 
 
 class _Series(msgspec.Struct):
@@ -48,7 +48,7 @@ class _Series(msgspec.Struct):
 
 
 class UndoneWrites:
-    """The writes of one engine that were made before; ``clock`` is in seconds."""
+    """Repeated writes of one engine; ``clock`` is in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -80,11 +80,11 @@ class UndoneWrites:
         series.until = now + (min(longer, MOST_SECONDS) if series.count >= FREE else 0.0)
 
     def forget(self, key: Key) -> None:
-        """The object is gone."""
+        """Forget the object, which is gone."""
         self._series.pop(key, None)
 
     def calmed(self) -> set[Key]:
-        """Objects whose last write has held; they are forgotten."""
+        """Return the objects whose last write has held, and forget them."""
         now = self._clock()
         calm = {
             key
@@ -97,7 +97,7 @@ class UndoneWrites:
 
 
 def _kind(step: Step) -> str:
-    """What is paced together; "" for what never is."""
+    """Return the kind of steps that are paced together; "" if a step never is."""
     match step:
         case Create() | Replace() | ReplaceStatus() | PatchMetadata():
             return f"{type(step).__name__} {step.side}"
@@ -105,9 +105,9 @@ def _kind(step: Step) -> str:
 
 
 def _content(pair: Pair, step: Step) -> bytes:
-    """What is written, without what the end already has of others."""
+    """Return the content of a write by its source, without fields of other writers."""
     if isinstance(step, PatchMetadata):
-        # With a change of the object its finalizer is put back at once, for the rest to follow.
+        # After a change of the object its finalizer is restored at once, for the rest to follow.
         here = None if pair.consumer is None else pair.content("consumer", payload).value
         return digest([step.metadata, here])
     source: Side = "consumer" if getattr(step, "side", "") == "provider" else "provider"
@@ -117,7 +117,7 @@ def _content(pair: Pair, step: Step) -> bytes:
 
 
 def others(obj: Object) -> str:
-    """The field manager that has changed an object last, but for the konnector; "" if unknown."""
+    """Return the last field manager of an object other than the konnector; "" if unknown."""
     entries: list[dict[str, Any]] = obj.to_dict()["metadata"].get("managedFields") or []
     found = [
         entry
@@ -129,9 +129,9 @@ def others(obj: Object) -> str:
 
 
 def contradicts(wanted: Any, found: Any) -> bool:
-    """Whether a value that was wanted is another one; what is missing or was added is none.
+    """Whether a wanted value was replaced; missing or added members do not count.
 
-    Servers add defaults and prune what a schema lacks, which is no rewriting.
+    Servers add defaults and prune fields that a schema lacks, which is no rewriting.
     """
     if isinstance(wanted, dict) and isinstance(found, dict):
         return any(name in found and contradicts(one, found[name]) for name, one in wanted.items())

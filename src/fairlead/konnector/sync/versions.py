@@ -1,4 +1,4 @@
-"""In which versions a provider serves a kind that it does not serve in the bound one."""
+"""Versions in which a provider serves a kind that it does not serve in the bound one."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fairlead.konnector.sync.ends import WatchedCollection
 
 
 ASKED_SECONDS = 30.0
-"""Between questions about one kind."""
+"""Seconds between questions about one kind."""
 
 
 class ServedVersions:
-    """What discovery says of the kind of the provider's end, while its watches find nothing.
+    """Versions of the kind on the provider by discovery, while its watches find nothing.
 
-    ``others`` are the versions that are served, none where the bound one is among them.
+    ``others`` are the served versions, none if the bound one is among them.
     """
 
     def __init__(self, end: WatchedCollection) -> None:
@@ -26,7 +26,7 @@ class ServedVersions:
         self._asked = float("-inf")
 
     async def look(self) -> None:
-        """Ask, where the watches give a reason to and it was not asked lately."""
+        """Ask discovery if the watches give a reason, and the last question is not recent."""
         if not any(isinstance(fault.cause, NotFound) for fault in self._end.faults()):
             self.others, self._asked = (), float("-inf")
             return
@@ -35,14 +35,14 @@ class ServedVersions:
             return
         self._asked = now
         wanted, discovery = self._end.resource, self._end.client.discovery
-        # What is known of a group may be older than the change.
+        # The cached answer about a group may be older than the change.
         discovery.invalidate()
         with suppress(ClientError):
             known = await discovery.versions_of(wanted.group, wanted.plural)
             self.others = () if wanted.version in known else tuple(known)
 
     def remedy(self) -> str:
-        """What is wrong, and what the provider's administrator can do about it."""
+        """Return the fault, and the remedy for the provider's administrator."""
         wanted, namespace = self._end.resource, self._end.client.config.namespace
         name, version = wanted.group_resource, wanted.version
         return (

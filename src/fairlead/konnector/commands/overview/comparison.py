@@ -39,11 +39,11 @@ class _Managers(msgspec.Struct):
 
 
 _MOST_STEPS = 6
-"""More than can follow from what two objects say."""
+"""Steps of one comparison, more than can follow from two objects."""
 
 
 class AwaitedStep(NamedTuple):
-    """What an object that is not in sync waits for: the engine's next step.
+    """Next step of the engine for an object that is not in sync.
 
     ``side`` is the end whose last change has not reached the other one.
     """
@@ -53,12 +53,12 @@ class AwaitedStep(NamedTuple):
 
 
 def waiting(policy: BoundPolicy, pair: Pair) -> AwaitedStep | None:
-    """What the ends of an object wait for; None when both are in sync.
+    """Return the next step for the ends of an object; None if both are in sync.
 
-    In sync is what the engine would leave as it is: its own policy decides. The engine also knows
-    what came of its writes, which nobody tells here. So a write that would only take members away
-    from the copy counts as done, for a server that adds defaults brings them back each time, and
-    so does a status that differs in members that are null.
+    An object is in sync if the engine's own policy would leave it as it is. The engine also knows
+    the outcome of its writes, which is unknown here. So a write that would only remove members
+    from the copy counts as done, for a server that adds defaults restores them each time, and so
+    does a status that differs in members that are null.
     """
     step: Step = InSync()
     for _ in range(_MOST_STEPS):
@@ -75,7 +75,7 @@ def waiting(policy: BoundPolicy, pair: Pair) -> AwaitedStep | None:
 
 
 def _as_good_as_done(step: Step, pair: Pair) -> Side | None:
-    """The side on which a step would change nothing that lasts."""
+    """Return the side on which a step would change nothing that lasts, None if there is none."""
     consumer, provider = pair.consumer, pair.provider
     if consumer is None or provider is None:
         return None
@@ -85,7 +85,7 @@ def _as_good_as_done(step: Step, pair: Pair) -> Side | None:
         case Replace(side="provider") if contains(provider.to_dict(), step.body):
             return "provider"
         case ReplaceStatus():
-            # A status that says nothing is as good as none.
+            # An empty status is equal to no status.
             there, here = status_of(provider) or None, status_of(consumer) or None
             if contains(there, here) and contains(here, there):
                 return "consumer"
@@ -93,7 +93,7 @@ def _as_good_as_done(step: Step, pair: Pair) -> Side | None:
 
 
 def _remembering(policy: BoundPolicy, pair: Pair, side: Side) -> Pair:
-    """The pair as if its end on this side had come of a write."""
+    """Return the pair with its end on this side as the outcome of a write."""
     came = policy.outcome(side, pair)
     known = dict(pair.outcomes)
     if came is not None:
@@ -102,7 +102,7 @@ def _remembering(policy: BoundPolicy, pair: Pair, side: Side) -> Pair:
 
 
 def _side(step: Step, pair: Pair) -> Object | None:
-    """Where the step comes from: the copy's status and uid go back, all else goes there."""
+    """Return the source of the step: the copy for status and uid, else the consumer's object."""
     match step:
         case ReplaceStatus():
             return pair.provider
@@ -133,7 +133,7 @@ def contains(whole: Any, part: Any) -> bool:
 
 
 def changed_at(obj: Object) -> datetime | None:
-    """When an object was changed last, as far as it tells; None when it tells no time."""
+    """Return the time of an object's last change; None if it does not tell."""
     return max(_times(obj), default=None)
 
 

@@ -1,8 +1,7 @@
-"""Fetching what the overview is made from: a few lists on both sides, and nothing is written.
+"""Fetches the data of the overview: a few lists on both sides, without any write.
 
-A provider is asked with the credentials that the consumer keeps for it, and only about what is
-this consumer's. What cannot be fetched for one binding is told in its line; the others do not
-suffer.
+A provider is asked with the credentials that the consumer keeps for it, and only about this
+consumer's objects. A failure for one binding is shown in its line; the others do not suffer.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ from fairlead.konnector.servicenamespaces import refusal_of
 
 
 AT_ONCE = 4
-"""So many requests are under way at a time, to all clusters together."""
+"""Requests that are open at a time, to all clusters together."""
 PATIENCE = 30.0
-"""Seconds for everything that is asked of a provider about one binding."""
+"""Seconds for all requests to a provider about one binding."""
 TIMEOUTS = Timeouts(connect=5.0, read=15.0)
-"""A person waits: a server that is silent for so long, in seconds, is told of."""
+"""Timeouts in seconds, short because a person waits."""
 _AGENT = "fairlead-bindings"
 
 
@@ -61,11 +60,11 @@ class _Consumed(msgspec.Struct, frozen=True):
 
 
 class UnknownBindingError(ClientError):
-    """There is no binding of a name; the text names those that there are."""
+    """There is no binding of a name; the text names the existing ones."""
 
 
 class Places(msgspec.Struct, frozen=True):
-    """Where a provider keeps namespaced copies, by the consumer's namespace, or why not."""
+    """Namespaces of copies on a provider, by the consumer's namespace, or the reasons for none."""
 
     assigned: Mapping[str, str]
     refusals: Mapping[str, str] = {}
@@ -79,7 +78,7 @@ class Places(msgspec.Struct, frozen=True):
         return Place(None, refusal=self.refusals.get(key.namespace, ""))
 
     def to_consumer(self, key: Key) -> Key | None:
-        """None: only the way to the provider is asked for here."""
+        """Return None: only the direction to the provider is needed here."""
         return None
 
 
@@ -120,7 +119,7 @@ class Overview:
         return sorted((task.result() for task in tasks), key=lambda one: one.binding.meta.name)
 
     async def look_at_object(self, resource: Resource, obj: Object) -> FetchedBinding | None:
-        """What binds the kind of an object, with this object alone; None where nothing does.
+        """Look at the binding of an object's kind, with this object alone; None if none binds it.
 
         Raises:
             ClientError: the consumer's bindings cannot be listed.
@@ -133,11 +132,11 @@ class Overview:
         return None
 
     async def warnings(self, objects: Iterable[Object]) -> dict[str, Object]:
-        """The last Warning about each of these objects, by the object's uid.
+        """Return the last Warning about each of these objects, by the object's uid.
 
-        Who may not see Events gets none.
+        Without the right to list Events there is none.
         """
-        # Events about what has no namespace are in this one.
+        # Events about cluster-scoped objects are in namespace default.
         places = {(obj.meta.namespace or "default", obj.kind) for obj in objects}
         found: dict[str, Object] = {}
         for namespace, kind in sorted(places):
@@ -165,7 +164,7 @@ class Overview:
         found = await self._seen(binding)
         if found.problem or not untouched(binding):
             return found
-        # The konnector is where it keeps kubeconfigs, unless somebody has moved one.
+        # The konnector runs where it keeps kubeconfigs, unless one was moved.
         namespace = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref.namespace
         provider = None
         with suppress(ClientError):
@@ -273,7 +272,7 @@ class Overview:
     async def _copies(
         self, client: Client, kind: _Consumed, strategy: Strategy, *, flipped: bool
     ) -> Copies:
-        """What is where copies of the consumer's objects would be."""
+        """List the objects in the places of the consumer's copies."""
         targets = {strategy.place(obj.key).target for obj in kind.objects}
         namespaces = sorted({target.namespace for target in targets if target is not None})
         namespaced = kind.resource.namespaced or flipped

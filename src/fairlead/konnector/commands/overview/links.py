@@ -1,4 +1,4 @@
-"""How an APIServiceBinding stands, as a link of a chain."""
+"""The state of an APIServiceBinding, as a link of a chain."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fairlead.konnector.commands.overview.rows import FetchedBinding, fault, uns
 
 
 def binding_link(bound: FetchedBinding) -> Link:
-    """What is wrong with a binding, or how many of its objects are in sync."""
+    """Return the fault of a binding as a link, or the number of its objects in sync."""
     text = f"APIServiceBinding {bound.binding.meta.name}"
     found = fault(bound)
     if found is not None:

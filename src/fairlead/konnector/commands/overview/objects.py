@@ -1,4 +1,4 @@
-"""The objects of a binding that are not in sync, and what each of them waits for."""
+"""The objects of a binding that are not in sync, and their next steps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Involved(msgspec.Struct):
 
 
 class EventAbout(msgspec.Struct, rename="camel"):
-    """An Event (core/v1): about which object, why, and when last."""
+    """Event (core/v1): its object, its reason and its last time."""
 
     involved_object: _Involved = msgspec.field(default_factory=_Involved)
     reason: str = ""
@@ -47,12 +47,12 @@ class ObjectRow(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str
     name: str
     since_seconds: float | None
-    """The age of the change that has not crossed; None when nobody knows."""
+    """The age of the change that has not crossed, in seconds; None if it is unknown."""
     waits_for: str
     warning: str = ""
     """The last Warning about the object, its reason first."""
     warning_seconds: float | None = None
-    """Its age."""
+    """The age of the Warning, in seconds."""
 
 
 def object_rows(
@@ -80,7 +80,7 @@ def _row(
     event = warnings.get(obj.meta.uid)
     told = event.decode(EventAbout) if event is not None else EventAbout()
     if event is None or told.message in waits:
-        # What is waited for says the same.
+        # The awaited step repeats the message.
         event, told = None, EventAbout()
     when = happened_at(event) if event is not None else None
     return ObjectRow(
@@ -95,7 +95,7 @@ def _row(
 
 
 def waits_for(step: Step, pair: Pair) -> str:
-    """What the engine's next step brings, for a person."""
+    """Describe the engine's next step for a person."""
     match step:
         case Refuse():
             return f"a person ({step.reason}): {step.message}"
@@ -122,7 +122,7 @@ def waits_for(step: Step, pair: Pair) -> str:
 
 
 def happened_at(event: Object) -> datetime:
-    """When an Event happened last; as far back as there is a time when it tells none."""
+    """Return when an Event happened last; the earliest time if it does not tell."""
     told = event.decode(EventAbout)
     for text in (told.last_timestamp, told.event_time, event.meta.creation_timestamp):
         try:

@@ -1,4 +1,4 @@
-"""Where one object comes from: its copy on the provider, and how that stands."""
+"""The origin of one object: its copy on the provider, and the state of that."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fairlead.konnector.commands.overview.rows import FetchedBinding, unsynced
 
 
 async def origin_of(consumer: Client, resource: Resource, obj: Object) -> Link | None:
-    """Look for the copy of an object; None where no APIServiceBinding binds its kind.
+    """Look for the copy of an object; None if no APIServiceBinding binds its kind.
 
     Raises:
         ClientError: the consumer's bindings cannot be listed.
@@ -30,7 +30,7 @@ async def origin_of(consumer: Client, resource: Resource, obj: Object) -> Link |
 
 
 def judge(bound: FetchedBinding, obj: Object) -> Link:
-    """What is to be said of an object's copy, of what was fetched of its binding."""
+    """Return the link for an object's copy, by the data fetched for its binding."""
     name = bound.binding.meta.name
     text = f"the {obj.kind} that APIServiceBinding {name} brings"
 
@@ -63,7 +63,7 @@ def judge(bound: FetchedBinding, obj: Object) -> Link:
 
 
 def events_at(copy: Object) -> str:
-    """Where the Events about a copy are: a consumer may not read the provider's."""
+    """Return where the Events about a copy are: a consumer may not read the provider's."""
     group, _ = split_api_version(copy.api_version)
     kind = f"{copy.kind.lower()}.{group}" if group else copy.kind.lower()
     place = f"-n {shlex.quote(copy.meta.namespace)} " if copy.meta.namespace else ""

@@ -1,4 +1,4 @@
-"""What there is to say of each binding, made from what was fetched of both sides."""
+"""The rows of the overview, made from the data of both sides."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fairlead.konnector.policies.steps import Pair
 
 
 class Copies(msgspec.Struct, frozen=True):
-    """What the provider has of one kind, where it has it, and when copies are in sync."""
+    """The provider's objects of one kind, their places, and the policy that compares them."""
 
     policy: BoundPolicy
     strategy: Strategy
@@ -41,15 +41,16 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 class FetchedBinding(msgspec.Struct, frozen=True):
-    """A binding and what was fetched for it.
+    """A binding and the data fetched for it.
 
-    ``problem`` says what could not be fetched, for which ``reason``; ``reached`` whether the
-    provider told all. ``absence`` says why no konnector works on it, where none does.
+    ``problem`` tells of a failed request, ``reason`` is its reason; ``reached`` is True if the
+    provider answered everything. ``absence`` is why no konnector works on the binding, if none
+    does.
     """
 
     binding: Object
     kinds: Sequence[Kind] | None = None
-    """None when not even the consumer's own objects were seen."""
+    """None if the consumer's own objects could not be listed either."""
     cluster_binding: ClusterBinding | None = None
     problem: str = ""
     reason: str = "NotReached"
@@ -58,10 +59,9 @@ class FetchedBinding(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True, rename="camel"):
-    """One line about one binding; numbers that nobody knows are None.
+    """One line about one binding; unknown numbers are None.
 
-    ``state``, ``reason`` and ``remedy`` are those of its problem; a reason of "" is told in words
-    alone.
+    ``state``, ``reason`` and ``remedy`` describe its problem; a reason of "" has a text alone.
     """
 
     binding: str
@@ -113,7 +113,7 @@ def make_row(bound: FetchedBinding, now: datetime) -> Row:
 
 
 def unsynced(kind: Kind) -> Iterable[tuple[Pair, AwaitedStep]]:
-    """The objects of a kind that are not in sync, each with what it waits for."""
+    """Yield the objects of a kind that are not in sync, each with its next step."""
     copies = kind.copies
     if copies is None:
         return
@@ -132,10 +132,9 @@ def unsynced(kind: Kind) -> Iterable[tuple[Pair, AwaitedStep]]:
 
 
 class Fault(NamedTuple):
-    """What is wrong with a binding, and how bad that is.
+    """A fault of a binding, and its severity.
 
-    ``reason`` is "" where only a message tells; ``line`` is both where that is not simply one
-    after the other.
+    ``reason`` is "" if there is only a message; ``line`` replaces the usual line of both.
     """
 
     reason: str
@@ -146,18 +145,18 @@ class Fault(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Both, in one line."""
+        """Reason and message in one line."""
         return self.line or ": ".join(part for part in (self.reason, self.message) if part)
 
     @property
     def remedy(self) -> str:
-        """What helps."""
+        """The remedy for the reason."""
         silent = not self.reason and self.state == "waiting"
         return KONNECTOR if silent else KUBE_BIND.helps(self.reason)
 
 
 def fault(bound: FetchedBinding) -> Fault | None:
-    """What is wrong with a binding by all that was fetched; None when nothing is."""
+    """Return the first fault of a binding in all fetched data; None if it is well."""
     try:
         conditions = bound.binding.decode(APIServiceBinding).status.conditions
     except msgspec.ValidationError as error:
@@ -180,7 +179,7 @@ def fault(bound: FetchedBinding) -> Fault | None:
 
 
 def _plain(reason: str, message: str) -> Fault:
-    """A fault that the message alone tells people of."""
+    """Return a fault that is shown by its message alone."""
     return Fault(reason, message, KUBE_BIND.state(reason), line=message)
 
 
@@ -189,7 +188,7 @@ def _unwell(condition: Condition) -> bool:
 
 
 def _providers_fault(found: ClusterBinding | None) -> Fault | None:
-    """What the provider says of the connection, of which the binding knows nothing."""
+    """Return the provider's report about the connection, which the binding does not have."""
     ready = get_condition(found.status.conditions, READY) if found is not None else None
     if ready is None or ready.status == "True":
         return None
@@ -203,11 +202,11 @@ def _told(condition: Condition) -> Fault:
     if not condition.reason and not message:
         message = f"{condition.type} is {condition.status}"
     if state == "unknown":
-        # The konnector has yet to say it.
+        # The konnector has yet to report it.
         state = "waiting"
     return Fault(condition.reason, message, state, condition.last_transition_time)
 
 
 def _seconds(now: datetime, then: datetime) -> float:
-    """Never below zero, whatever the clocks say."""
+    """Return the seconds between two times, 0 if the clocks disagree."""
     return max((now - then).total_seconds(), 0.0)

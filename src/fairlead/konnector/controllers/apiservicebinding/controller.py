@@ -89,7 +89,7 @@ class APIServiceBindingController:
         return [_named(name) for name in sorted(self._provider.bindings)]
 
     def _bindings_of_crd(self, delta: Delta) -> Iterable[Request]:
-        """The binding that owns it, and whoever waits for its name to become free."""
+        """Return requests for the CRD's binding, and for all that may wait for its name."""
         owners = {
             owner.name
             for owner in delta.object.meta.owner_references
@@ -108,7 +108,8 @@ class APIServiceBindingController:
         if plan.connected is None:
             return
         if plan.writes:
-            # Before the first CRD, so that no CRD is ever left without a way to the provider.
+            # Before the first CRD, so that a CRD is never left without a kubeconfig of its
+            # provider.
             await add_finalizer(self._consumer.client, APISERVICEBINDINGS, found, FINALIZER_UNBIND)
         failures: list[Condition] = []
         retry: ApiError | None = None
@@ -116,8 +117,8 @@ class APIServiceBindingController:
             try:
                 await self._write(write, state.owner)
             except Conflict as error:
-                # Somebody was faster: nothing is wrong with the binding, and the next look sees
-                # what they wrote.
+                # Another writer was faster: the binding has no fault, and the next look sees the
+                # change.
                 retry = error
             except ApiError as error:
                 failures.append(
@@ -127,8 +128,7 @@ class APIServiceBindingController:
                         message=_advice(error, request.name),
                     )
                 )
-                # What is invalid stays so until the provider changes its schema, and that is an
-                # event.
+                # An invalid CRD stays so until the provider changes its schema, which is an event.
                 retry = retry if isinstance(error, Invalid) else error
 
         def change(binding: APIServiceBinding) -> BindingStatus:
@@ -139,8 +139,7 @@ class APIServiceBindingController:
 
         await self._consumer.statuses.update(request.name, change)
         self._consumer.reports.refusals.report(request.name, "claims", changed_claims(state))
-        # Only when the status says what is wrong, so that the tries which follow have a reason to
-        # be seen.
+        # Only after the status shows the fault, so that a person sees the reason of the retries.
         if retry is not None:
             raise retry
 
@@ -194,7 +193,7 @@ class APIServiceBindingController:
                 found = await find(client, CUSTOMRESOURCEDEFINITIONS, write.name)
                 if found is None or not owned(found, owner):
                     raise
-                # It is what we made a moment ago: the cache has still to tell of it.
+                # It is our own write of a moment ago: the cache does not show it yet.
                 return
         else:
             written = await client.update(CUSTOMRESOURCEDEFINITIONS, write.body)
@@ -210,7 +209,7 @@ def _named(name: str) -> Request:
 
 
 def _held(obj: Object | None) -> str:
-    """The provider namespace that is kept for its objects alone, "" when it is in use or gone."""
+    """Return the provider namespace that is kept for its objects alone, else ""."""
     if obj is None or not obj.meta.deleting:
         return ""
     status = obj.decode(APIServiceNamespace).status

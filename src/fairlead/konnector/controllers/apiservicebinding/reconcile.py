@@ -53,12 +53,12 @@ STORED_VERSIONS = "StoredVersions"
 
 
 class State(msgspec.Struct, frozen=True):
-    """What was read on both sides.
+    """Facts of both sides.
 
-    ``schemas`` are the BoundSchemas that were found, by their names; ``crds`` the consumer's
-    CRDs by theirs; ``converged`` tells whether a CRD is what came of writing a spec; ``ours``
-    whether the binding uses this provider, and shall stay; ``held`` are the provider namespaces
-    that should go and are kept for the objects in them.
+    ``schemas`` are the existing BoundSchemas by name, ``crds`` the consumer's CRDs by name;
+    ``converged`` tells whether a CRD is the outcome of writing a spec; ``ours`` whether the
+    binding uses this provider, and stays; ``held`` are the provider namespaces that should go and
+    are kept for the objects in them.
     """
 
     binding: APIServiceBinding
@@ -82,10 +82,10 @@ class CRDWrite(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """CRDs to write, and what is known without them; ``connected`` False ends it there.
+    """CRDs to write, and the conditions that are known before; ``connected`` False ends the pass.
 
-    ``connected`` is None for a binding that is not ours: nothing is done, nothing said.
-    ``removed`` says of each CRD with versions that the provider has no more what to do about them.
+    ``connected`` is None for a binding that is not ours: no object is written. ``removed`` has for
+    each CRD with versions that the provider lacks the remedy.
     """
 
     connected: Condition | None
@@ -96,7 +96,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def reconcile(state: State) -> Plan:
-    """What the consumer's cluster needs of the export."""
+    """Decide which CRDs the consumer's cluster needs for the export."""
     if not state.ours:
         return Plan(None)
     if state.export is None:
@@ -114,10 +114,10 @@ def reconcile(state: State) -> Plan:
 
 
 def accepted_claims(state: State) -> list[PermissionClaim]:
-    """The claims of the export as it was when it was first bound.
+    """Return the claims that the export had when it was first bound.
 
-    Whoever bound it agreed to these; a provider that makes its export anew with wider ones gets
-    no more by that.
+    The person who bound it agreed to these; a provider that recreates its export with wider claims
+    gains nothing.
     """
     old = state.binding.status
     if state.export is None or old.bound_schemas:
@@ -126,7 +126,7 @@ def accepted_claims(state: State) -> list[PermissionClaim]:
 
 
 def changed_claims(state: State) -> str:
-    """What to say about claims that differ from the accepted ones, "" when they do not."""
+    """Return the message about claims that differ from the accepted ones, "" if none does."""
     if state.export is None or state.export.spec.permission_claims == accepted_claims(state):
         return ""
     return (
@@ -136,13 +136,13 @@ def changed_claims(state: State) -> str:
 
 
 def failure(*, created: bool, name: str, message: str) -> Condition:
-    """Connected, after writing a CRD was refused."""
+    """Return the condition Connected after a refused write of a CRD."""
     reason, verb = (CRD_CREATE_FAILED, "created") if created else (CRD_UPDATE_FAILED, "updated")
     return false(CONNECTED, reason, f"CustomResourceDefinition {name} cannot be {verb}: {message}")
 
 
 def status(state: State, plan: Plan, failures: list[Condition], *, now: str) -> BindingStatus:
-    """The binding's status after the plan was carried out; one pass sets a condition once."""
+    """Return the binding's status after the plan; one pass sets each condition once."""
     old = state.binding.status
     connected = failures[0] if failures else plan.connected
     if connected is None:
@@ -155,8 +155,8 @@ def status(state: State, plan: Plan, failures: list[Condition], *, now: str) -> 
     if plan.removed:
         message = "; ".join(plan.removed)
         found.append(Condition(VERSIONS_REMOVED, "True", reason=STORED_VERSIONS, message=message))
-    # What was once bound stays in the list, so that an export which shrinks and grows again needs
-    # no new agreement.
+    # A resource that was once bound stays in the list, so that an export which shrinks and grows
+    # again needs no new agreement.
     bound = old.bound_schemas + [item for item in plan.bound if item not in old.bound_schemas]
     return msgspec.structs.replace(
         old,
@@ -168,7 +168,7 @@ def status(state: State, plan: Plan, failures: list[Condition], *, now: str) -> 
 
 
 def no_export(binding: APIServiceBinding) -> str:
-    """What to say of a binding whose export the provider does not have, or not any more."""
+    """Return the message about a binding without an export on the provider."""
     what = f"the provider has no APIServiceExport {binding.metadata.name}"
     if binding.status.bound_schemas:
         return (
@@ -201,7 +201,7 @@ def _with_schemas(state: State, resources: list[ExportResource]) -> Plan:
     bound = [GroupResource(group=item.group, resource=item.resource) for item in resources]
     for resource, item in zip(resources, bound, strict=True):
         name = crd_name(resource.resource, resource.group)
-        # One kind that is refused does not keep the others from being bound.
+        # A refusal of one kind does not keep the others from being bound.
         if refused := _not_agreed(state, item):
             connected = refused
             continue
@@ -245,7 +245,7 @@ def _removed(schema: BoundSchemaSpec, gone: Sequence[str]) -> str:
     told = (
         f"the provider no longer has version {removed} of {name}, in which objects may be stored "
         "here: the CustomResourceDefinition keeps it, not served, and objects are synchronised in "
-        f"{version}. Whoever uses {removed} in this cluster has to use {version}. To be rid of it "
+        f"{version}. Clients of {removed} in this cluster have to use {version}. To be rid of it "
         f"write every object once (`kubectl get {name} -A -o json | kubectl replace -f -`), then "
     )
     patch = f'{{"status":{{"storedVersions":["{storage}"]}}}}'
@@ -254,10 +254,10 @@ def _removed(schema: BoundSchemaSpec, gone: Sequence[str]) -> str:
 
 
 def _not_agreed(state: State, item: GroupResource) -> Condition | None:
-    """Why a resource of the export gets no CRD.
+    """Return the condition for a resource of the export that gets no CRD, else None.
 
-    Whoever bound agreed to what was exported then, and some kinds are nobody's to bring, whether
-    they are installed here or not.
+    The person who bound agreed to the export as it was then, and kinds of Kubernetes and kube-bind
+    no provider may bring, whether they are installed here or not.
     """
     old = state.binding.status.bound_schemas
     if not bindable(item.group):
@@ -273,21 +273,21 @@ def _not_agreed(state: State, item: GroupResource) -> Condition | None:
 
 
 def _body(body: JSON, found: Object | None, owner: OwnerReference) -> JSON:
-    """A CRD to replace keeps its metadata, which others may have added to."""
+    """Return the body for a CRD; an existing one keeps its metadata, which others may extend."""
     if found is None:
         return body
     return {**of_binding(found, owner), "spec": body["spec"]}
 
 
 def _marked(crd: Object, owner: OwnerReference) -> bool:
-    """Whether the CRD says whose it is, to this cluster and to one that it is restored in."""
+    """Whether the CRD names its binding, for this cluster and for one that it is restored in."""
     return owned(crd, owner) and crd.meta.annotations.get(ANNOTATION_BOUND_BY) == owner.name
 
 
 def _foreign(name: str) -> Condition:
     message = (
         f"CustomResourceDefinition {name} exists and is not of this binding: delete it, or the "
-        "binding that owns it, if nobody needs its objects"
+        "binding that owns it, if its objects are not needed"
     )
     return false(CONNECTED, FOREIGN_CRD, message)
 

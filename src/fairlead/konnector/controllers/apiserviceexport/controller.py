@@ -43,7 +43,7 @@ from fairlead.runtime import Delta, Request, Result, changed, commit
 
 
 class _Wanted(NamedTuple):
-    """Work, and for which objects it was set up: when any of it changes it is set up anew."""
+    """Work, with the objects that it was set up for: a change of any of them restarts it."""
 
     spec: WorkSpec
     export: OwnerReference | None
@@ -51,7 +51,7 @@ class _Wanted(NamedTuple):
 
 
 _KEEPING_SECONDS = 0.5
-"""Between looks at copies that are being let go."""
+"""Seconds between looks at copies that are being released."""
 
 
 class APIServiceExportController:
@@ -93,7 +93,7 @@ class APIServiceExportController:
             controller.watch(provider.kubebind.schemas, everything)
             controller.watch(bindings, lambda delta: [named(delta.object.meta.name)])
             controller.watch(crds, of_crd)
-            # What one binding says of copies may hold the claimed ones of all others.
+            # The decision about one binding's copies may hold the claimed copies of all others.
             bundles = self._consumer.cluster.informer(APISERVICEBINDINGBUNDLES)
             stack.push_async_callback(bundles.close)
             for said in (bindings, bundles):
@@ -126,11 +126,11 @@ class APIServiceExportController:
         await self._run_syncers(name, plan, export, binding)
         if export is not None:
             await self._report(plan, export, schemas)
-        # No event tells that the last copy is let go.
+        # No event tells that the last copy is released.
         return Result(_KEEPING_SECONDS) if hold.holding == "Keep" else None
 
     def _kept(self, name: str, binding: Object | None) -> bool:
-        """Whether all copies of a binding that have no object here are let go for certain."""
+        """Whether all copies of a binding without an object here are released for certain."""
         if binding is None:
             return False
         status = binding.decode(APIServiceBinding).status
@@ -148,7 +148,7 @@ class APIServiceExportController:
         return bool(wanted) and keeping == wanted | claims and self._namespaces_kept()
 
     def _namespaces_kept(self) -> bool:
-        """Whether no APIServiceNamespace goes for want of a namespace that may return."""
+        """Whether all APIServiceNamespaces without a namespace here are marked to stay."""
         known = self._consumer.namespaces
         listed = self._provider.service_namespaces.informer.list(self._provider.namespace)
         return all(
@@ -162,14 +162,14 @@ class APIServiceExportController:
         return self._consumer.bindings.get("", name)
 
     async def _export(self, name: str, binding: Object | None) -> Object | None:
-        """The export; that it is gone lets objects go for good, so the provider is asked."""
+        """Return the export; the provider confirms its absence, which releases objects."""
         found = self._provider.kubebind.exports.get(self._provider.namespace, name)
         if found is None and (binding is not None or self._works_for(name)):
             return await self._still(APISERVICEEXPORTS, name)
         return found
 
     async def _schemas(self, name: str, export: Object | None) -> dict[str, Object]:
-        """Those that are there; one that a syncer needs is believed gone when it is confirmed."""
+        """Return the existing BoundSchemas; for one with a syncer, absence is confirmed."""
         result: dict[str, Object] = {}
         for item in export.decode(APIServiceExport).spec.resources if export is not None else ():
             found = self._provider.kubebind.schemas.get(self._provider.namespace, item.name)
@@ -183,7 +183,7 @@ class APIServiceExportController:
         return any(key.binding == binding for key in self._running)
 
     async def _still(self, resource: Resource, name: str) -> Object | None:
-        """An object that the cache does not have (any more), as the provider answers.
+        """Ask the provider for an object that the cache lacks.
 
         Raises:
             ClientError: nothing is known; what runs goes on until something is.
@@ -191,7 +191,7 @@ class APIServiceExportController:
         return await find(self._provider.client, resource, name, self._provider.namespace)
 
     def _crds(self, export: Object | None, binding: Object | None) -> dict[str, Object]:
-        """Those of the export, or of what was bound when there is no export any more."""
+        """Return the CRDs of the export, or of the bound resources if the export is gone."""
         resources: Sequence[GroupResource] = ()
         if export is not None:
             resources = export.decode(APIServiceExport).spec.resources
@@ -203,7 +203,7 @@ class APIServiceExportController:
     async def _run_syncers(
         self, name: str, plan: Plan, export: Object | None, binding: Object | None
     ) -> None:
-        """Only what has changed is stopped or started."""
+        """Stop and start the work that has changed, and no other."""
         wanted: dict[WorkKey, _Wanted] = {}
         if binding is not None:
             owner = export.owner_reference() if export is not None else None
@@ -242,12 +242,12 @@ class APIServiceExportController:
         try:
             await commit(self._provider.client, resource, old, body, subresource="status")
         except NotFound:
-            # An export that is gone has nobody left to read its status.
+            # The status of an export that is gone has no reader.
             return
 
 
 def _emptied(body: JSON, status: msgspec.Struct) -> JSON:
-    """The body without what the status has no more: empty fields are left out of it."""
+    """Return the body without the status fields that are empty now."""
     told = msgspec.to_builtins(status)
     known = {field.encode_name for field in msgspec.structs.fields(status)}
     left = {name: value for name, value in body["status"].items() if name not in known - set(told)}

@@ -1,4 +1,4 @@
-"""What the consumer's CRDs say of themselves, for the provider to read."""
+"""Status of the consumer's CRDs, in the form that the provider reads."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _CRD_TYPES = frozenset(
 _EXPORTS_OWN = frozenset(
     {CONNECTED, CONSUMER_CLUSTER, CONSUMER_IN_SYNC, PERMISSION_CLAIM, PROVIDER_IN_SYNC, READY}
 )
-"""What an export says of itself, whatever a CRD may say under the same name."""
+"""Types of an export's own conditions, which a CRD's condition never replaces."""
 _BADNESS = {"False": 0, "Unknown": 1, "True": 2}
 
 
 class _Status(msgspec.Struct, rename="camel", frozen=True):
-    """A fresh CRD has nulls, and accepted names that are empty."""
+    """Status of a CRD; a new CRD has nulls, and accepted names that are empty."""
 
     accepted_names: dict[str, Any] | None = None
     stored_versions: list[str] | None = None
@@ -50,15 +50,15 @@ class _Status(msgspec.Struct, rename="camel", frozen=True):
 
 
 class _CRD(msgspec.Struct):
-    """A CRD as far as it is read here."""
+    """The parts of a CRD that are read here."""
 
     status: _Status | None = None
 
 
 def schema_status(schema: BoundSchema, crd: Object | None, *, now: str) -> BoundSchemaStatus:
-    """The status of a BoundSchema: that of the consumer's CRD, nothing without one.
+    """Return the status of a BoundSchema: the one of the consumer's CRD, empty without a CRD.
 
-    Nobody else sets conditions there, so that those which the CRD has no more go.
+    No other writer sets conditions there, so that conditions are removed with the CRD's.
     """
     found = _status(crd)
     names = found.accepted_names or {}
@@ -93,9 +93,9 @@ def worst_conditions(crds: Mapping[str, Object | None]) -> list[Condition]:
 
 
 def stale_types(schemas: Iterable[BoundSchema], crds: Iterable[Object | None]) -> set[str]:
-    """The types that were copied to an export earlier, perhaps, and that no CRD has any more.
+    """Return the condition types that an export may have from CRDs and that no CRD has any more.
 
-    Besides those of API servers, what a BoundSchema still carries has come from a CRD; all other
+    Beside the types of API servers these are the types that a BoundSchema still carries; all other
     conditions of an export are the provider's own.
     """
     copied = {one.type for schema in schemas for one in schema.status.conditions} | _CRD_TYPES
@@ -104,7 +104,7 @@ def stale_types(schemas: Iterable[BoundSchema], crds: Iterable[Object | None]) -
 
 
 def _with_ready(schema: BoundSchema, kept: list[Condition]) -> list[Condition]:
-    """Ready goes with the last condition, and keeps its transition time until then."""
+    """Remove Ready with the last condition; until then it keeps its transition time."""
     ready = [condition for condition in schema.status.conditions if condition.type == READY]
     return [*kept, *ready]
 

@@ -1,4 +1,4 @@
-"""Which syncers run for an export, and what the provider is told.
+"""Syncers of an export, and the statuses for the provider.
 
 Source: kube-bind's document on APIServiceExports.
 """
@@ -53,10 +53,10 @@ SCHEMAS_NOT_VALID = "BoundSchemasNotValid"
 
 
 class State(msgspec.Struct, frozen=True):
-    """What was read; ``schemas`` by BoundSchema name, ``crds`` by CRD name: those found.
+    """Facts for a decision; ``schemas`` by BoundSchema name, ``crds`` by CRD name: existing ones.
 
-    ``hold`` says whose the copies are, ``kept`` that those which were to be kept are let go;
-    ``holding_of_claims`` is what becomes of copies of claimed objects.
+    ``hold`` tells the clusters of the copies, ``kept`` whether the copies to keep are released;
+    ``holding_of_claims`` applies to copies of claimed objects.
     """
 
     name: str
@@ -70,7 +70,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What shall run, by name; statuses to write, None for no export."""
+    """Work that has to run, by name; statuses to write, None without an export."""
 
     syncers: dict[str, BoundSpec] = {}
     claims: dict[str, ClaimSpec] = {}
@@ -79,7 +79,7 @@ class Plan(msgspec.Struct, frozen=True):
     schema_status: dict[str, BoundSchemaStatus] = {}
 
     def work(self, binding: str) -> dict[WorkKey, WorkSpec]:
-        """All that shall run."""
+        """Return all specs of work of a binding."""
         specs: dict[WorkKey, WorkSpec] = {}
         specs |= {WorkKey(binding, "objects", name): one for name, one in self.syncers.items()}
         specs |= {WorkKey(binding, "claim", name): one for name, one in self.claims.items()}
@@ -88,7 +88,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def reconcile(state: State, *, now: str) -> Plan:
-    """What shall run for the export, and the statuses of it and its BoundSchemas."""
+    """Decide the work for the export, and the statuses of it and its BoundSchemas."""
     if state.export is None:
         return Plan(releases=_releases(state))
     export = state.export
@@ -104,7 +104,7 @@ def reconcile(state: State, *, now: str) -> Plan:
 
 
 def _releases(state: State) -> dict[str, ReleaseSpec]:
-    """With an export go the consumer's rights on copies: deleted objects cannot wait for them."""
+    """Return the releases without an export: rights on copies went with it, so none is awaited."""
     result: dict[str, ReleaseSpec] = {}
     for name, crd in state.crds.items():
         resource = served_resource(crd)
@@ -138,10 +138,10 @@ def _syncers(state: State, export: APIServiceExport) -> dict[str, BoundSpec]:
 
 
 def _bound(state: State, crd: Object) -> bool:
-    """Only objects of a CRD that this very binding made are sent to the provider.
+    """Whether this very binding made the CRD, whose objects may then go to the provider.
 
     A CRD that is being deleted is served until its last object is gone, and is no longer
-    established in the end; its objects still need their finalizers taken off.
+    established in the end; the finalizers of its objects still have to be removed.
     """
     return _owned(state, crd) and (crd.meta.deleting or established(crd))
 
@@ -151,7 +151,7 @@ def _owned(state: State, crd: Object) -> bool:
 
 
 def _claims(state: State, export: APIServiceExport) -> dict[str, ClaimSpec]:
-    """Claims that the consumer's binding has taken over from the export.
+    """Return the claims that the consumer's binding has taken over from the export.
 
     They start when the schemas are in place, since references are followed to the bound kinds;
     they end when the last bound object is gone, since the provider may need them until then.
@@ -177,9 +177,9 @@ def _claims(state: State, export: APIServiceExport) -> dict[str, ClaimSpec]:
 
 
 def _readable(claim: PermissionClaim, state: State, export: APIServiceExport) -> PermissionClaim:
-    """The claim with references to bound kinds in versions that these still have.
+    """Return the claim with references to bound kinds in versions that still exist.
 
-    What was agreed to stays as it is for ever, and a version does not.
+    The claim is fixed by the agreement, and a version may disappear.
     """
     references = []
     for reference in claim.selector.references:
@@ -212,9 +212,9 @@ def _in_place(state: State, export: APIServiceExport) -> bool:
 
 
 def _crds_by_schema(state: State, export: APIServiceExport) -> dict[str, Object | None]:
-    """The CRD that the binding has made of each BoundSchema, None where there is none.
+    """Return the binding's CRD for each BoundSchema, None if there is none.
 
-    One that belongs to somebody else says nothing about this export.
+    A CRD of another owner tells nothing about this export.
     """
     result: dict[str, Object | None] = {}
     for item in export.spec.resources:
@@ -229,7 +229,7 @@ def _crds_by_schema(state: State, export: APIServiceExport) -> dict[str, Object 
 def _export_status(
     state: State, export: APIServiceExport, crds: Mapping[str, Object | None], *, now: str
 ) -> ConditionsStatus:
-    """The worst of each condition that the CRDs have, and what we know of the binding."""
+    """Return the export's conditions: the worst of each type in the CRDs, and the binding's."""
     stale = stale_types(state.schemas.values(), crds.values())
     kept = [one for one in export.status.conditions if one.type not in stale]
     found = [*worst_conditions(crds), _connected(state, export), _consumer_in_sync(state)]
@@ -239,7 +239,7 @@ def _export_status(
 
 
 def _consumer_cluster(state: State) -> list[Condition]:
-    """The cluster that may delete copies from now on; a binding that goes says nothing new."""
+    """Return the record of the cluster that may delete copies; a binding that goes adds none."""
     uid = state.hold.record(kept=state.kept)
     if state.binding is None or state.binding.metadata.deleting or not uid:
         return []
@@ -258,7 +258,7 @@ def _connected(state: State, export: APIServiceExport) -> Condition:
 
 
 def _consumer_in_sync(state: State) -> Condition:
-    """A copy of the binding's SchemaInSync."""
+    """Return a copy of the binding's SchemaInSync."""
     if state.binding is None:
         message = f"the consumer has no APIServiceBinding {state.name}"
         return false(CONSUMER_IN_SYNC, "NA", message, severity="Info")

@@ -49,7 +49,7 @@ class BindingSecretController:
         ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
         key = Key(ref.namespace, ref.name)
         secrets = self._consumer.secrets
-        # The Secret is still being listed: to call it missing would make a binding unready at each
+        # The Secret is still being listed: calling it missing would make a binding unready at each
         # start.
         if not secrets.known(key) and not secrets.error(key):
             return
@@ -57,7 +57,7 @@ class BindingSecretController:
 
 
 def secret_valid(consumer: Consumer, ref: ClusterSecretKeyRef) -> Condition:
-    """The condition SecretValid of whoever refers to a Secret of the consumer."""
+    """Return the condition SecretValid for a reference to a Secret of the consumer."""
     key = Key(ref.namespace, ref.name)
     secret = consumer.secrets.get(key)
     kubeconfig = content(secret, ref.key)
@@ -71,7 +71,7 @@ def secret_valid(consumer: Consumer, ref: ClusterSecretKeyRef) -> Condition:
 
 
 def fault(kubeconfig: bytes) -> str:
-    """What is wrong with a provider's kubeconfig, "" if nothing is; never a part of it."""
+    """Return the fault of a provider's kubeconfig, "" if there is none; it quotes no content."""
     try:
         provider_config(kubeconfig)
     except ConfigError as error:

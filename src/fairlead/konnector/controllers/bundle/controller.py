@@ -37,9 +37,9 @@ from fairlead.runtime import Delta, Request, Result, StatusWriter, metadata_chan
 
 
 _SOON = 1.0
-"""Seconds between looks at what is not known yet."""
+"""Seconds between looks at facts that are not known yet."""
 _PATIENCE = 5
-"""So many looks may find no connection before a condition says so."""
+"""Looks without a connection after which a condition reports it."""
 
 
 class _Outcome(NamedTuple):
@@ -71,7 +71,7 @@ class BundleController:
             self._controller.watch(bundles)
             bindings = consumer.cluster.informer(APISERVICEBINDINGS)
             stack.push_async_callback(bindings.close)
-            # A binding's status says nothing about bundles.
+            # A binding's status is irrelevant to bundles.
             owned = metadata_changed("deletion_timestamp", "owner_references")
             self._controller.watch(bindings, self._everything, predicate=owned)
             consumer.secrets.listen(self._secret_changed)
@@ -93,7 +93,7 @@ class BundleController:
                 self._controller.enqueue(Request("", "", found.meta.name))
 
     def _joined(self, provider: Provider) -> None:
-        """The shared watch of a connection tells of exports; it ends with the connection."""
+        """Watch exports by the connection's shared informer; it ends with the connection."""
         provider.kubebind.exports.subscribe(lambda _delta: self._enqueue_all())
         self._enqueue_all()
 
@@ -168,7 +168,8 @@ class BundleController:
             try:
                 await self._consumer.client.create(APISERVICEBINDINGS, body)
             except AlreadyExists:
-                # Perhaps our own, and the cache lags behind: the next look tells whose it is.
+                # Perhaps our own binding, and the cache lags behind: the next look tells its
+                # owner.
                 self._controller.enqueue(Request("", "", found.meta.name), after=_SOON)
             except ApiError as error:
                 retry = error
@@ -184,7 +185,7 @@ class BundleController:
         return _Outcome(failures, retry)
 
     async def _delete(self, found: Object, meta: ObjectMeta) -> None:
-        """Its finalizer lets it go in order: copies, then CRDs, then the binding."""
+        """Delete a binding; its finalizer keeps the order: copies, then CRDs, then the binding."""
         client = self._consumer.client
         try:
             # The version is a precondition, too: a binding that was changed after the decision,
@@ -214,24 +215,24 @@ _UNCONNECTED = (
 
 
 def source(bundle: Object) -> SecretKey:
-    """Where a bundle's kubeconfig is."""
+    """Return the Secret key with a bundle's kubeconfig."""
     ref: ClusterSecretKeyRef = bundle.decode(APIServiceBindingBundle).spec.kubeconfig_secret_ref
     return SecretKey(Key(ref.namespace, ref.name), ref.key)
 
 
 LOOKS = 2
-"""So many in a row must find an export gone; ``interval`` seconds lie between them."""
+"""Looks in a row that must find an export gone; ``interval`` seconds lie between them."""
 
 
 class Absence:
-    """The looks at the exports that one bundle misses."""
+    """Looks at the exports that one bundle misses."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
         self._looks: dict[str, tuple[int, float]] = {}
 
     def keep(self, names: list[str]) -> None:
-        """These are missed; whatever else was has been seen again, and begins anew."""
+        """Keep the looks at these missing exports; the count of a returned one starts again."""
         self._looks = {name: found for name, found in self._looks.items() if name in names}
 
     async def confirmed(self, provider: Provider, name: str) -> bool:
@@ -241,7 +242,7 @@ class Absence:
             ClientError: the provider says nothing about this export; the looks begin anew.
         """
         now = asyncio.get_running_loop().time()
-        # The first look is due at any time: before all clocks.
+        # The first look is due at once, since every clock is later.
         count, last = self._looks.get(name, (0, -math.inf))
         if now - last < self._interval:
             return False
@@ -254,6 +255,6 @@ class Absence:
     async def _gone(self, provider: Provider, name: str) -> bool:
         if await find(provider.client, APISERVICEEXPORTS, name, provider.namespace) is not None:
             return False
-        # A cluster namespace that goes takes all exports with it: nobody has ended this one.
+        # A cluster namespace that goes takes all exports with it, although none was revoked.
         tie = await provider.client.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, provider.namespace)
         return not tie.meta.deleting

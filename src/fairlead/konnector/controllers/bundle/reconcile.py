@@ -26,12 +26,12 @@ _SHOWN = 3
 
 
 class State(msgspec.Struct, frozen=True):
-    """What was read.
+    """Facts for a decision.
 
-    ``exports`` are those of the provider by name, with whether each is being deleted; ``bindings``
-    all of the consumer by name. Of ``client_error``, ``exports_error`` and ``bindings_error`` each
-    says what keeps us from knowing, "" if nothing does; ``waiting`` that it is soon known.
-    ``gone`` are exports of which the provider has said for certain that they are not there.
+    ``exports`` are the provider's by name, with whether each is being deleted; ``bindings`` all of
+    the consumer by name. ``client_error``, ``exports_error`` and ``bindings_error`` each give the
+    reason why facts are missing, "" if none are; ``waiting`` is True if they are expected soon.
+    ``gone`` are exports whose absence the provider has confirmed.
     """
 
     bundle: APIServiceBindingBundle
@@ -47,7 +47,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Bindings to create and to delete; exports to ask the provider about; what is in the way."""
+    """Bindings to create and to delete; exports to ask the provider about; the obstacle."""
 
     create: list[JSON] = []
     delete: list[ObjectMeta] = []
@@ -58,10 +58,10 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def reconcile(state: State) -> Plan:
-    """What a bundle needs; nothing is created or deleted for one that is going itself.
+    """Decide which bindings a bundle creates and deletes; none if it is being deleted itself.
 
-    A binding whose export is not seen is deleted only when the provider has said of that very
-    export that it is gone: with the binding go its CRDs, and all their objects.
+    A binding whose export is missing is deleted only after the provider has confirmed that this
+    export is gone: with the binding go its CRDs, and all their objects.
     """
     obstacle = _obstacle(state)
     if obstacle is not None or state.waiting or state.bundle.metadata.deleting:
@@ -134,7 +134,7 @@ def _foreign(name: str) -> str:
 
 
 def _owned(state: State, meta: ObjectMeta) -> bool:
-    """By kind, name and uid, and as its controller: another owner reference says nothing."""
+    """Whether the bundle is the controller of a binding, by kind, name and uid."""
     owner, found = state.owner, meta.controller()
     return found is not None and (found.kind, found.name, found.uid) == (
         owner.kind,

@@ -1,6 +1,6 @@
-"""Keeps the tie to one provider: rotation of credentials, heartbeats, version.
+"""Maintains the ClusterBinding of one provider: rotated credentials, heartbeats, version.
 
-New credentials are tried against the provider itself before the old ones are given up.
+New credentials are tried against the provider itself before they replace the old ones.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from fairlead.runtime import (
 _log = structlog.get_logger(logger_name="fairlead.konnector.clusterbinding")
 
 _PATIENCE = 10.0
-"""Seconds in which the provider's Secret should be read; heartbeats do not wait for ever."""
+"""Seconds for reading the provider's Secret; heartbeats wait no longer."""
 
 
 class ClusterBindingController:
@@ -89,8 +89,7 @@ class ClusterBindingController:
             self._all()
 
     def _binding_changed(self, delta: Delta) -> None:
-        # A new binding has to be told whether heartbeats are given; its changes have nothing to do
-        # with them.
+        # A new binding needs the condition about heartbeats; its later changes do not matter here.
         if delta.type == "ADDED":
             self._all()
 
@@ -100,7 +99,7 @@ class ClusterBindingController:
 
     async def _reconcile(self, request: Request) -> Result | None:
         found = self._provider.kubebind.cluster_bindings.get(request.namespace, request.name)
-        # What we have replaced says nothing any more; the event of our write is on its way.
+        # An object that we have replaced is outdated; the event of our write is on its way.
         if found is None or found.meta.resource_version == self._replaced:
             return None
         state = await self._look(found.decode(ClusterBinding))
@@ -119,7 +118,7 @@ class ClusterBindingController:
                 self._provider.client, CLUSTERBINDINGS, found, body, subresource="status"
             )
         except Conflict:
-            # Somebody was faster, which is no fault that bindings should tell of.
+            # Another writer was faster, which is no fault that bindings should report.
             raise
         except ClientError as error:
             await self._tell(str(error))
@@ -150,10 +149,10 @@ class ClusterBindingController:
         )
 
     async def _fresh(self, state: State) -> State:
-        """With the provider's Secret as it is now.
+        """Return the state with the provider's Secret as it is now.
 
-        Credentials that were taken away stop the watch too, so that a cache may well be older
-        than what somebody has just brought into the consumer's Secret.
+        Revoked credentials stop the watch too, so that a cache may be older than the credentials
+        in the consumer's Secret.
 
         Raises:
             ClientError: it cannot be read.
@@ -167,7 +166,7 @@ class ClusterBindingController:
         return msgspec.structs.replace(state, provider_secret=found, fault=fault_)
 
     async def _probed(self, state: State) -> State:
-        """With a fault if the provider's kubeconfig does not work: the one in use must stay."""
+        """Return the state with a fault if the provider's new kubeconfig does not work."""
         ref = state.binding.spec.kubeconfig_secret_ref
         kubeconfig = content(state.provider_secret, ref.key)
         if state.fault or not kubeconfig or kubeconfig == self._provider.wanted.kubeconfig:
@@ -177,14 +176,14 @@ class ClusterBindingController:
         return msgspec.structs.replace(state, fault=fault_)
 
     async def _provider_secret(self, name: str) -> Informer:
-        """The Secret by its own watch, so that no other Secret is ever read."""
+        """Watch the Secret by its name, so that no other Secret is ever read."""
         if name not in self._secrets:
             lease = self._provider.cluster.informer(
                 SECRETS, namespace=self._provider.namespace, fields=f"metadata.name={name}"
             )
             self._secrets[name] = lease
             lease.subscribe(lambda _delta: self._all())
-        # Heartbeats go on without the Secret, and the status says why it cannot be read.
+        # Heartbeats go on without the Secret, and the status tells why it cannot be read.
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
                 await self._secrets[name].synced()
@@ -244,7 +243,7 @@ def _fault(secret: Object | None, key: str) -> str:
 
 
 _SECONDS = 10.0
-"""How long the provider may take to answer; heartbeats wait for it."""
+"""Seconds that the provider may take to answer; heartbeats wait for it."""
 _BACKOFF = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
 
 
@@ -264,13 +263,13 @@ class Probe:
 
     @property
     def retry_in(self) -> float | None:
-        """Seconds until what failed last is tried again, None when nothing did."""
+        """Seconds until the last failed kubeconfig is tried again, None without a failure."""
         if self._failure is None:
             return None
         return max(self._failure.again - asyncio.get_running_loop().time(), 0.0)
 
     async def fault(self, kubeconfig: bytes, *, uid: str) -> str:
-        """Why a kubeconfig must not replace the one in use, "" when it may.
+        """Return why a kubeconfig must not replace the one in use, "" if it may.
 
         Args:
             kubeconfig: that the provider wants to be used.
@@ -290,7 +289,7 @@ class Probe:
         return fault
 
     def forget(self) -> None:
-        """What failed is wanted no more."""
+        """Forget the failure of a kubeconfig that is not wanted any more."""
         self._failure = None
         self._backoff = Backoff(_BACKOFF)
 

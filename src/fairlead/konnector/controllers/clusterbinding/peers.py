@@ -25,15 +25,15 @@ from fairlead.api.timestamps import format_time
 
 
 INTERVAL = timedelta(minutes=5)
-"""An entry that has not changed for so long is of one that works no more."""
+"""Time without a change after which an entry's konnector counts as stopped."""
 BEAT = INTERVAL / 2
 
 _MOST = 20
-"""Entries that are kept; those of processes that die one after another go in time."""
+"""Entries that are kept; those of crashed processes are dropped in time."""
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """Another konnector's entry, since when it is as it is, and whether it changed meanwhile."""
+    """Another konnector's entry, when it was first seen as it is, and whether it ever changed."""
 
     stamp: str
     since: datetime
@@ -41,25 +41,25 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class Peers(msgspec.Struct, frozen=True):
-    """What a konnector knows of itself and the others: ``beaten`` is when it renewed its entry."""
+    """Entries as one konnector knows them: ``beaten`` is when it renewed its own."""
 
     beaten: datetime | None = None
     others: Mapping[str, Peer] = {}
 
     @property
     def living(self) -> list[str]:
-        """The names of the others that work."""
+        """Names of the other konnectors that are running."""
         return sorted(name for name, peer in self.others.items() if peer.lives)
 
     def due(self, now: datetime) -> float:
-        """Seconds until the own entry is to be renewed."""
+        """Return the seconds until the own entry is due for renewal."""
         if self.beaten is None:
             return 0.0
         return max((self.beaten + BEAT - now).total_seconds(), 0.0)
 
 
 def learned(known: Peers, name: str, entries: Mapping[str, str], now: datetime) -> Peers:
-    """What is known after a look at all entries."""
+    """Return the known peers after a look at all entries."""
     others: dict[str, Peer] = {}
     news = False
     for one, stamp in entries.items():
@@ -67,8 +67,8 @@ def learned(known: Peers, name: str, entries: Mapping[str, str], now: datetime) 
             continue
         peer = known.others.get(one)
         if peer is None:
-            # Who comes after this one has entered its name works for certain; who was there
-            # before may have ended.
+            # A konnector that appears after our own entry is running for certain; one from before
+            # may have ended.
             came = known.beaten is not None
             news = news or came
             others[one] = Peer(stamp, now, came)
@@ -77,21 +77,21 @@ def learned(known: Peers, name: str, entries: Mapping[str, str], now: datetime) 
         elif now - peer.since < INTERVAL:
             others[one] = peer
         else:
-            # It stays known as long as its entry is there, or it would pass for a newcomer.
+            # It stays known while its entry exists, or it would pass for a newcomer.
             others[one] = Peer(stamp, peer.since)
     fresh = known.beaten is not None and now - known.beaten < BEAT and not news
     return Peers(known.beaten if fresh else now, others)
 
 
 def entries(conditions: list[Condition]) -> dict[str, str]:
-    """The entries of a ClusterBinding: times by names."""
+    """Return the entries of a ClusterBinding: times by names."""
     found = get_condition(conditions, KONNECTORS)
     words = (text.split() for text in found.message.split(", ")) if found is not None else ()
     return {pair[0]: pair[1] for pair in words if len(pair) == 2}
 
 
 def condition(peers: Peers, name: str, now: datetime) -> Condition:
-    """The condition with the entries of this konnector and of all others that may live."""
+    """Return the condition with the entries of this konnector and of all others that may run."""
     own = format_time(peers.beaten) if peers.beaten is not None else ""
     kept = [item for item in peers.others.items() if now - item[1].since < INTERVAL]
     newest = sorted(kept, key=lambda item: item[1].since, reverse=True)
@@ -101,10 +101,10 @@ def condition(peers: Peers, name: str, now: datetime) -> Condition:
 
 
 def several(peers: Peers, name: str, namespace: str) -> Condition | None:
-    """The condition of every binding of a connection that several konnectors use."""
+    """Return the condition of every binding whose connection several konnectors use."""
     if not peers.living:
         return None
-    # All of them say the same, so that none rewrites what another has written.
+    # All konnectors write the same text, so that none rewrites another's.
     names = sorted([name, *peers.living])
     message = (
         f"{len(names)} konnectors work with the provider's ClusterBinding {namespace}/cluster: "

@@ -41,7 +41,7 @@ from fairlead.konnector.policies.work import SecretKey
 
 
 INTERVAL = timedelta(minutes=5)
-"""What is promised to the provider; heartbeats are given twice as often."""
+"""Heartbeat interval that the provider is promised; heartbeats are sent twice as often."""
 BEAT = INTERVAL / 2
 
 PROVIDER_SECRET_NOT_FOUND = "ProviderSecretNotFound"  # noqa: S105  a reason, no secret
@@ -51,10 +51,11 @@ UPDATE_FAILED = "ClusterBindingUpdateFailed"
 
 
 class Rivalry(msgspec.Struct, frozen=True):
-    """What is known of another konnector that writes the same ClusterBinding.
+    """Knowledge about another konnector that writes the same ClusterBinding.
 
-    ``held`` says that our version stood there when we looked last, and ``lost`` when another has
-    replaced it lately. ``version`` is the other's, once the two of us took turns; "" for none.
+    ``held`` is True if our version was stored at the last look, and ``lost`` has the times at
+    which another replaced it lately. ``version`` is the other's, once the two took turns; "" for
+    none.
     """
 
     held: bool = False
@@ -63,13 +64,13 @@ class Rivalry(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, frozen=True):
-    """What was read; ``fault`` says what is wrong with the provider's kubeconfig, "" if nothing.
+    """Facts for a decision; ``fault`` is that of the provider's kubeconfig, "" if there is none.
 
     A kubeconfig that is to replace another has a fault also when it was tried and does not work.
-    ``unreadable`` says why the provider's Secret could not be read, "" if it could.
-    ``consumer_secrets`` are the Secrets from which this connection was made, None if absent,
-    by the key that holds it. ``kubeconfig`` is the one that this connection was made with.
-    ``instance`` is this konnector's name among several, ``peers`` what is known of the others.
+    ``unreadable`` is why the provider's Secret could not be read, "" if it could.
+    ``consumer_secrets`` are the Secrets from which this connection was made, None if absent, by
+    the key that holds it. ``kubeconfig`` is the one that this connection was made with.
+    ``instance`` is this konnector's name among several, ``peers`` are the others.
     """
 
     binding: ClusterBinding
@@ -95,7 +96,7 @@ class SecretWrite(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """Secrets to write first, then the status; ``next_beat`` is in seconds.
 
-    ``rivalry`` and ``peers`` are what is known of other konnectors when the status is written.
+    ``rivalry`` and ``peers`` replace the former ones once the status is written.
     """
 
     secrets: list[SecretWrite]
@@ -106,7 +107,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def reconcile(state: State) -> Plan:
-    """What the ClusterBinding and the consumer's Secrets shall be."""
+    """Decide the status of the ClusterBinding and the content of the consumer's Secrets."""
     secret_valid = _secret_valid(state)
     writes = _secret_writes(state) if secret_valid.status == "True" else []
     old = state.binding.status
@@ -115,7 +116,8 @@ def reconcile(state: State) -> Plan:
     peers = learned(state.peers, state.instance, entries(old.conditions), state.now)
     roster = condition(peers, state.instance, state.now)
     if rivalry.version and (waits := _rival_lives(old, state.now)):
-        # One of ours goes on to be told that this one is there; nobody fights over that.
+        # A konnector of ours keeps its entry, so that others see it; it leaves the rest to the
+        # rival.
         status = _with_roster(old, roster, state.now) if peers.living else old
         return Plan(writes, status, waits, rivalry, peers)
     beat = _heartbeat(old.last_heartbeat_time, state.now)
@@ -137,7 +139,7 @@ def reconcile(state: State) -> Plan:
     )
     due = parse_time(beat) + BEAT - state.now
     held = msgspec.structs.replace(rivalry, held=True)
-    # A second more, for a look that came a moment too early would find the heartbeat still fresh.
+    # A second more, for a look that comes a moment too early would find the heartbeat fresh.
     wait = min(max(due.total_seconds(), 0.0), peers.due(state.now))
     return Plan(writes, status, wait + 1.0, held, peers)
 
@@ -150,7 +152,7 @@ def _with_roster(
 
 
 def another_konnector(version: str, namespace: str) -> Condition:
-    """The condition of every binding of a connection that two konnectors fight over."""
+    """Return the condition of every binding whose connection two konnectors fight over."""
     message = (
         f"another konnector ({version}) writes the provider's ClusterBinding {namespace}/cluster "
         "as well, and each took it back from the other: stop one of them. This one leaves it to "
@@ -160,10 +162,11 @@ def another_konnector(version: str, namespace: str) -> Condition:
 
 
 def _rivalry(state: State, ours: str) -> Rivalry:
-    """What is known of another konnector after this look.
+    """Return the knowledge about another konnector after this look.
 
-    One that was exchanged for us leaves its version once. One that takes the ClusterBinding back
-    runs, and so would for ever: both write it as soon as they see the other's version.
+    A konnector that was replaced by us leaves its version once. One that takes the ClusterBinding
+    back is running, and the fight would last for ever: both write it as soon as they see the
+    other's version.
     """
     known, seen, now = state.rivalry, state.binding.status.konnector_version, state.now
     lost = tuple(moment for moment in known.lost if now - moment < INTERVAL)
@@ -176,7 +179,7 @@ def _rivalry(state: State, ours: str) -> Rivalry:
 
 
 def _rival_lives(status: ClusterBindingStatus, now: datetime) -> float:
-    """Seconds until another konnector's heartbeat is overdue; 0 when it is."""
+    """Return the seconds until another konnector's heartbeat is overdue; 0 if it is."""
     try:
         left = parse_time(status.last_heartbeat_time) + INTERVAL - now
     except ValueError:
@@ -186,7 +189,7 @@ def _rival_lives(status: ClusterBindingStatus, now: datetime) -> float:
 
 
 def heartbeating(error: str) -> Condition:
-    """The condition of every binding of this connection after the status was written, or not."""
+    """Return the condition of every binding of this connection after a write of the status."""
     if error:
         message = f"the provider's ClusterBinding cannot be updated: {error}"
         return false(HEARTBEATING, UPDATE_FAILED, message, severity="Warning")
@@ -224,7 +227,7 @@ def _secret_writes(state: State) -> list[SecretWrite]:
             continue
         body = found.to_dict()
         old = body.get("data") or {}
-        # Other keys may hold the way to another provider.
+        # Other keys may hold the kubeconfig of another provider.
         if old | data != old:
             writes.append(SecretWrite(found, {**body, "data": old | data}))
     return writes
@@ -241,7 +244,7 @@ def _new_secret(key: Key, type_: str | None, data: dict[str, Any]) -> JSON:
 
 
 def _consumer_ref(state: State) -> SecretRef | None:
-    """The first of the Secrets, always the same one."""
+    """Return the first of the Secrets, always the same one."""
     if not state.consumer_secrets:
         return state.binding.status.consumer_secret_ref
     first = min(state.consumer_secrets).secret
@@ -249,18 +252,18 @@ def _consumer_ref(state: State) -> SecretRef | None:
 
 
 def _heartbeat(last: str, now: datetime) -> str:
-    """The stored time as long as it is fresh, so that steady state writes nothing."""
-    # A time that is still to come was written by another clock, and is replaced.
+    """Return the stored time while it is fresh, so that a steady state causes no write."""
+    # A time in the future was written by another clock, and is replaced.
     if last and parse_time(last) <= now < parse_time(last) + BEAT:
         return last
     return format_time(now)
 
 
 def _credentials(state: State) -> list[Condition]:
-    """That the provider's newest credentials are in use: who rotates them waits for it.
+    """Return the condition that the provider's newest credentials are in use.
 
-    The status is written with the very credentials that it tells of. A connection that still has
-    older ones says nothing, so that two of them never take turns in writing.
+    A rotation waits for it. The status is written with the very credentials that it reports. A
+    connection with older ones reports none, so that two of them never take turns in writing.
     """
     if state.provider_secret is None or not state.kubeconfig:
         return []
@@ -298,7 +301,7 @@ _PHASES = {"a": "alpha", "b": "beta", "rc": "rc"}
 
 
 def konnector_version(raw: str) -> str | None:
-    """A build's version as a semantic one after a ``v``; None when it is none.
+    """Convert a build's version into a semantic one after a ``v``; None if it has none.
 
     Python writes pre-releases in its own way: ``1.0.0rc1`` is ``v1.0.0-rc.1``. Of kube-bind's own
     builds ``v1.2.3+kube-bind-v0.6.0`` is the version after the mark, and ``v0.0.0-…`` is

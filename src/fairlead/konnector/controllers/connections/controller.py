@@ -29,7 +29,7 @@ _ALL = Request("", "", "all")
 _LOOK_AGAIN = 30.0
 """Seconds until a connection that ended by itself is noticed and made again."""
 _FAREWELL = 3.0
-"""Seconds that a connection stays after its last binding, to tell the provider that it is gone."""
+"""Seconds that a connection outlives its last binding, to report the end to the provider."""
 
 
 class Connection(Protocol):
@@ -41,11 +41,11 @@ class Connection(Protocol):
         ...
 
     def join(self, wanted: ConnectionSpec) -> None:
-        """Others use it now."""
+        """Replace the wanted state: other bindings use it now."""
         ...
 
     async def stop(self) -> None:
-        """Leave."""
+        """Leave the provider."""
         ...
 
 
@@ -111,9 +111,9 @@ class ConnectionsController:
         return Result(min(_LOOK_AGAIN, _FAREWELL) if self._farewells else _LOOK_AGAIN)
 
     def _says_farewell(self, identity: str) -> bool:
-        """Whether a connection that nobody wants stays for a moment, with no binding.
+        """Whether an unused connection stays for a moment, with no binding.
 
-        Bindings that are still there are somebody else's now, who speaks for them.
+        Bindings that still exist belong to another connection now, which reports about them.
         """
         now = asyncio.get_running_loop().time()
         wanted, connection = self._running[identity]

@@ -44,12 +44,12 @@ class ProviderConnection:
         return self._engagement.done.is_set()
 
     def join(self, wanted: ConnectionSpec) -> None:
-        """Others use it now."""
+        """Replace the wanted state: other bindings use it now."""
         self._provider.join(wanted)
 
     async def stop(self) -> None:
         """Cancel its tasks and close its client."""
-        # First out of sight, so that nobody begins to use it while it ends.
+        # Removed first, so that no controller begins to use it while it ends.
         self._connections.remove(self._provider)
         await self._engagement.stop()
         await self._client.close()

@@ -1,4 +1,4 @@
-"""Tells on each binding whether the watches that it needs work."""
+"""Reports on each binding whether its watches work."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class HealthReporter:
             await self._pause()
 
     async def _pause(self) -> None:
-        """Until the next look; it comes early when the watches have begun to work."""
+        """Wait until the next look, which comes early when the watches have begun to work."""
         self._poke.clear()
         news = self._poke.wait() if self._provider.has_synced else self._provider.synced()
         with suppress(TimeoutError):
@@ -89,7 +89,7 @@ class HealthReporter:
         await self._provider.consumer.statuses.set(binding, *found, absent=absent)
 
     def _refusal(self, binding: str) -> Condition | None:
-        """PermissionClaim is set only for bindings that have claims."""
+        """Return the condition PermissionClaim, for bindings with claims only."""
         consumer = self._provider.consumer
         obj = consumer.bindings.get("", binding)
         if obj is None or not obj.decode(APIServiceBinding).status.permission_claims:
@@ -100,7 +100,7 @@ class HealthReporter:
         return true(PERMISSION_CLAIM)
 
     def _condition(self, binding: str, message: str) -> Condition | None:
-        """None as long as nothing can be said."""
+        """Return the condition of a binding; None while its state is unknown."""
         if message:
             patient = self._seen[binding] < self._provider.consumer.options.health_patience
             return None if patient else false(INFORMERS_SYNCED, TIMEOUT, message)
@@ -109,7 +109,7 @@ class HealthReporter:
         return true(INFORMERS_SYNCED) if self._provider.has_synced else None
 
     def _fault(self, binding: str) -> str:
-        """What is wrong with the connection, once: each of its watches fails for one reason."""
+        """Return the fault of the connection once: each of its watches fails for one reason."""
         cause, own = self._provider.cause(), ""
         match cause:
             case None:

@@ -1,4 +1,4 @@
-"""Which providers to be connected to: one connection for each distinct kubeconfig."""
+"""Decides which connections have to run: one for each distinct kubeconfig."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from fairlead.konnector.policies.work import ConnectionSpec, SecretKey
 
 
 class Member(msgspec.Struct, frozen=True):
-    """What wants a connection: a binding, or a bundle or labelled Secret with ``binding`` ""."""
+    """User of a connection: a binding, or a bundle or labelled Secret with ``binding`` ""."""
 
     binding: str
     source: SecretKey
 
 
 def identify(kubeconfig: bytes) -> str:
-    """The key of a connection: equal content is one connection, whatever the Secret's name."""
+    """Return the key of a connection: equal content means one connection, in any Secret."""
     return sha256(kubeconfig).hexdigest()
 
 

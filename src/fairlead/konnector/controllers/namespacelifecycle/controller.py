@@ -45,14 +45,14 @@ class NamespaceLifecycleController:
                 self._provider.service_namespaces.informer,
                 lambda delta: [Request("", "", delta.object.meta.name)],
             )
-            # What the user says of copies, and of which cluster they are, is about all of them.
+            # Decisions about copies, and the records of their clusters, concern all of them.
             exports = self._provider.kubebind.exports
             controller.watch(exports, self._all, predicate=changed(recorded_cluster))
             for resource in (APISERVICEBINDINGS, APISERVICEBINDINGBUNDLES):
                 informer = self._consumer.cluster.informer(resource)
                 stack.push_async_callback(informer.close)
                 controller.watch(informer, self._all, predicate=changed(decision))
-            # Only exports say whether a namespace that is missing here was ever there.
+            # Only exports tell whether a namespace that is missing here ever existed.
             await exports.synced()
             await controller.run()
 
@@ -83,7 +83,7 @@ class NamespaceLifecycleController:
                 await self._annotate(found, None)
 
     def _made(self) -> int:
-        """How many of the consumer's namespaces were made on a provider's word."""
+        """Return the number of the consumer's namespaces that providers had made."""
         every = self._consumer.namespaces.list()
         return sum(one.meta.labels.get(LABEL_OWNER) == OWNER_PROVIDER for one in every)
 
@@ -98,8 +98,8 @@ class NamespaceLifecycleController:
         try:
             await self._consumer.client.get(NAMESPACES, name)
         except NotFound as error:
-            # A 404 of something else says nothing about this namespace. Then it counts as being
-            # there, for with its APIServiceNamespace all data on the provider would go.
+            # A 404 of something else is no answer about this namespace. Then it counts as
+            # existing, for with its APIServiceNamespace all data on the provider would go.
             return not error.about(name)
         return True
 

@@ -17,7 +17,7 @@ Action = Literal[
 
 
 MOST_MADE = 100
-"""So many namespaces are made on providers' word, those of all of them together."""
+"""Namespaces that are made at providers' requests, of all providers together."""
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -29,7 +29,7 @@ def reconcile(
     holding: Holding = "",
     made: int = 0,
 ) -> Action:
-    """What to do about one name.
+    """Decide the action for one name.
 
     ``made`` is how many of the consumer's namespaces were made on a provider's word.
 
@@ -57,7 +57,7 @@ def reconcile(
 
 
 def _may_be_made(name: str) -> bool:
-    """Whether a provider may wish for a namespace of this name: not one of the cluster's own."""
+    """Whether a provider may request a namespace of this name: not one of the cluster's own."""
     return not is_system(name) and _LABEL.fullmatch(name) is not None
 
 

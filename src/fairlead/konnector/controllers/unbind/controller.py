@@ -33,7 +33,7 @@ from fairlead.runtime import Delta, Request, Result, remove_finalizer
 _LOOK_AGAIN = 0.5
 """Seconds between looks while objects are being released, which is no event of the binding."""
 _REFUSED_AGAIN = 2.0
-"""Seconds between tries at what the konnector has no right to."""
+"""Seconds between tries at a deletion that the konnector has no right to."""
 
 
 class UnbindController:
@@ -94,7 +94,7 @@ class UnbindController:
         return await self._carry_out(found, plan, given_up=given_up)
 
     def _tell(self, found: Object, fault: str, refused: str) -> None:
-        """What a binding leaves behind that was given up."""
+        """Record an Event about the objects that a given-up binding leaves behind."""
         if refused:
             self._consumer.events.event(found, "Warning", "RightsMissing", left_message(refused))
             return
@@ -112,8 +112,8 @@ class UnbindController:
             except NotFound:
                 continue
             except Forbidden as error:
-                # To lack a right is no failure of the pass: the condition says it, and the binding
-                # is given up when the patience is over.
+                # A missing right is no failure of the pass: the condition reports it, and the
+                # binding is given up when the patience is over.
                 self._refused[found.meta.name] = f"{error.message}. {remedy(found.meta.name)}"
             else:
                 self._refused.pop(found.meta.name, None)
@@ -135,14 +135,14 @@ class UnbindController:
 
 
 def _unreachable(provider: Provider | None) -> str:
-    """Why the provider itself cannot be spoken to, "" when it can."""
+    """Return why the provider itself cannot be reached, "" if it can."""
     if provider is None:
         return "there is no connection to the provider"
     return provider.error()
 
 
 def _claimed(binding: APIServiceBinding, provider: Provider | None) -> list[str]:
-    """What is left of claims; as long as there is no connection nobody knows."""
+    """Return the remaining claimed objects; the claims themselves while there is no connection."""
     if provider is not None:
         return provider.claimed(binding)
     return [f"claimed {claim.resource}" for claim in binding.status.permission_claims]
@@ -161,9 +161,9 @@ def _owners(delta: Delta) -> Iterable[Request]:
 
 
 class Patience:
-    """Tells when a provider that cannot be reached counts as gone.
+    """Tells when an unreachable provider counts as gone.
 
-    Times are in seconds of any clock; the wait begins anew when the provider was reached once.
+    Times are in seconds of any clock; the wait begins anew after the provider was reached.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -171,19 +171,19 @@ class Patience:
         self._since: dict[str, float] = {}
 
     def ended(self, binding: str, *, unreachable: bool, now: float) -> bool:
-        """Whether the provider of a binding has been unreachable for so long."""
+        """Whether the provider of a binding has been unreachable for the whole patience."""
         if not unreachable:
             self.forget(binding)
             return False
         return now - self._since.setdefault(binding, now) >= self.timeout
 
     def forget(self, binding: str) -> None:
-        """The binding is gone, or waits no more."""
+        """Forget the binding, which is gone or waits no more."""
         self._since.pop(binding, None)
 
 
 class Releases:
-    """One releaser for each CRD of a binding; counts what they have let go."""
+    """Runs one releaser for each CRD of a binding, and counts the released objects."""
 
     def __init__(self, consumer: Consumer) -> None:
         self.supervisor = Supervisor[WorkKey]("unbind")
@@ -191,11 +191,11 @@ class Releases:
         self._counts: Counter[str] = Counter()
 
     def count(self, binding: str) -> int:
-        """How many objects were let go for a binding."""
+        """Return the number of objects that were released for a binding."""
         return self._counts[binding]
 
     async def follow(self, binding: str, crds: Sequence[Object]) -> None:
-        """Let go the objects of these CRDs, and of no others of the binding any more."""
+        """Release the objects of these CRDs, and of no others of the binding any more."""
         found = {WorkKey(binding, "release", crd.meta.name): served_resource(crd) for crd in crds}
         wanted = {key: resource for key, resource in found.items() if resource is not None}
         for key in list(self.supervisor.keys):
@@ -206,7 +206,7 @@ class Releases:
                 self.supervisor.start(key, self._releaser(binding, resource))
 
     async def forget(self, binding: str) -> None:
-        """The binding is gone, or its provider is back."""
+        """Stop the releasers of a binding that is gone, or whose provider is back."""
         await self.follow(binding, ())
         self._counts.pop(binding, None)
 

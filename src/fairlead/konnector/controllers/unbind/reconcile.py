@@ -1,7 +1,7 @@
-"""A binding goes in order: its objects' copies, then the CRDs, then the binding itself.
+"""Order of a binding's deletion: its objects' copies, then the CRDs, then the binding itself.
 
-Without this the CRDs would be collected together with the binding, and with it the way to the
-provider: their objects would keep finalizers that nobody can take off any more.
+Without this order the CRDs would be collected together with the binding, and with it the
+kubeconfig of the provider: their objects would keep finalizers that no controller can remove.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def reconcile(
     undeletable: bool = False,
     held: bool = False,
 ) -> Plan:
-    """What to do about one binding.
+    """Decide the next step of one binding's deletion.
 
     Args:
         binding: its metadata.
@@ -67,13 +67,13 @@ def reconcile(
 
 
 def gone_message(obstacle: str, copies: int) -> str:
-    """What the Event says of a binding whose provider counts as gone."""
+    """Return the Event's text about a binding whose provider counts as gone."""
     number = "1 copy stays" if copies == 1 else f"{copies} copies stay"
     return f"the provider counts as gone: {obstacle}; {number} there without an original"
 
 
 def left_message(refused: str) -> str:
-    """What the Event says of a binding whose CRDs nobody let the konnector delete."""
+    """Return the Event's text about a binding with CRDs that the konnector may not delete."""
     return (
         f"its CustomResourceDefinitions are left to the garbage collector: {refused}. "
         "Objects that keep the finalizer kubebind.io/syncer have to be let go by hand"
