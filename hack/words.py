@@ -25,7 +25,6 @@ UNDONE = frozenset(
         "fairlead/portal",
         "fairlead/postgres",
         "fairlead/process.py",
-        "fairlead/uninstall",
         "fairlead_sandbox",
     }
 )

@@ -1,6 +1,6 @@
 """Taking a program away again: what still needs it, in which order it goes, what stays.
 
-What comes in: one of the programs of ``fairlead manifests`` and a cluster. ``footprints`` knows by
+The input is one of the programs of ``fairlead manifests`` and a cluster. ``footprints`` knows by
 these manifests what belongs to it, ``duties`` what it has to have done before it goes: bindings,
 consumers, roles, projections, sessions. ``work`` looks at all of it (:func:`.work.survey`), and
 takes it away in order (:func:`.work.uninstall`). What goes out: a :class:`.findings.Survey` for a

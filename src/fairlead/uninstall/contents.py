@@ -1,4 +1,4 @@
-"""What else is in a namespace than what comes with every namespace."""
+"""Objects in a namespace beside those that every namespace has."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_EACH = frozenset(
 
 
 def of_all(resource: Resource, obj: Object, footprint: Footprint) -> bool:
-    """Whether an object is in each namespace, or goes with the program."""
+    """Whether an object is in each namespace, or is deleted with the program."""
     account = obj.meta.annotations.get(_ACCOUNT)
     return (
         resource.plural in _IGNORED
@@ -35,7 +35,7 @@ def of_all(resource: Resource, obj: Object, footprint: Footprint) -> bool:
 
 
 async def contents(client: Client, footprint: Footprint) -> list[Found]:
-    """The objects in the program's namespace that are somebody's.
+    """Return objects in the program's namespace, without its own and those of each namespace.
 
     Raises:
         Unseen: something there cannot be looked at.
@@ -51,7 +51,7 @@ async def contents(client: Client, footprint: Footprint) -> list[Found]:
 
 
 async def listed(client: Client, resource: Resource, namespace: str) -> list[Object]:
-    """The objects of a kind in a namespace, by metadata; none of what is kept nowhere.
+    """Return the objects of a kind in a namespace, by metadata; none of a kind without storage.
 
     Raises:
         Unseen: the server did not say what there is.
@@ -59,14 +59,14 @@ async def listed(client: Client, resource: Resource, namespace: str) -> list[Obj
     try:
         return await look_at(client, resource, namespace)
     except Unseen as error:
-        # Reviews and the like can be created, and are kept nowhere.
+        # Reviews and the like can be created, and are not stored.
         if isinstance(error.__cause__, MethodNotAllowed | NotFound):
             return []
         raise
 
 
 async def why_kept(client: Client, footprint: Footprint, namespace: Object | None) -> str:
-    """Why the program's namespace has to stay, "" where it may go."""
+    """Return why the program's namespace has to stay, "" if it may go."""
     name = footprint.namespace
     if namespace is None:
         return ""

@@ -1,4 +1,4 @@
-"""What is found before a program goes, and what a person may decide about it."""
+"""The survey of a program before its removal, and a person's choices."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ Option = Literal["orphan", "force"]
 
 
 class UninstallError(Exception):
-    """A program was not taken away, or not wholly; says why and how to go on."""
+    """The removal of a program was refused or is unfinished; says why and how to go on."""
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person has decided.
+    """A person's choices.
 
-    ``orphan`` lets go of what only the program could have cleaned up, ``force`` takes the program
-    from those who use it, ``crds`` also takes CustomResourceDefinitions that have no object, and
-    ``prepare`` leaves the objects of the manifests themselves to another tool, such as Helm.
+    ``orphan`` releases the objects that only the program could have cleaned up, ``force`` removes
+    the program despite its users, ``crds`` also deletes CustomResourceDefinitions that have no
+    object, and ``prepare`` leaves the objects of the manifests themselves to another tool, such as
+    Helm.
     """
 
     orphan: bool = False
@@ -32,15 +33,15 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     prepare: bool = False
 
     def allows(self, use: Use) -> bool:
-        """Whether this use may be broken."""
+        """Whether the choices allow to break this use."""
         return self.orphan if use.option == "orphan" else self.force
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that still needs the program.
+    """One user of the program.
 
-    ``what`` names it, ``remedy`` is what ends it well, and ``option`` is the choice that goes on
-    all the same: ``breaks`` is what comes of that, for good.
+    ``what`` names it, ``remedy`` is the command that ends the use well, and ``option`` is the
+    choice that goes on all the same: ``breaks`` is the lasting damage of that.
     """
 
     what: str
@@ -50,7 +51,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """An object of the program's manifests that is there."""
+    """An existing object of the program's manifests."""
 
     resource: Resource
     object: Object
@@ -60,7 +61,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
-    """A program as it was found: who uses it, what would go in which order, and what stays."""
+    """A program as it was found: its users, the steps of its removal, and the rest."""
 
     program: str
     namespace: str
@@ -70,11 +71,11 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     notes: Sequence[str]
 
     def blocking(self, choices: Choices) -> list[Use]:
-        """What is in use, and was not given up."""
+        """Return the uses that the choices do not allow to break."""
         return [use for use in self.uses if not choices.allows(use)]
 
     def steps(self, choices: Choices) -> list[str]:
-        """What will be taken away, in order."""
+        """Return the objects to delete as text, in order."""
         found = [
             str(one) for one in self.installed if not (choices.prepare and left_to_others(one))
         ]
@@ -92,12 +93,12 @@ _ALWAYS_TAKEN = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookCon
 
 
 def left_to_others(found: Found) -> bool:
-    """Whether an object is left to the tool that installed it, where one is said to come."""
+    """Whether ``prepare`` leaves an object to the tool that installed it."""
     return found.resource.kind not in _ALWAYS_TAKEN
 
 
 def refusal(survey: Survey, blocking: Sequence[Use]) -> str:
-    """One sentence: that nothing was taken away, and by which options it would be."""
+    """Return one sentence: the removal is refused, and the options that would allow it."""
     flags = " ".join(f"--{one}" for one in sorted({use.option for use in blocking}))
     number = "1 thing" if len(blocking) == 1 else f"{len(blocking)} things"
     return (

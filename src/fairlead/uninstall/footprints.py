@@ -1,4 +1,4 @@
-"""What belongs to each program, by the manifests that it was installed with."""
+"""Footprints of the programs, by the manifests that they were installed with."""
 
 from __future__ import annotations
 
@@ -42,17 +42,20 @@ Program = Literal["binding", "konnector", "postgres", "provider", "serve"]
 _PART_OF, _NAME = "app.kubernetes.io/part-of", "app.kubernetes.io/name"
 _US = "fairlead"
 _IMAGE = "none"
-"""Footprints are names, and no object of them is ever written."""
+"""Image in the manifests, which are read for names alone and never written."""
 
 WEBHOOKS = CONFIGURATIONS
 WORKLOADS = (SERVICES, DEPLOYMENTS)
 RIGHTS = (CLUSTERROLEBINDINGS, ROLEBINDINGS, CLUSTERROLES, ROLES, LEASES)
 ACCOUNTS = (SERVICEACCOUNTS,)
 ORDER: Sequence[Sequence[Resource]] = (WEBHOOKS, WORKLOADS, RIGHTS, ACCOUNTS, (NAMESPACES,))
-"""Webhooks first, so that no write waits for a server that is gone; namespaces last."""
+"""Kinds in the order of deletion.
+
+Webhooks first, so that no write waits for a server that is gone; namespaces last.
+"""
 KINDS = {resource.kind: resource for stage in ORDER for resource in stage}
 LABELLED = (*WEBHOOKS, CLUSTERROLEBINDINGS, CLUSTERROLES)
-"""Kinds that are looked through by label: manifests with other flags have others of them."""
+"""Kinds that are searched by label, since manifests with other flags have other names."""
 
 
 class Footprint(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,11 +75,11 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def selector(self) -> str:
-        """The labels of all that is the program's."""
+        """Label selector of the program's objects."""
         return f"{_NAME}={self.name},{_PART_OF}={_US}"
 
     def places(self) -> list[tuple[Resource, Key, bool]]:
-        """Every object of the manifests: whether it is known by name alone comes last."""
+        """Return each object of the manifests, with whether its name alone identifies it."""
         found: list[tuple[Resource, Key, bool]] = []
         for body in self.documents:
             meta = body["metadata"]
@@ -88,12 +91,12 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_ours(obj: Object) -> bool:
-    """Whether an object says that it is a part of Fairlead: names are others' as well."""
+    """Whether an object's labels say that it is a part of Fairlead; names are no proof."""
     return obj.meta.labels.get(_PART_OF) == _US
 
 
 def footprint(program: Program, namespace: str = "") -> Footprint:
-    """What belongs to a program; "" is for the namespace that it has by default."""
+    """Return the footprint of a program; "" is for the namespace that it has by default."""
     default = _NAMESPACES[program]
     where = namespace or default
     documents, name, lease = _DOCUMENTS[program](where)

@@ -1,4 +1,4 @@
-"""Whether a program runs, as its Deployment and its Lease tell."""
+"""The presence of a program, by its Deployment and its Lease."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Deployment(msgspec.Struct):
 
 
 async def runs(client: Client, footprint: Footprint) -> bool:
-    """Whether the program is at work, here or with a Lease from elsewhere."""
+    """Whether the program runs, here or with a Lease from elsewhere."""
     deployment = await find(client, DEPLOYMENTS, footprint.name, footprint.namespace)
     return ready(deployment) or bool(await holder(client, footprint))
 
@@ -47,7 +47,7 @@ def ready(deployment: Object | None) -> bool:
 
 
 async def holder(client: Client, footprint: Footprint) -> str:
-    """Who holds the program's Lease and renews it, "" for none."""
+    """Return the identity that holds the program's Lease and renews it, "" for none."""
     if not footprint.lease:
         return ""
     lease = await find(client, LEASES, footprint.lease, footprint.namespace)
@@ -55,7 +55,7 @@ async def holder(client: Client, footprint: Footprint) -> str:
 
 
 def holding(lease: Object | None) -> str:
-    """Who holds a Lease and has renewed it in time, "" for none."""
+    """Return the identity that holds a Lease and has renewed it in time, "" for none."""
     if lease is None:
         return ""
     try:

@@ -1,7 +1,8 @@
-"""What a hook needs that runs ``fairlead uninstall PROGRAM --yes --prepare``, and no right more.
+"""Rights of a hook that runs ``fairlead uninstall PROGRAM --yes --prepare``, and no more.
 
-It looks at what needs the program, refuses, or takes away webhook configurations and what is of
-use to the program alone. What else the manifests have is left to who runs the hook.
+The hook looks at the users of the program, refuses, or deletes webhook configurations and objects
+that serve the program alone. Other objects of the manifests are left to the tool that runs the
+hook.
 """
 
 from __future__ import annotations
@@ -66,11 +67,11 @@ _TAKEN: dict[Program, tuple[Sequence[Resource], Sequence[Resource]]] = {
     "provider": ((), ()),
     "serve": ((), (BINDABLERESOURCESREQUESTS, SECRETS)),
 }
-"""Of each program what is deleted: in the cluster, and in its namespace."""
+"""Kinds that are deleted for each program: in the cluster, and in its namespace."""
 
 
 def hook_rights(program: Program) -> HookRights:
-    """The rights of a hook for one program, to be bound to a ServiceAccount of its own.
+    """Return the rights of a hook for one program, to be bound to a ServiceAccount of its own.
 
     Objects of other kinds that a program's users have, such as what a konnector has bound, are
     looked at where the hook may, and are not told where it may not.

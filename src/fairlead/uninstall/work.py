@@ -1,4 +1,4 @@
-"""Looks at a program, and takes it away in order."""
+"""Surveys a program, and removes it in order."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _HELM = ("meta.helm.sh/release-name", "meta.helm.sh/release-namespace")
 
 
 async def survey(client: Client, program: Program, *, namespace: str = "") -> Survey:
-    """Who uses a program, and what of it is there.
+    """Return the users of a program, and its existing objects.
 
     Args:
         client: with an administrator's rights.
@@ -74,7 +74,7 @@ async def uninstall(
     timeout: float,  # noqa: ASYNC109
     progress: Progress,
 ) -> None:
-    """Take a program away, in order, unless something needs it; doing it again goes on.
+    """Remove a program in order, unless it is in use; a repetition goes on.
 
     Args:
         client: with an administrator's rights.
@@ -136,7 +136,7 @@ class _Uninstallation:
         found = await self.survey()
         if blocking := found.blocking(choices):
             raise UninstallError(refusal(found, blocking))
-        # First of all: what is written from now on must not wait for a server that is gone.
+        # Webhooks first: a write from now on must not wait for a server that is gone.
         await self._remove(WEBHOOKS)
         if not choices.prepare:
             await self._remove(WORKLOADS)
@@ -154,11 +154,11 @@ class _Uninstallation:
             await self._remove_crds()
 
     async def _installed(self, others: Sequence[Object]) -> list[Found]:
-        """What is there, in the order in which it goes; not what ``others`` need as well."""
+        """Return the existing objects in the order of deletion, but not ones of ``others``."""
         found: dict[str, Found] = {}
         for resource, key, by_name in self._footprint.places():
             obj = await find(self._client, resource, key.name, key.namespace)
-            # Others call theirs so too, as kube-bind does its konnector.
+            # Other programs use the same names, as kube-bind does for its konnector.
             if obj is not None and (by_name or is_ours(obj) or resource is NAMESPACES):
                 found[obj.meta.uid] = Found(resource, obj)
         for resource in LABELLED:
@@ -175,13 +175,13 @@ class _Uninstallation:
         return sorted(found.values(), key=lambda one: (ranks[one.resource], str(one)))
 
     async def _others(self) -> list[Object]:
-        """Deployments of the program in other namespaces, which have its ClusterRoles too."""
+        """Return the program's Deployments in other namespaces, which share its ClusterRoles."""
         labelled = await self._client.list(DEPLOYMENTS, labels=self._footprint.selector)
         return [one for one in labelled.items if one.meta.namespace != self._footprint.namespace]
 
     def _is_done_elsewhere(self, others: Sequence[Object]) -> bool:
-        """Whether what needs the program has it by another Deployment, which is at work."""
-        # One without a Lease answers who asks it, and no other.
+        """Whether another Deployment of the program is at work and serves the same users."""
+        # A program without a Lease serves only its own clients.
         return bool(self._footprint.lease) and any(map(ready, others))
 
     async def _remove(self, kinds: Sequence[Resource]) -> None:
@@ -190,7 +190,7 @@ class _Uninstallation:
                 self._desk.progress(f"deleted {one}")
 
     async def _stopped(self) -> None:
-        """Wait until nobody does the program's work any more."""
+        """Wait until no Pod and no holder of the Lease does the program's work."""
         where = self._footprint
 
         async def pods() -> list[Object]:
@@ -225,7 +225,7 @@ class _Uninstallation:
         await self._desk.gone(there, self._holders)
 
     async def _holders(self, _left: Sequence[Object]) -> Holding:
-        """What keeps the namespace from going."""
+        """Return the objects with finalizers, which keep the namespace from going."""
         holding: list[tuple[Resource, Object]] = []
         for kind in await self._client.discovery.resources():
             if not kind.namespaced:
@@ -247,7 +247,7 @@ class _Uninstallation:
                 self._desk.progress(f"deleted {crd.kind} {crd.meta.name}")
 
     async def _objects(self, crd: Object) -> int:
-        """How many objects of a CRD there are."""
+        """Return the number of a CRD's objects."""
         body = crd.to_dict()["spec"]
         version = next(one["name"] for one in body["versions"] if one.get("storage"))
         resource = Resource(
@@ -276,7 +276,7 @@ def _another(deployment: Object) -> str:
 
 
 def _helm(installed: Sequence[Found]) -> list[str]:
-    """Which releases of Helm know of these objects."""
+    """Return a note for each release of Helm that has installed these objects."""
     releases = {
         tuple(one.object.meta.annotations.get(name, "") for name in _HELM) for one in installed
     }

@@ -1,1 +1,1 @@
-"""What each program has to have done before it goes, one module for each."""
+"""Duties of each program before it goes, one module for each."""

@@ -1,4 +1,4 @@
-"""What all duties have in common."""
+"""The protocol of all duties, and their common functions."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from fairlead.uninstall.findings import Use
 
 
 class Duties(Protocol):
-    """What a program is there for, as its end sees it.
+    """Duties of a program, for its removal.
 
-    ``uses`` is what still needs it, ``notes`` what a person should know besides. ``orphan`` lets
-    go of what only the program could have cleaned up, once it does not run any more. ``clear``
-    takes away what is of use to the program alone.
+    ``uses`` returns the users of the program, ``notes`` further consequences for a person.
+    ``orphan`` releases the objects that only the program could have cleaned up, once it does not
+    run any more. ``clear`` deletes the objects that serve the program alone.
     """
 
     async def uses(self) -> list[Use]:
-        """What still needs the program."""
+        """Return the users of the program."""
         ...
 
     async def notes(self) -> list[str]:
-        """What else becomes of it."""
+        """Return further consequences of the removal."""
         ...
 
     async def orphan(self) -> None:
-        """Let go of what waits for the program."""
+        """Release the objects that wait for the program."""
         ...
 
     async def clear(self) -> None:
-        """Take away what nothing else needs."""
+        """Delete the objects that only the program needs."""
         ...
 
 
 def without(finalizers: Collection[str]) -> Callable[[Object], JSON | None]:
-    """An object that waits for these finalizers no more; None where it does not anyway."""
+    """Return a function that removes these finalizers from a body; None if it has none."""
 
     def body(obj: Object) -> JSON | None:
         kept = [one for one in obj.meta.finalizers if one not in finalizers]
@@ -54,17 +54,17 @@ def without(finalizers: Collection[str]) -> Callable[[Object], JSON | None]:
 async def let_go(
     desk: Desk, resource: Resource, objects: Sequence[Object], *finalizers: str
 ) -> int:
-    """Take finalizers off objects, whether they are going or not; how many had one."""
+    """Remove finalizers from objects, deleted or not; return how many had one."""
     return await desk.change(resource, objects, without(finalizers))
 
 
 def having(objects: Sequence[Object], *finalizers: str) -> list[Object]:
-    """Those of the objects that wait for one of these finalizers."""
+    """Return the objects that have one of these finalizers."""
     return [one for one in objects if not set(finalizers).isdisjoint(one.meta.finalizers)]
 
 
 def named(objects: Sequence[Object]) -> str:
-    """The first of some objects, by kind and name."""
+    """Return the first of some objects as text, by kind and name."""
     told = [f"{one.kind} {one.key}" for one in objects[:_NAMED]]
     if len(objects) > _NAMED:
         told.append(f"{len(objects) - _NAMED} more")
@@ -75,7 +75,7 @@ _NAMED = 3
 
 
 async def pause() -> None:
-    """Let a server get on with it before the next look."""
+    """Give the server time before the next look."""
     await asyncio.sleep(_PAUSE_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""The binding controllers' duties: what they have put onto workloads."""
+"""The binding controllers' duties: their projections into workloads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BindingDuties:
         self._footprint = footprint
 
     async def uses(self) -> list[Use]:
-        """Each binding that waits for the controllers when it is deleted."""
+        """Return each binding whose deletion waits for the controllers."""
         held = await self._held()
         if not any(held.values()):
             return []
@@ -46,18 +46,18 @@ class BindingDuties:
         ]
 
     async def notes(self) -> list[str]:
-        """Nothing more."""
+        """Return no notes."""
         return []
 
     async def orphan(self) -> None:
-        """Leave on the workloads what was projected onto them."""
+        """Release the bindings; their projections stay in the workloads."""
         for resource, held in (await self._held()).items():
             if number := await let_go(self._desk, resource, held, *_FINALIZERS):
                 stay = count(number, "projection stays", "projections stay")
                 self._desk.progress(f"let go {named(held)}: {stay} on the workloads")
 
     async def clear(self) -> None:
-        """Take away the webhook's certificate, and the list that the controllers write."""
+        """Delete the webhook's certificate, and the list that the controllers write."""
         for name in (SECRET, KEY_SECRET):
             if found := await find(self._client, SECRETS, name, self._footprint.namespace):
                 await self._desk.delete(SECRETS, [found])
@@ -88,7 +88,7 @@ def _use(resource: Resource, found: Object, going: set[str], again: str) -> Use:
 
 
 def _workload(found: Object) -> str:
-    """What a binding names as its workload."""
+    """Return the workload that a binding names, as text."""
     spec = found.to_dict().get("spec") or {}
     named = spec.get("workload") or spec.get("application") or {}
     kind = named.get("kind") or named.get("resource") or "workloads"

@@ -1,8 +1,8 @@
-"""The konnector's duties: bindings, whose objects it alone lets go, and their credentials.
+"""The konnector's duties: bindings, whose objects it alone releases, and their credentials.
 
-A binding goes in order only while a konnector runs that reaches its provider. Where it is gone
-already, bound objects keep the finalizer ``kubebind.io/syncer``, so that they, their namespaces
-and CRDs never go; their copies at the provider can then be taken away there alone.
+A binding is deleted in order only while a konnector runs that reaches its provider. If the
+konnector is gone already, bound objects keep the finalizer ``kubebind.io/syncer``, so that they,
+their namespaces and CRDs never go; their copies can then be deleted on the provider alone.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from fairlead.uninstall.presence import runs
 
 
 Kinds = dict[Resource, list[Object]]
-"""Bound objects that wait for a konnector when they are deleted."""
+"""Bound objects whose deletion waits for a konnector, by kind."""
 
 
 class KonnectorDuties:
@@ -60,7 +60,7 @@ class KonnectorDuties:
         self._footprint = footprint
 
     async def uses(self) -> list[Use]:
-        """Bundles, bindings with their objects, and objects that no binding is left for."""
+        """Return bundles, bindings with their objects, and objects without a binding."""
         bundles = await list_all(self._client, APISERVICEBINDINGBUNDLES)
         bindings = await list_all(self._client, APISERVICEBINDINGS)
         held = await self._held()
@@ -80,7 +80,7 @@ class KonnectorDuties:
         return found + [self._stranded_use(kind, objects, going) for kind, objects in held.items()]
 
     async def notes(self) -> list[str]:
-        """Which credentials are not ours to take."""
+        """Return a note for each kubeconfig Secret that is deleted too."""
         secrets = (await self._client.list(SECRETS, self._footprint.namespace)).items
         return [
             f"Secret {one.key} goes too: `fairlead bind` has made it, and only bindings use it"
@@ -89,12 +89,12 @@ class KonnectorDuties:
         ]
 
     async def orphan(self) -> None:
-        """Take bindings apart without a konnector, and leave all copies at the providers."""
+        """Take bindings apart without a konnector; all copies stay on the providers."""
         await self._desk.delete(
             APISERVICEBINDINGBUNDLES, await list_all(self._client, APISERVICEBINDINGBUNDLES)
         )
         bindings = await list_all(self._client, APISERVICEBINDINGS)
-        # Before the deletion: a konnector that is still alive somewhere then deletes no copy.
+        # Before the deletion: a konnector that still runs elsewhere then deletes no copy.
         await self._desk.change(APISERVICEBINDINGS, bindings, _orphaned)
         if await self._desk.delete(APISERVICEBINDINGS, bindings):
             self._desk.progress(f"deleting {named(bindings)}")
@@ -115,7 +115,7 @@ class KonnectorDuties:
         await self._desk.gone(lambda: list_all(self._client, APISERVICEBINDINGS), _themselves)
 
     async def clear(self) -> None:
-        """Take away the roles of bindings that are gone, and kubeconfigs that nothing uses."""
+        """Delete the roles of bindings that are gone, and unused kubeconfigs."""
         names = {one.meta.name for one in await list_all(self._client, APISERVICEBINDINGS)}
         selector = f"{LABEL_AGGREGATE_TO_KONNECTOR}=true"
         prefix = konnector_role_name("")
@@ -127,7 +127,7 @@ class KonnectorDuties:
             await remove_secret(self._client, secret.key, self._desk.progress)
 
     async def _held(self) -> Kinds:
-        """All objects that have the konnector's finalizer, by kind."""
+        """Return all objects that have the konnector's finalizer, by kind."""
         found: Kinds = {}
         for namespaced in (True, False):
             for kind in await self._desk.kinds(namespaced=namespaced):
@@ -136,7 +136,7 @@ class KonnectorDuties:
         return found
 
     async def _crds(self) -> list[Object]:
-        """The CRDs that bindings have brought, whether these are there or not."""
+        """Return the CRDs that bindings have made, whether these bindings exist or not."""
         return [
             crd
             for crd in (await self._client.list(CUSTOMRESOURCEDEFINITIONS)).items
@@ -144,7 +144,7 @@ class KonnectorDuties:
         ]
 
     async def _of(self, binding: Object, held: Kinds) -> Kinds:
-        """Those of the held objects whose CRD is a binding's."""
+        """Return the held objects whose CRD the binding owns."""
         owned = {
             crd.meta.name for crd in await self._crds() if crd.meta.owned_by(binding.meta.uid)
         }
@@ -189,7 +189,7 @@ class KonnectorDuties:
         )
 
     async def _lost(self, binding: Object) -> str:
-        """What to do about credentials that are gone; notes where the provider is."""
+        """Note where the provider is, and return the remedy for missing credentials, or ""."""
         view = binding.decode(APIServiceBinding)
         self._where = view.status.provider_pretty_name or "the provider"
         try:
@@ -218,7 +218,7 @@ class KonnectorDuties:
 
 
 def _is_binding(owner: OwnerReference) -> bool:
-    """Whether an owner is an APIServiceBinding: others may call a kind of theirs so too."""
+    """Whether an owner is an APIServiceBinding; other groups may have a kind of this name."""
     group, _ = split_api_version(owner.api_version)
     return (group, owner.kind) == (APISERVICEBINDINGS.group, APISERVICEBINDINGS.kind)
 
@@ -228,7 +228,7 @@ def _once(absent: bool) -> str:
 
 
 def _stuck(objects: Sequence[Object], going: set[str]) -> str:
-    """Which namespaces stay in Terminating for such objects."""
+    """Describe the namespaces that stay in Terminating because of such objects."""
     names = sorted({one.meta.namespace for one in objects} & going)
     if not names:
         return ""

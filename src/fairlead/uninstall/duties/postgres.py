@@ -1,4 +1,4 @@
-"""The operator's duties: accesses, whose roles nobody but it drops."""
+"""The operator's duties: accesses, whose roles only the operator drops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AGAIN = ", as soon as the operator runs again (apply `fairlead manifests postgr
 
 
 class PostgresDuties:
-    """PostgresAccesses that the operator has taken charge of."""
+    """PostgresAccesses that the operator has reconciled."""
 
     def __init__(self, desk: Desk, footprint: Footprint) -> None:
         self._desk = desk
@@ -30,7 +30,7 @@ class PostgresDuties:
         self._footprint = footprint
 
     async def uses(self) -> list[Use]:
-        """Each access that has a role, or may have one."""
+        """Return each access that has a role, or may have one."""
         held = await self._held()
         if not held:
             return []
@@ -39,11 +39,11 @@ class PostgresDuties:
         return [_use(one, going, _AGAIN if absent else "") for one in held]
 
     async def notes(self) -> list[str]:
-        """Nothing more."""
+        """Return no notes."""
         return []
 
     async def orphan(self) -> None:
-        """Leave all roles as they are in their databases; accesses stay, or go if they were to."""
+        """Leave all roles in their databases; accesses stay, or go if they were being deleted."""
         held = await self._held()
         if number := await let_go(self._desk, POSTGRESACCESSES, held, FINALIZER):
             self._desk.progress(
@@ -51,7 +51,7 @@ class PostgresDuties:
             )
 
     async def clear(self) -> None:
-        """Nothing: records of roles that were given up are for people to read."""
+        """Delete nothing: records of given-up roles are for people to read."""
 
     async def _held(self) -> list[Object]:
         return having(await list_all(self._client, POSTGRESACCESSES), FINALIZER)
@@ -71,12 +71,12 @@ def _use(found: Object, going: set[str], again: str) -> Use:
         what=what,
         remedy=f"{remedy}{again}",
         option="orphan",
-        breaks=f"{role}{where} stays with its login and all its rights, and nobody's",
+        breaks=f"{role}{where} stays with its login and all its rights, without an owner",
     )
 
 
 def _role(found: Object) -> tuple[str, str, str]:
-    """The role, what becomes of it, and where it is, as far as the access says so."""
+    """Return the role, the policy for its removal, and its server, as far as the access tells."""
     try:
         access = found.decode(PostgresAccess)
     except msgspec.ValidationError:

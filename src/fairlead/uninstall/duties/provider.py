@@ -1,4 +1,4 @@
-"""The provider's duties: consumers, their namespaces, and the rights that it keeps up for them."""
+"""The provider's duties: consumers, their namespaces, and the rights that it maintains."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ProviderDuties:
         self._footprint = footprint
 
     async def uses(self) -> list[Use]:
-        """Each consumer, and what of one that is going is held."""
+        """Return each consumer, and the held objects of one that is being revoked."""
         held = await self._held()
         absent = bool(held) and not await runs(self._client, self._footprint)
         going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
@@ -43,17 +43,17 @@ class ProviderDuties:
         return found + ([_held_use(one, going) for one in held] if absent else [])
 
     async def notes(self) -> list[str]:
-        """Nothing more."""
+        """Return no notes."""
         return []
 
     async def orphan(self) -> None:
-        """Let APIServiceNamespaces go without the controllers; provider namespaces stay."""
+        """Release APIServiceNamespaces without the controllers; provider namespaces stay."""
         held = await self._held()
         if await let_go(self._desk, APISERVICENAMESPACES, held, FINALIZER_NAMESPACE):
             self._desk.progress(f"let go {named(held)}: their namespaces stay")
 
     async def clear(self) -> None:
-        """Nothing: what there is belongs to consumers."""
+        """Delete nothing: all objects belong to consumers."""
 
     async def _held(self) -> list[Object]:
         listed = await list_all(self._client, APISERVICENAMESPACES)

@@ -22,7 +22,7 @@ class ServeDuties:
         self._footprint = footprint
 
     async def uses(self) -> list[Use]:
-        """Each request that is not answered yet."""
+        """Return each request that is not answered yet."""
         return [
             Use(
                 what=f"BindableResourcesRequest {one.key} is in flight for a person who binds",
@@ -34,17 +34,17 @@ class ServeDuties:
         ]
 
     async def notes(self) -> list[str]:
-        """How many are signed out."""
+        """Return how many people are signed out."""
         sessions = sum(one.meta.labels[LABEL_KIND] == "session" for one in await self._secrets())
         if not sessions:
             return []
         return [f"{count(sessions, 'session ends', 'sessions end')}: people are signed out"]
 
     async def orphan(self) -> None:
-        """Nothing waits for the server."""
+        """Release nothing: no object waits for the server."""
 
     async def clear(self) -> None:
-        """Take away sessions, codes and keys, and requests that nobody waits for any more."""
+        """Delete sessions, codes and keys, and requests, which only the server would answer."""
         await self._desk.delete(BINDABLERESOURCESREQUESTS, await self._requests())
         if number := await self._desk.delete(SECRETS, await self._secrets()):
             self._desk.progress(f"deleted {count(number, 'Secret')} of sessions and keys")
