@@ -20,7 +20,6 @@ ROOT = Path(__file__).parents[1]
 UNDONE = frozenset(
     {
         "fairlead/binding",
-        "fairlead/cli",
         "fairlead/demo",
         "fairlead/portal",
         "fairlead/postgres",

@@ -1,6 +1,6 @@
 """The command line: flags become options, options go to the packages below, and lines come out.
 
-What comes in: the words of a command line. click finds the command in the module that
+The input is the words of a command line. click finds the command in the module that
 ``_COMMANDS`` names for it; modules are imported when their command is called, so that ``--help``
 and shell completion are quick. A command reads its flags (``options``), calls one function of
 ``konnector.commands``, ``provider.commands``, ``sandbox`` or ``demo``, or runs one of the four
@@ -127,7 +127,7 @@ class _Commands(click.Group):
             raise click.UsageError(f"{error.message} Did you mean {close[0]!r}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        # click's own would import the modules of all commands for their first sentences.
+        # click's own method would import the modules of all commands for their first sentences.
         width = formatter.width - 6 - max(map(len, _COMMANDS))
         rows = [
             (name, click.Command(name, help=_COMMANDS[name].summary).get_short_help_str(width))
@@ -142,12 +142,13 @@ class _Commands(click.Group):
             for name in self.list_commands(ctx)
             if name.startswith(incomplete)
         ]
-        # That of click.Group, which comes in between, would import the modules of all commands.
+        # The method of click.Group, which comes in between, would import the modules of all
+        # commands.
         return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # Noted before they are parsed: that a flag is wrong is said in JSON too, where it was
-        # asked for.
+        # Recorded before they are parsed: a wrong flag is reported in JSON too, if JSON was asked
+        # for.
         ctx.meta[ARGUMENTS] = tuple(args)
         return super().parse_args(ctx, args)
 

@@ -1,7 +1,7 @@
-"""``fairlead completion``, and the names that shells complete from a cluster.
+"""``fairlead completion``, and names of a cluster for completion by shells.
 
-A person who presses the tab key waits, and reads nothing but candidates: a cluster that is slow,
-cannot be reached or refuses has no names, and nothing is said about it.
+A person who presses the tab key waits, and reads only candidates: a cluster that is slow, cannot
+be reached or refuses has no names, and no error is printed.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 PATIENCE_SECONDS = 1.5
-"""So long may a cluster take to tell its names, unless the environment says otherwise."""
+"""Seconds that a cluster may take to list its names, unless the environment sets others."""
 PATIENCE_VARIABLE = "FAIRLEAD_COMPLETION_SECONDS"
 _HARD_LIMIT_SECONDS = 2.5
-"""So much later the process ends whatever it does: a resolver, for one, is not interrupted."""
+"""Seconds later at which the process ends in any case: a resolver cannot be interrupted."""
 _BASH_ADDS = "COMPREPLY+=($value)"
 _BASH_ADDS_QUOTED = """case ${COMP_WORDS[COMP_CWORD]} in
                 [\\'\\"]*) COMPREPLY+=("$value") ;;
                 *) COMPREPLY+=("$(printf %q "$value")") ;;
             esac"""
-"""Bash puts candidates into the line as they are; click's function leaves spaces in them bare."""
+"""Bash inserts candidates as they are; click's function leaves spaces in them unquoted."""
 PROGRAMS = ("fairlead", "kubectl-fairlead")
 BIND = "kubectl-bind"
 """The program with the commands of kube-bind's own plugin."""
@@ -71,10 +71,10 @@ def command(shell: str) -> None:
 
 
 def kubectl_complete() -> None:
-    """What kubectl runs as ``kubectl_complete-fairlead`` with the words of the line so far.
+    """Complete the words of a line, as kubectl's program ``kubectl_complete-fairlead``.
 
     The last word is the one to complete, and may be empty. Prints a candidate a line, after a tab
-    its description, and at the end a colon and what else the shell may do: a sum of cobra's
+    its description, and at the end a colon and the shell's directive: a sum of cobra's
     ShellCompDirective, of which 4 is to complete no files, 16 to complete folders alone and 0 to
     complete files (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/).
     """
@@ -84,7 +84,7 @@ def kubectl_complete() -> None:
 
 
 def kubectl_complete_bind() -> None:
-    """What kubectl runs as ``kubectl_complete-bind``."""
+    """Complete the words of a line, as kubectl's program ``kubectl_complete-bind``."""
     from fairlead.cli.frontdoor.kubectl_bind import main
 
     _tell_kubectl(main, "kubectl bind")
@@ -104,7 +104,7 @@ def _tell_kubectl(commands: click.Command, program: str) -> None:
 
 
 def names(list_names: Names) -> Completer:
-    """Completes a parameter with names from the cluster that the line says."""
+    """Return a completer with names from the cluster that the line names."""
 
     def complete(
         context: click.Context, _parameter: click.Parameter, incomplete: str
@@ -121,7 +121,7 @@ def names(list_names: Names) -> Completer:
 def access_names(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
-    """Completes a parameter with PostgresAccesses of the namespace that the line says."""
+    """Complete a parameter with PostgresAccesses of the namespace that the line names."""
     namespace = str(context.params.get("namespace") or "")
 
     async def list_names(client: Client) -> Iterable[str]:
@@ -131,14 +131,14 @@ def access_names(
 
 
 async def bindings(client: Client) -> Iterable[str]:
-    """Of the APIServiceBindings."""
+    """Return the names of the APIServiceBindings."""
     from fairlead.api.kubebind import APISERVICEBINDINGS
 
     return await _named(client, APISERVICEBINDINGS)
 
 
 async def templates(client: Client) -> Iterable[str]:
-    """Of the APIServiceExportTemplates."""
+    """Return the names of the APIServiceExportTemplates."""
     from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES
 
     return await _named(client, APISERVICEEXPORTTEMPLATES)
@@ -154,21 +154,21 @@ async def consumers(client: Client) -> Iterable[str]:
 
 
 async def namespaces(client: Client) -> Iterable[str]:
-    """Of the cluster."""
+    """Return the names of the cluster's namespaces."""
     from fairlead.api.resource import NAMESPACES
 
     return await _named(client, NAMESPACES)
 
 
 async def postgres_servers(client: Client) -> Iterable[str]:
-    """Of the PostgresServers."""
+    """Return the names of the PostgresServers."""
     from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 
     return await _named(client, POSTGRESSERVERS)
 
 
 async def postgres_accesses(client: Client, namespace: str) -> Iterable[str]:
-    """Of the PostgresAccesses of a namespace."""
+    """Return the names of the PostgresAccesses of a namespace."""
     from fairlead.api.postgresaccess import POSTGRESACCESSES
 
     listed = await client.list(POSTGRESACCESSES, namespace, metadata_only=True)
@@ -183,7 +183,7 @@ async def _named(client: Client, resource: Resource) -> Iterable[str]:
 def offered(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
-    """Completes a parameter with what the front door of the line offers."""
+    """Complete a parameter with the templates of the front door that the line names."""
     with silence():
         from fairlead.cli.frontdoor.options import Where, backend, find_server
 
@@ -204,7 +204,7 @@ def offered(
 def contexts(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
-    """Completes --context with those of the kubeconfig."""
+    """Complete --context with the contexts of the kubeconfig."""
     with silence():
         from fairlead.client.loading import context_names
 
@@ -216,7 +216,7 @@ def contexts(
 def files(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
-    """Leaves it to the shell, which knows its files."""
+    """Leave the completion to the shell, which knows its files."""
     return [CompletionItem(incomplete, type="file")]
 
 
@@ -239,7 +239,7 @@ def _ask(list_names: Names, kubeconfig: str | None, context: str | None) -> Iter
         ):
             return await list_names(client)
 
-    # asyncio.run also waits for the thread that resolves a name, which nobody can cancel.
+    # asyncio.run also waits for the thread that resolves a name, which cannot be cancelled.
     _limit(patience + _HARD_LIMIT_SECONDS)
     return asyncio.run(main())
 

@@ -78,7 +78,7 @@ def command(
         )
     check_name("--operator-namespace", operator_namespace)
     config = cluster_config(kubeconfig, context)
-    # Not before: an installation without the front door's extra lists its commands too.
+    # Imported here: an installation without the front door's extra lists its commands too.
     from fairlead.client import Client
     from fairlead.konnector.commands.overview.fetch import TIMEOUTS
     from fairlead.portal.own import OwnConsole, listen
@@ -104,7 +104,7 @@ def command(
 
 
 async def _administers(client: Client) -> bool:
-    """Whether there are pages about consumers; a cluster that is away has none for now."""
+    """Whether the console has pages about consumers; a cluster that is away has none for now."""
     from fairlead.client import ClientError
     from fairlead.portal.own import administers
 
@@ -126,13 +126,13 @@ async def _serve(console: OwnConsole, *, skip_browser: bool) -> None:
 
 
 def print_link(url: str) -> None:
-    """Print a link, and how long it is good."""
+    """Print a link, and how long it is valid."""
     click.echo(f"open this within a minute; it is good once:\n\n    {printable(url)}\n", err=True)
 
 
 @contextlib.contextmanager
 def _opening(url: str) -> Iterator[str]:
-    """A file of this user alone that leads a browser to an address."""
+    """Yield a file of this user alone that redirects a browser to an address."""
     with tempfile.TemporaryDirectory(prefix="fairlead-console-") as folder:
         file = Path(folder) / "open.html"
         file.touch(mode=0o600)
@@ -141,7 +141,7 @@ def _opening(url: str) -> Iterator[str]:
 
 
 async def answer_enter(console: OwnConsole) -> None:
-    """Print a link whenever Enter is pressed, until cancelled or until no more can be."""
+    """Print a link whenever Enter is pressed, until cancelled or until the input ends."""
     try:
         terminal = sys.stdin.fileno()
     except (OSError, ValueError):

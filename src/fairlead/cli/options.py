@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values are read and written."""
+"""Options that several commands share, and the reading and writing of their values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cluster_options(function: F) -> F:
 
 
 def cluster_config(kubeconfig: str | None, context: str | None) -> ClusterConfig:
-    """The cluster that the shared options name; the client's logs go to standard error.
+    """Return the cluster that the shared options name; the client's logs go to standard error.
 
     Raises:
         fairlead.client.ConfigError: no kubeconfig is found, or it cannot be used.
@@ -55,7 +55,7 @@ def cluster_config(kubeconfig: str | None, context: str | None) -> ClusterConfig
 
 
 def log_to_stderr() -> None:
-    """Keep what libraries say off standard output; long-running commands set up more."""
+    """Send the logs of libraries to standard error; long-running commands set up more."""
     import structlog
 
     structlog.configure(
@@ -101,7 +101,7 @@ def json_option(function: F) -> F:
 
 def konnector_namespace_option(function: F) -> F:
     """``--namespace``, where the konnector keeps kubeconfigs."""
-    # Here, for a sandbox takes other options of this module, and starts without a konnector.
+    # Imported here: a sandbox takes other options of this module, and starts without a konnector.
     from fairlead.konnector.options import DEFAULT_NAMESPACE
 
     return click.option(
@@ -140,12 +140,12 @@ _LOG_FORMAT = click.option(
 
 
 def serving_options(function: F) -> F:
-    """What a long-running command takes whose replicas all work, and which owns no CRDs."""
+    """Add the options of a long-running command without leader election and CRDs of its own."""
     return _HEALTH(_METRICS(_LOG_FORMAT(function)))
 
 
 def run_options(function: F) -> F:
-    """What every long-running command takes, in the names that kubebuilder gave them."""
+    """Add the options of every long-running command, in the names that kubebuilder gave them."""
     # Decorators work from the last to the first, and the help has the options in this order.
     for option in reversed(
         [
@@ -191,7 +191,7 @@ def check_name(option: str, value: str) -> None:
 
 
 def parse_duration(text: str, *, option: str = "", least: str = "") -> float:
-    """Seconds of a duration such as 90s, 2m or 1h30m; a bare number is in seconds.
+    """Return the seconds of a duration such as 90s, 2m or 1h30m; a bare number is in seconds.
 
     Args:
         text: what was given.
@@ -226,6 +226,6 @@ def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner can read, also where there was one before."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     with open(path, "w", opener=lambda name, _: os.open(name, flags, 0o600)) as file:
-        # The mode that was given to open is for a new file; one that was there has its own still.
+        # The mode in open applies to a new file; an existing one still has its own.
         os.fchmod(file.fileno(), 0o600)
         file.write(text)

@@ -1,4 +1,4 @@
-"""Flags of ``fairlead manifests`` about Pods: how many, how large, and where they may go."""
+"""Flags of ``fairlead manifests`` about the number, the size and the nodes of Pods."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NONE = "none"
-"""The value of flags by which Pods get no limit, or no spread."""
+"""Value of flags for no limit, or no spread."""
 
 
 def pod_options(function: F) -> F:
-    """The flags; pass their values to :func:`pods_of`, and ``labels`` to :func:`labels_of`."""
+    """Add the flags; pass their values to :func:`pods_of`, and ``labels`` to :func:`labels_of`."""
     # Decorators work from the last to the first, and the help has the options in this order.
     for option in reversed(
         [
@@ -114,7 +114,7 @@ def pods_of(
     spread: Sequence[str],
     pull_secrets: Sequence[str],
 ) -> Pods:
-    """What the flags say.
+    """Check the values of the flags and return them as Pods.
 
     Raises:
         click.UsageError: a value cannot be used; the message names the flag.
@@ -144,7 +144,7 @@ def pods_of(
 
 
 def labels_of(given: Sequence[str]) -> dict[str, str]:
-    """Labels from ``KEY=VALUE``.
+    """Return labels from ``KEY=VALUE``.
 
     Raises:
         click.UsageError: one is no label.
@@ -184,7 +184,7 @@ def _check_amounts(what: str, request: str, limit: str) -> None:
 
 
 def _toleration(text: str) -> JSON:
-    """A toleration, written as ``kubectl taint`` writes a taint.
+    """Return a toleration, written as ``kubectl taint`` writes a taint.
 
     Raises:
         click.UsageError: it is none.

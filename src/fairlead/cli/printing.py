@@ -1,4 +1,4 @@
-"""How commands print: plain lines that no name can steer, JSON, and explanations step by step."""
+"""Output of commands: plain lines without control characters, JSON, and explanations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead.cli.texts import plain
 
 
 _WIDE = 10_000
-"""Characters of a line where nobody looks at the edge: nothing is wrapped for a program."""
+"""Characters of a line for a program's reader, so that no line is wrapped."""
 _MARKS: Mapping[State, str] = {
     "ok": "ok",
     "failed": "FAILED",
@@ -27,11 +27,11 @@ STYLES: Mapping[State, str] = {
     "waiting": "yellow",
     "unknown": "dim",
 }
-"""How each state looks on a terminal."""
+"""Color of each state on a terminal."""
 
 
 def console() -> Console:
-    """Colours on a terminal alone, and there not with NO_COLOR; no statement is wrapped."""
+    """Return a console; it has colors on a terminal only, without NO_COLOR, and wraps no SQL."""
     made = Console(highlight=False, soft_wrap=True)
     if not made.is_terminal:
         made.width = _WIDE
@@ -39,37 +39,37 @@ def console() -> Console:
 
 
 def note(lines: Iterable[str]) -> None:
-    """What is not part of the answer, on standard error."""
+    """Print remarks beside the answer, on standard error."""
     for line in lines:
         click.echo(f"note: {plain(line)}", err=True)
 
 
 class ShownStep(Protocol):
-    """One step of an explanation, and how it stands: ok, failed, waiting or unknown."""
+    """One step of an explanation, and its state."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the step."""
         ...
 
     @property
     def state(self) -> State:
-        """Which of the four."""
+        """The state: ok, failed, waiting or unknown."""
         ...
 
     @property
     def reason(self) -> str:
-        """A word, or "" where nothing is amiss."""
+        """The reason in CamelCase, "" if all is well."""
         ...
 
     @property
     def message(self) -> str:
-        """A line about it."""
+        """A line about the step."""
         ...
 
 
 def verdict(out: Console, subject: str, *, ready: bool, reason: str, message: str) -> None:
-    """Whether all is well, and if not, why."""
+    """Print whether all is well, and if not, the reason."""
     text, style = ("ready", "green") if ready else (f"not ready: {plain(reason)}", "red")
     out.print(Text.assemble(f"{plain(subject)}: ", (text, style)))
     if not ready and message:
@@ -77,7 +77,7 @@ def verdict(out: Console, subject: str, *, ready: bool, reason: str, message: st
 
 
 def steps(out: Console, found: Iterable[ShownStep]) -> None:
-    """A line for each step."""
+    """Print a line for each step."""
     every = list(found)
     width = max((len(step.name) for step in every), default=0) + 2
     for step in every:
@@ -91,6 +91,6 @@ def steps(out: Console, found: Iterable[ShownStep]) -> None:
 
 
 def next_step(out: Console, text: str) -> None:
-    """What helps, where something does."""
+    """Print the remedy, if there is one."""
     if text:
         out.print(Text.assemble("\n", ("next: ", "bold"), plain(text)))

@@ -1,4 +1,4 @@
-"""What the four ``run`` commands have in common."""
+"""Shared code of the ``run`` commands."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run_program(
     *,
     lease: str = "",
 ) -> None:
-    """Run a program's controllers until a signal comes; its Lease is called like it by default.
+    """Run a program's controllers until a signal; its name is the default for its Lease.
 
     Raises:
         ClientError: the cluster cannot be reached, or refuses what the program needs at start.
@@ -64,13 +64,14 @@ def run_program(
     log.info("starting", program=name, server=config.server)
     metrics = Metrics()
 
-    # A Pod that ended because its API server is away would come back up to five minutes after it.
+    # A Pod that ended because its API server is away would be restarted up to five minutes after
+    # it.
     patience = START_PATIENCE if in_pod(os.environ) else None
 
     async def start(client: Client, manager: Manager) -> None:
         if options.install_crds:
             await outlasting(patience, lambda: install(client))
-        # Nobody asks who owns which field, and it is a third of what would be kept.
+        # No controller reads managedFields, and they are a third of the cache.
         await build(manager, Cluster(name, client, transform=strip_managed_fields))
 
     async def main(stop: asyncio.Event) -> None:
@@ -86,7 +87,7 @@ def run_program(
                 leader_election=election,
                 metrics=metrics,
             )
-            # Before anything is written: a program that cannot run leaves no trace.
+            # Before any write: a program that cannot run leaves no trace.
             async with manager.listening():
                 await process.cancel_on(stop, start(client, manager))
                 await manager.run(stop)
@@ -101,7 +102,7 @@ def run_program(
 
 
 START_PATIENCE = BackoffPolicy(initial=1.0, maximum=10.0)
-"""Delays after which a program that starts in a Pod asks an API server again that is away."""
+"""Delays after which a starting program in a Pod asks an absent API server again."""
 
 
 def in_pod(environ: Mapping[str, str]) -> bool:
@@ -110,7 +111,7 @@ def in_pod(environ: Mapping[str, str]) -> bool:
 
 
 async def outlasting(patience: BackoffPolicy | None, work: Callable[[], Awaitable[None]]) -> None:
-    """Do ``work``, again and again while the API server is away; without patience once.
+    """Do ``work``, repeated while the API server is away; without patience once.
 
     Raises:
         ClientError: the server refused, or it is away and there is no patience.
@@ -132,14 +133,14 @@ _FLAGS = {"health": "health-probe", "metrics": "metrics"}
 
 
 class Addresses(NamedTuple):
-    """Where a program listens; "" is nowhere, and metrics without a place are beside health."""
+    """Addresses of a program; "" is none, and without one metrics are served beside health."""
 
     health: str
     metrics: str
 
     @classmethod
     def of(cls, health: str | None, metrics: str | None, environ: Mapping[str, str]) -> Addresses:
-        """What the flags say, or what serves where they say nothing.
+        """Return the addresses in the flags, or their defaults.
 
         A Pod has its ports for itself. Elsewhere several programs may run side by side, so each
         takes a port that is free. "0" is kubebuilder's word for nowhere.

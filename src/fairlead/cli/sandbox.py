@@ -1,6 +1,6 @@
 """``fairlead sandbox``: embedded control planes, and pods as local processes.
 
-Each command imports what it alone needs, for who starts a server waits for its imports.
+Each command imports only its own needs, for a person who starts a server waits for its imports.
 """
 
 from __future__ import annotations
@@ -140,10 +140,10 @@ async def _postgres(stack: AsyncExitStack) -> Callable[[str, Path], Awaitable[st
 
 @contextmanager
 def without_authorities() -> Iterator[None]:
-    """Make the system's certificate authorities unknown to what is imported inside.
+    """Hide the system's certificate authorities from modules that are imported inside.
 
     aiohttp reads them all, twice, when it is imported; that is a tenth of a server's start, and a
-    server asks nobody.
+    server makes no requests.
     """
     names = ("SSL_CERT_FILE", "SSL_CERT_DIR")
     before = {name: os.environ.get(name) for name in names}
@@ -160,7 +160,7 @@ def without_authorities() -> Iterator[None]:
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """Look for no garbage while modules are imported, nor ever among what they have made."""
+    """Pause garbage collection while modules are imported, and exempt their objects from it."""
     gc.disable()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Texts that steer no terminal: providers, consumers and tenants choose parts of them.
+"""Texts without control characters: providers, consumers and tenants choose parts of them.
 
 It imports little, for every command needs it when it fails.
 """
@@ -9,23 +9,23 @@ import click
 
 
 def printable(text: str) -> str:
-    """The text without what moves a terminal's cursor or the direction of its letters."""
+    """Return the text without characters that move the cursor or the direction of letters."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def plain(text: str) -> str:
-    """One printable line, with one blank between words."""
+    """Return one printable line, with one blank between words."""
     return " ".join(printable(" ".join(text.split())).split())
 
 
 def say(line: str) -> None:
-    """Tell how a command's work goes, on standard error."""
+    """Print the progress of a command on standard error."""
     click.echo(printable(line), err=True)
 
 
 def to_json(document: object) -> str:
     """The document as JSON that people can read too, with all that is not printable escaped."""
-    # Not before: the import takes its time.
+    # Imported here: the import takes its time.
     import msgspec
 
     text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

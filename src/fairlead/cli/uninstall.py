@@ -1,4 +1,4 @@
-"""``fairlead uninstall``: take a program away again, in order."""
+"""``fairlead uninstall``: remove a program in order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fairlead.uninstall.work import survey, uninstall
 
 
 _SHOWN = 20
-"""So many things that are in use are told one by one."""
+"""Uses of the program that are listed one by one."""
 
 
 @click.command("uninstall")
@@ -44,11 +44,11 @@ _SHOWN = 20
 @click.option(
     "--orphan",
     is_flag=True,
-    help="Let go of what waits for the program, such as objects whose finalizer only it takes "
-    "off: copies, roles, projections and namespaces elsewhere stay.",
+    help="Release objects that wait for the program, such as those whose finalizer only it "
+    "removes: copies, roles, projections and namespaces elsewhere stay.",
 )
 @click.option(
-    "--force", is_flag=True, help="Take it from those who use it; says what that breaks."
+    "--force", is_flag=True, help="Remove it although it is in use; prints what that breaks."
 )
 @click.option(
     "--crds", is_flag=True, help="Also delete those of its CRDs that have no object any more."
@@ -56,7 +56,7 @@ _SHOWN = 20
 @click.option(
     "--prepare",
     is_flag=True,
-    help="Leave the manifests' objects, but for webhooks, to who deletes them next, such as Helm.",
+    help="Leave the manifests' objects, but for webhooks, to another tool, such as Helm.",
 )
 @click.option(
     "--dry-run",
@@ -131,7 +131,7 @@ def command(
 
 
 def _tell_uses(found: Survey, choices: Choices) -> None:
-    """What is in use: how that ends well, or what is broken by what was asked for."""
+    """Print the uses: the remedy of each, or the damage if its option was given."""
     for use in found.uses[:_SHOWN]:
         if choices.allows(use):
             say(f"given up: {use.what}")
@@ -145,7 +145,7 @@ def _tell_uses(found: Survey, choices: Choices) -> None:
 
 
 def _tell_plan(found: Survey, choices: Choices) -> None:
-    """What will be taken away, and what stays."""
+    """Print the steps of the removal, and the objects that stay."""
     steps = found.steps(choices)
     if not steps:
         say(f"no object of {found.program}'s manifests is in namespace {found.namespace}")

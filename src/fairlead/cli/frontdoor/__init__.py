@@ -1,5 +1,5 @@
 """The commands that speak to a provider's front door, and ``kubectl bind``, which is made of them.
 
-``options`` finds the server and the token, ``sources`` fetch what is to be bound, ``output``
+``options`` finds the server and the token, ``sources`` fetch the response to bind, ``output``
 prints, and the others are one command each.
 """

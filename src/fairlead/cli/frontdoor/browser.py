@@ -1,4 +1,4 @@
-"""Bringing a person's browser to an address."""
+"""Opens a person's browser at an address."""
 
 from __future__ import annotations
 

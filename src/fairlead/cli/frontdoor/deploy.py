@@ -57,7 +57,7 @@ def command(
 
 
 def answer_of(secret: str, key: str, file: BinaryIO | None) -> Fetch:
-    """The one answer that is named.
+    """Return the source of the one answer that is named.
 
     Raises:
         click.UsageError: it is none, or both.

@@ -46,7 +46,7 @@ _WORTHLESS = {
     "--konnector-host-alias": "no konnector is deployed by it",
     "--provider-kubeconfig-secret-name": "the Secret's name follows from server and namespace",
 }
-"""Flags of the original that are taken and change nothing, and why; "" needs no word."""
+"""Flags of the original that are accepted without effect, and the notes; "" needs none."""
 _KLOG = ("--v", "--vmodule", "--stderrthreshold", "--log-file", "--log-dir", "--log-file-max-size")
 _KLOG_SWITCHES = ("--logtostderr", "--alsologtostderr", "--one-output", "--skip-headers")
 _DRY = {
@@ -70,7 +70,7 @@ class _Plugin(click.Group):
         return super().parse_args(ctx, arranged)
 
     def arranged(self, args: list[str]) -> list[str]:
-        """The words with the command first; flags may stand before it."""
+        """Return the words with the command first; flags may stand before it."""
         words = [f"--dry-run={_DRY[one]}" if one in _DRY else one for one in args]
         place = self._first(words)
         if place is None:
@@ -83,7 +83,7 @@ class _Plugin(click.Group):
         return words
 
     def _first(self, words: list[str]) -> int | None:
-        """Where the first word is that belongs to no flag."""
+        """Return the position of the first word that belongs to no flag."""
         valued = set(self._valued())
         skip = False
         for place, word in enumerate(words):
@@ -98,7 +98,7 @@ class _Plugin(click.Group):
         return None
 
     def _valued(self) -> Iterator[str]:
-        """The flags whose value is the next word."""
+        """Yield the flags whose value is the next word."""
         for command in self.commands.values():
             for parameter in command.params:
                 if isinstance(parameter, click.Option) and not parameter.is_flag:

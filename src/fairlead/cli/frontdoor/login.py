@@ -52,7 +52,7 @@ def command(url: str, timeout: str, skip_browser: bool, show_token: bool, **wher
 
 
 def log_in(url: str, timeout: str, where: Where, *, skip_browser: bool, show_token: bool) -> None:
-    """Sign in, and keep what that brings."""
+    """Sign in, and store the token and the server."""
     from fairlead.portal.client.configfile import Entry
     from fairlead.portal.client.handshakes import sign_in
 
@@ -60,7 +60,7 @@ def log_in(url: str, timeout: str, where: Where, *, skip_browser: bool, show_tok
     found = find_server(where, url)
     address = found.address
     if address.exposed:
-        note([f"{address.url} is not https: whoever is on the way can read the token"])
+        note([f"{address.url} is not https: others on the network can read the token"])
 
     async def main(stop: asyncio.Event) -> SignedIn:
         async with backend(where, found, signed_in=False) as server:

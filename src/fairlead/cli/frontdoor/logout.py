@@ -51,7 +51,7 @@ def command(url: str, **where: Any) -> None:
         try:
             process.run(main)
         except SignInNeeded:
-            # The session is over already, which is what was wanted.
+            # The session is over already, which is the wanted state.
             pass
         except FrontDoorError as error:
             problem = error

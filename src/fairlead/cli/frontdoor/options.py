@@ -1,4 +1,4 @@
-"""Options that name a front door, and what the config file knows of it."""
+"""Options that name a front door, and the config file's entry for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Where(msgspec.Struct, kw_only=True):
-    """What :func:`server_options` read."""
+    """Values of :func:`server_options`."""
 
     server: str = ""
     cluster: str = ""
@@ -68,14 +68,14 @@ def server_options(function: F) -> F:
 
 
 def config_file(where: Where) -> ConfigFile:
-    """The file in which servers are kept."""
+    """Return the file with the known servers."""
     from fairlead.portal.client.configfile import ConfigFile
 
     return ConfigFile(where.config_file)
 
 
 def find_server(where: Where, url: str = "") -> Entry:
-    """The server that is meant, with what is known of it.
+    """Return the named server, with its entry in the config file.
 
     Args:
         where: the options.
@@ -111,7 +111,7 @@ def find_server(where: Where, url: str = "") -> Entry:
 
 
 def backend(where: Where, entry: Entry, *, signed_in: bool = True) -> BackendClient:
-    """A client of a server, with the person's token where one is wanted.
+    """Return a client of a server, with the person's token unless ``signed_in`` is False.
 
     Raises:
         SignInNeeded: there is no token, or its time is over.

@@ -79,12 +79,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], none: str) -> N
 
 
 def name_of(body: JSON) -> str:
-    """An object's name."""
+    """Return an object's name."""
     return str((body.get("metadata") or {}).get("name") or "")
 
 
 def age(body: JSON) -> str:
-    """How old an object is; "" where that is not told."""
+    """Return the age of an object; "" if it is unknown."""
     try:
         created = parse_time(str((body.get("metadata") or {}).get("creationTimestamp") or ""))
     except (ValueError, OverflowError):
@@ -93,7 +93,7 @@ def age(body: JSON) -> str:
 
 
 def members(body: JSON, *path: str) -> list[JSON]:
-    """The objects of a list somewhere in an object; of a wrong form there are none."""
+    """Return the objects of a list somewhere in an object; [] if its form is wrong."""
     found: Any = body
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None

@@ -1,4 +1,4 @@
-"""Where that comes from which is to be bound, each as a function of the consumer's client."""
+"""Sources of the response to bind, each as a function of the consumer's client."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ that its CLI takes."""
 
 
 async def identity_of(client: Client, namespace: str = "kube-system") -> str:
-    """The identity of a cluster: the uid of a namespace.
+    """Return the identity of a cluster: the uid of a namespace.
 
     Raises:
         ClientError: it cannot be read.
@@ -45,7 +45,7 @@ async def identity_of(client: Client, namespace: str = "kube-system") -> str:
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """The consumer's name at the provider: said, or the uid of a namespace."""
+    """The consumer's name at the provider: given, or the uid of a namespace."""
 
     said: str = ""
     namespace: str = "kube-system"
@@ -58,7 +58,7 @@ class Identity(msgspec.Struct, frozen=True):
 def template_source(
     where: Where, template: str, *, name: str, identity: Identity, dry: bool
 ) -> Fetch:
-    """A template, bound through the server for a person who is signed in.
+    """Return the source for a template, bound through the server by a signed-in person.
 
     Args:
         where: the server's options.
@@ -88,7 +88,7 @@ def template_source(
 
 
 def _offered(items: Sequence[JSON], template: str, name: str) -> BindingResponse:
-    """What a template would be answered with, without the way in."""
+    """Return the answer for a template, without the kubeconfig."""
     found = next((item for item in items if name_of(item) == template), None)
     if found is None:
         names = ", ".join(sorted(map(name_of, items))) or "nothing"
@@ -104,13 +104,13 @@ def _offered(items: Sequence[JSON], template: str, name: str) -> BindingResponse
 def page_source(
     where: Where, url: str, *, identity: Identity, seconds: float, skip_browser: bool
 ) -> Fetch:
-    """What a person chooses on the provider's page."""
+    """Return the source for a person's choice on the provider's page."""
     entry = find_server(where, url)
 
     async def fetch(client: Client) -> BindingResponse:
         from fairlead.portal.client.handshakes import choose_on_page
 
-        # Before a browser opens: a cluster that cannot be reached is told at once.
+        # Before a browser opens: an unreachable cluster is reported at once.
         mine = await identity.of(client)
         async with backend(where, entry, signed_in=False) as server:
             show = partial(browser.show, skip=skip_browser)
@@ -120,7 +120,7 @@ def page_source(
 
 
 def secret_source(namespace: str, name: str, key: str) -> Fetch:
-    """A BindingResponse in a Secret of the consumer's cluster; "" tries the known keys."""
+    """Return the source for a Secret of the consumer's cluster; "" tries the known keys."""
 
     async def fetch(client: Client) -> BindingResponse:
         secret = await _secret(client, namespace, name)
@@ -145,7 +145,7 @@ def remote_source(
     secret: tuple[str, str],
     namespace: str,
 ) -> Fetch:
-    """Requests, to be made with a kubeconfig that the provider has given.
+    """Return the source for requests that are made with a kubeconfig of the provider.
 
     Args:
         requests: what is wanted.
@@ -171,7 +171,7 @@ def remote_source(
 
 
 def given(response: BindingResponse) -> Fetch:
-    """What was read from a file."""
+    """Return the source for a response that was read from a file."""
 
     async def fetch(_client: Client) -> BindingResponse:
         return response
@@ -180,7 +180,7 @@ def given(response: BindingResponse) -> Fetch:
 
 
 def in_namespace(kubeconfig: bytes, namespace: str) -> bytes:
-    """The kubeconfig with another namespace in its current context; what is none stays so."""
+    """Return the kubeconfig with another namespace in its current context, if it is valid."""
     try:
         document: Any = yamltext.load(kubeconfig, aliases=False, max_depth=64)
         for context in document["contexts"]:

@@ -1,4 +1,4 @@
-"""``fairlead whoami``: which front door, as whom, and until when."""
+"""``fairlead whoami``: the front door in use, the person, and the end of the sign-in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fairlead accept``: give the konnector the rights of a binding that somebody else made."""
+"""``fairlead accept``: give the konnector the rights of a binding that another party made."""
 
 from __future__ import annotations
 

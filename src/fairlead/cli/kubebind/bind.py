@@ -33,7 +33,7 @@ _SOURCES = (
 
 
 class From(msgspec.Struct, kw_only=True):
-    """From where that comes which is to be bound: one of four."""
+    """The source of the response to bind: one of four."""
 
     url: str = ""
     file: BinaryIO | None = None
@@ -180,7 +180,7 @@ def command(
 
 
 def choose(source: From, where: Where, how: How, identity: Identity | None = None) -> Fetch:
-    """The one source that is named.
+    """Return the one source that is named.
 
     Raises:
         click.UsageError: it is none or several, or they do not go together.
@@ -222,7 +222,7 @@ def choose(source: From, where: Where, how: How, identity: Identity | None = Non
 
 
 def _replaced(file: BinaryIO, request_file: BinaryIO) -> Fetch:
-    """An invitation with other requests than its own."""
+    """Return the source for an invitation with other requests than its own."""
     if _is_stdin(file) and _is_stdin(request_file):
         raise click.UsageError("-f and --request cannot both be read from standard input")
     response = read(file, decode_binding_response)
@@ -263,7 +263,7 @@ def _is_stdin(file: BinaryIO) -> bool:
 
 
 def read(file: BinaryIO, decode: Callable[[bytes], T]) -> T:
-    """What a file holds.
+    """Decode the content of a file.
 
     Raises:
         click.ClickException: it holds something else; names the file.

@@ -1,4 +1,4 @@
-"""Binding, from wherever the provider's answer comes: how it is done, rehearsed and told."""
+"""Binding of a provider's answer from any source: execution, dry run and output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AGENT = "fairlead-bind"
 
 
 class How(msgspec.Struct, kw_only=True):
-    """How something is bound; ``seconds`` limits everything after the answer is there.
+    """Options of a bind; ``seconds`` limits all work after the answer has arrived.
 
     ``requests`` has a dry run show what would be asked of the provider, which kube-bind's plugin
     takes again by ``apiservice -f``, in place of what would be written into the cluster.
@@ -46,7 +46,7 @@ class How(msgspec.Struct, kw_only=True):
 
     @property
     def dry(self) -> bool:
-        """Whether nothing is to be written."""
+        """Whether the run writes no object."""
         return self.dry_run != "none"
 
 
@@ -84,7 +84,7 @@ def make_how(
     bundle: bool = False,
     copies: Copies = "",
 ) -> How:
-    """What :func:`how_options` read, checked.
+    """Check the values of :func:`how_options` and return them.
 
     Raises:
         click.UsageError: one of them cannot be.
@@ -108,7 +108,7 @@ def make_how(
 
 
 def carry_out(config: ClusterConfig, fetch: Fetch, how: How) -> None:
-    """Fetch a provider's answer, bind what it says, and print what came of it."""
+    """Fetch a provider's answer, bind its requests, and print the result."""
 
     async def main(stop: asyncio.Event) -> tuple[list[str], list[JSON]]:
         async with Client(config, user_agent=AGENT) as client:
@@ -159,7 +159,7 @@ async def _made(client: Client, resource: Resource, names: list[str], how: How) 
 async def _rehearsed(
     client: Client, response: BindingResponse, how: How
 ) -> tuple[list[str], list[JSON]]:
-    """What would be written; the Secret's content is in no output."""
+    """Return lines and objects of a dry run; the Secret's content is in no output."""
     if how.dry_run == "server":
         objects = await rehearse(client, response, namespace=how.namespace, progress=say)
     else:

@@ -1,4 +1,4 @@
-"""``fairlead bindings``: what is bound in a consumer's cluster, and how well it goes."""
+"""``fairlead bindings``: the bindings in a consumer's cluster, and their state."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
     ("PROBLEM", "left"),
 )
 _NARROW = 120
-"""Below so many characters a problem has no room in a column."""
+"""Characters of a line below which a problem has no room in a column."""
 _WIDE = 10_000
-"""Characters of a line where nobody looks at the edge: nothing is wrapped for a program."""
+"""Characters of a line for a program's reader, so that no line is wrapped."""
 _AGENT = "fairlead-bindings"
 _EVENTS = (
     "Events about the copies stay in the provider's cluster, where its team reads them; "
@@ -160,14 +160,14 @@ async def _watch(
                     await _pause(stop)
                     tried = await process.cancel_on(stop, _try(overview, binding))
                     failed = isinstance(tried, Text)
-                    # The last table stays above the error: one look that fails takes nothing off
-                    # the screen.
+                    # The last table stays above the error: a failed look removes nothing from the
+                    # screen.
                     last = last if failed else tried
                     live.update(Group(last, tried) if failed else last, refresh=True)
 
 
 async def _try(overview: Overview, binding: str) -> RenderableType:
-    """The table, or why there is none this time."""
+    """Return the table, or the reason why there is none this time."""
     try:
         return BindingsTable(*await _look(overview, binding))
     except ClientError as error:
@@ -180,7 +180,7 @@ async def _pause(stop: asyncio.Event) -> None:
 
 
 def rows_json(rows: Sequence[Row]) -> str:
-    """One document with all rows."""
+    """Return one document with all rows."""
     return _json({"bindings": rows})
 
 
@@ -267,7 +267,7 @@ def _name(row: Row) -> Text:
 
 
 def _problem(row: Row) -> Text:
-    """What is wrong, and what helps; one line for each binding, where the width allows that."""
+    """Return the problem and its remedy; one line for each binding, if the width allows it."""
     if not row.problem:
         return Text("-")
     problem = Text(_plain(row.problem), style=STYLES[row.state])
@@ -283,7 +283,7 @@ def _count(in_sync: int | None, objects: int | None) -> str:
 
 
 def short(resources: Sequence[str]) -> str:
-    """Plural names alone, with the group where two would be the same."""
+    """Return plural names alone, with the group where two would be the same."""
     plurals = [name.partition(".")[0] for name in resources]
     shown: list[Any] = [
         plural if plurals.count(plural) == 1 else name
@@ -293,10 +293,10 @@ def short(resources: Sequence[str]) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """A duration in its largest unit; None is "-"."""
+    """Return a duration in its largest unit; "-" for None."""
     return "-" if seconds is None else rough_duration(timedelta(seconds=seconds))
 
 
 def _plain(text: str) -> str:
-    """One line that cannot steer the terminal: providers choose part of these texts."""
+    """Return one line without control characters: providers choose part of these texts."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())

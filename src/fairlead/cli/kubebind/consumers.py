@@ -31,11 +31,11 @@ _COLUMNS = (
     *("KONNECTOR", "HEARTBEAT", "HEALTH"),
 )
 _PIPE_WIDTH = 10_000
-"""Columns where no terminal says how wide it is: a line for each consumer, for grep."""
+"""Columns of output without a terminal: a line for each consumer, for grep."""
 _LONG = 80
-"""So many characters of a version are shown: consumers write it, and as long as they like."""
+"""Characters of a version that are shown: consumers write it, at any length."""
 _DISPENSABLE = ("KONNECTOR", "TEMPLATES", "EXPORTS", "HEARTBEAT")
-"""Columns that are left out one after another where words would have to be cut for them."""
+"""Columns that are left out one after another before words would be cut."""
 _GAP = 2
 """Blanks between two columns."""
 
@@ -134,12 +134,12 @@ def _cells(row: Row, now: datetime) -> tuple[Text, ...]:
 
 
 def _least(column: Sequence[Text]) -> int:
-    """How wide a column has to be for its longest word."""
+    """Return the width of a column's longest word."""
     return max(cell_len(word) for text in column for word in text.plain.split() or [""])
 
 
 def _widths(columns: Mapping[str, Sequence[Text]], width: int) -> dict[str, int]:
-    """The width of each column: as wide as its longest word, and wider while there is room."""
+    """Return the width of each column: its longest word, and more while there is room."""
     found = {name: _least(column) for name, column in columns.items()}
     room = width - sum(found.values()) - _GAP * (len(columns) - 1)
     for name, column in sorted(columns.items(), key=lambda one: found[one[0]]):

@@ -1,4 +1,4 @@
-"""``fairlead provider hand-over``: whose a consumer is."""
+"""``fairlead provider hand-over``: give a consumer to another person or group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fairlead.provider.manifests import NAME
     "author",
     required=True,
     metavar="USER|GROUP",
-    help="Whose it is from now on: a person as ISSUER/SUB, or a group as group:NAME, with the "
+    help="The new owner: a person as ISSUER/SUB, or a group as group:NAME, with the "
     "name that it has in RBAC.",
 )
 def hand_over(name: str, author: str, kubeconfig: str | None, context: str | None) -> None:

@@ -93,7 +93,7 @@ def command() -> None:
     "original_konnectors",
     is_flag=True,
     help="Give what kube-bind's own konnector needs beyond ours. With --consumer-scope cluster "
-    "consumers may then use all objects of claimed kinds, everybody's Secrets too; with "
+    "consumers may then use all objects of claimed kinds, all Secrets included; with "
     "--isolation namespaced they may read all consumers' objects of exported kinds.",
 )
 @click.option(
@@ -215,7 +215,7 @@ def invite(
     if identity != identity.strip() or not identity.isprintable():
         raise click.UsageError(
             f"--identity {identity!r} begins or ends with a space, or has characters that cannot "
-            "be seen: nobody could say it again"
+            "be seen: it could not be typed again"
         )
     if errors := binding and subdomain_errors(binding):
         raise click.UsageError(f"--name {binding!r} cannot be the name of a binding: {errors[0]}")
@@ -248,14 +248,14 @@ def invite(
 
 
 def _misnamed(name: str) -> str:
-    """Why a consumer cannot be called so, and how it could be."""
+    """Return why a consumer's name is invalid, and suggest another."""
     suggested = re.sub(r"[^a-z0-9]+", "-", name.lower())[:_LONGEST].strip("-") or "shop-team"
     text = (
         f"NAME {printable(name)!r} has to be lower-case letters, digits, '-' and '.', with a "
         f"letter or digit at both ends, at most 253: say {suggested}"
     )
     if name == name.strip() and name.isprintable():
-        # Consumers that were invited before there was a rule are known by such an identity.
+        # Consumers that were invited before the rule are known by such an identity.
         quoted = shlex.quote(name)
         text += (
             f"; a consumer that is known as {quoted} goes on by {suggested} --identity {quoted}"

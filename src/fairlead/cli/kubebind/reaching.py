@@ -1,4 +1,4 @@
-"""Options that say how consumers reach a provider, for all commands that hand out credentials."""
+"""Options about the consumers' access to a provider, for all commands that give credentials."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Naming(msgspec.Struct, kw_only=True):
-    """What :func:`naming_options` read."""
+    """Values of :func:`naming_options`."""
 
     namespace_prefix: str
     pretty_name: str
 
 
 class Reaching(msgspec.Struct, kw_only=True):
-    """What :func:`reaching_options` read."""
+    """Values of :func:`reaching_options`."""
 
     external_address: str
     external_ca_file: Path | None
@@ -81,7 +81,7 @@ def reaching_options(function: F) -> F:
 
 
 def invite_options(reaching: Reaching, naming: Naming | None = None) -> InviteOptions:
-    """The options in the form that the provider wants.
+    """Return the options in the provider's form.
 
     Raises:
         click.UsageError: one of them cannot be.

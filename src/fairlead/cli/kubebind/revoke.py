@@ -34,7 +34,7 @@ from fairlead.provider.manifests import NAME
 
 
 class Unfinished(click.ClickException):
-    """All was done but for what could not be looked at."""
+    """The command is done except for objects that could not be looked at."""
 
     exit_code = INCOMPLETE
 
@@ -45,7 +45,7 @@ class Unfinished(click.ClickException):
 @click.option(
     "--keep-data",
     is_flag=True,
-    help="Leave the consumer's namespaces and objects on the provider; they become nobody's.",
+    help="Leave the consumer's namespaces and objects on the provider, without an owner.",
 )
 @click.option(
     "--force",
@@ -83,7 +83,7 @@ def revoke(
             async def found() -> Inventory:
                 consumer = await find_consumer(client, name)
                 if yes:
-                    # Nobody is asked, so that nothing has to be looked at before.
+                    # Without a question, no inventory is needed before the access is removed.
                     with suppress(RevokeError):
                         await lock_out(client, consumer, say)
                 return await inventory(client, consumer)
@@ -107,7 +107,7 @@ def revoke(
 
             await process.cancel_on(stop, done())
 
-    # A name that is wrong is told before anything is asked.
+    # A wrong name is reported before the question.
     about = process.run(look)
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("there is no terminal to ask on: say --yes")

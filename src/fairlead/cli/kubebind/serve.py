@@ -243,7 +243,7 @@ _consumers = _all(
 
 
 class _Given(msgspec.Struct, kw_only=True):
-    """The flags as click hands them over."""
+    """The flags as click passes them."""
 
     listen_address: str
     external_url: str
@@ -347,7 +347,7 @@ def serve(
         log_format=log_format,
     )
 
-    # Not before: the other programs do without what only this one needs.
+    # Imported here: the other programs do without these modules.
     from fairlead.portal import app
 
     # Each page that is open has a connection.
@@ -363,11 +363,11 @@ def serve(
 
 
 async def _install_nothing(_: Client) -> None:
-    """CRDs are the controllers' to bring."""
+    """Install no CRDs: the controllers install them."""
 
 
 def options_of(given: _Given) -> ServeOptions:
-    """The options that flags stand for.
+    """Return the options for the flags.
 
     Raises:
         ValueError: they cannot be, or do not go together; the message names the flag.

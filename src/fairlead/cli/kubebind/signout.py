@@ -101,7 +101,7 @@ def _in_secrets(
     *,
     dry_run: bool,
 ) -> int:
-    # Not before: the front door's modules take their time.
+    # Imported here: the front door's modules take their time.
     from fairlead.portal.identity.signout import sign_out_in_secrets
 
     config = cluster_config(kubeconfig, context)

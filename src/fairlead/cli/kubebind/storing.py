@@ -1,4 +1,4 @@
-"""Flags that say where the front door keeps sessions."""
+"""Flags about the front door's storage of sessions."""
 
 from __future__ import annotations
 

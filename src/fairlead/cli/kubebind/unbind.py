@@ -1,4 +1,4 @@
-"""``fairlead unbind``: give back in the consumer's cluster what was bound."""
+"""``fairlead unbind``: remove a binding from the consumer's cluster."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def command(
 
 
 def _confirm(binding: str, config: ClusterConfig, seconds: float, *, bundle: bool) -> None:
-    """Ask, once it is known what for: a name that is wrong is told before anything is asked."""
+    """Ask for confirmation; a wrong name is reported before."""
     look = bundle_impact if bundle else impact
 
     async def count(client: Client) -> Impact | None:
@@ -90,7 +90,8 @@ def _confirm(binding: str, config: ClusterConfig, seconds: float, *, bundle: boo
                 seconds, look(client, binding), lambda: f"counting what {binding} has bound"
             )
         except Forbidden:
-            # Who may not count may still unbind: the question then has no numbers.
+            # A person without the right to count may still unbind: the question then has no
+            # numbers.
             return None
 
     async def main(stop: asyncio.Event) -> Impact | None:
@@ -98,7 +99,7 @@ def _confirm(binding: str, config: ClusterConfig, seconds: float, *, bundle: boo
             return await process.cancel_on(stop, count(client))
 
     found = process.run(main)
-    # Only rights are left then, and nobody loses an object.
+    # Only rights are left then, and no object is lost.
     if found is not None and found.gone:
         return
     if not sys.stdin.isatty():
@@ -107,7 +108,7 @@ def _confirm(binding: str, config: ClusterConfig, seconds: float, *, bundle: boo
 
 
 def question(binding: str, found: Impact | None) -> str:
-    """What is asked; None is for objects that cannot be counted."""
+    """Return the question; None is for objects that cannot be counted."""
     if found is None:
         what = "all its objects here and their copies on the provider"
     else:

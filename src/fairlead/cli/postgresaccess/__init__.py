@@ -1,1 +1,1 @@
-"""The commands of PostgresAccess: the operator, and what looks at servers and accesses."""
+"""The commands of PostgresAccess: the operator, and reports about servers and accesses."""

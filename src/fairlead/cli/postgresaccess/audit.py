@@ -1,4 +1,4 @@
-"""``fairlead postgres audit``: who holds what on a server."""
+"""``fairlead postgres audit``: privileges and ownership of the roles on a server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _STYLES = {
     "superuser": "red",
 }
 _MEMBERS = 10
-"""Of a group, that are listed."""
+"""Members of a group that are listed."""
 _COLUMNS = ("ROLE", "IS", "ASKED FOR BY", "LOGIN", "HOLDS", "THROUGH", "OWNS", "DRIFT")
 
 
@@ -61,9 +61,9 @@ def command(
     """Show what the roles of a server hold and own, against what PostgresAccesses ask for.
 
     A role is asked for by a PostgresAccess, a leftover of one that is gone, foreign (another
-    installation's), or a stranger that nobody asks for. It holds privileges itself, through groups
+    installation's), or a stranger without an object. It holds privileges itself, through groups
     and through PUBLIC, which is everybody; drift are the statements that the operator would run.
-    What it owns it may do anything with. Nothing is changed.
+    A role may do anything with objects that it owns. Nothing is changed.
 
     \b
     Example:
@@ -84,7 +84,7 @@ def command(
 
 
 def show(out: Console, found: AuditReport) -> None:
-    """The table of all roles, and below what each of them has."""
+    """Print the table of all roles, and below it the privileges of each."""
     out.print(
         Text(
             f"PostgresServer {found.server} at {found.address}, PostgreSQL {found.version}",

@@ -62,7 +62,7 @@ def command(
 
 
 def show(out: Console, found: Explanation) -> None:
-    """The explanation as people read it."""
+    """Print the explanation for people."""
     verdict(out, found.access, ready=found.ready, reason=found.reason, message=found.message)
     out.print()
     steps(out, found.steps)

@@ -1,4 +1,4 @@
-"""``fairlead postgres import``: manifests of roles that exist."""
+"""``fairlead postgres import``: manifests of existing roles."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def command(
     left_out = {one.role for one in found.skipped}
     if not dry_run:
         left_out |= {one.role for one in found.accesses if not one.claimed}
-    # Of all roles of a server some can never be imported; those that were named are meant.
+    # Some roles of a server can never be imported; only the named ones are an error.
     if left_out & {*roles}:
         raise click.exceptions.Exit(1)
 

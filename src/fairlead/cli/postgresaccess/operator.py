@@ -65,21 +65,21 @@ def command() -> None:
     default=_DEFAULTS.unmanaged_users,
     show_default=True,
     help="What becomes of roles that no object asks for: Report tells of those that Fairlead "
-    "made, Owned drops these, Drop drops logins that somebody else made too.",
+    "made, Owned drops these, Drop drops logins that others made too.",
 )
 @click.option(
     "--synced-interval",
     default="5m",
     show_default=True,
     metavar="DURATION",
-    help="How long after a look at a role that is as wanted the next one comes.",
+    help="Time between two looks at a role in its wanted state.",
 )
 @click.option(
     "--pending-interval",
     default="30s",
     show_default=True,
     metavar="DURATION",
-    help="How long after a look at a role that waits for somebody the next one comes.",
+    help="Time between two looks at a role that waits for a person or another program.",
 )
 @click.option(
     "--workers",

@@ -1,4 +1,4 @@
-"""``fairlead postgres plan``: the SQL that would run."""
+"""``fairlead postgres plan``: the SQL that the operator would run."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _read(file: BinaryIO, namespace: str) -> Manifests:
 
 
 def show(out: Console, found: PlanReport) -> None:
-    """The plan as people read it, and as psql would; what stands in the way on standard error."""
+    """Print the plan for people, in psql's form; obstacles go to standard error."""
     for server in found.servers:
         if server.databases:
             _show_server(out, server)

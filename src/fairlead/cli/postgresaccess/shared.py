@@ -1,4 +1,4 @@
-"""What the commands of PostgresAccess share: options, the client, and how SQL is shown."""
+"""Shared code of PostgresAccess's commands: options, the client, and the display of SQL."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Scripted(click.Command):
     """A command whose exit code 2 has a meaning of its own: wrong usage is 1, as any failure."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """What click does.
+        """Return click's context; wrong usage ends with exit code 1.
 
         Raises:
             click.UsageError: an option is wrong.
@@ -45,7 +45,7 @@ class Scripted(click.Command):
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """What click does.
+        """Run the command; wrong usage ends with exit code 1.
 
         Raises:
             click.UsageError: options do not go together.
@@ -78,7 +78,7 @@ def operator_namespace_option(function: F) -> F:
 
 
 def server_option(function: F) -> F:
-    """``--server``, one that there is."""
+    """Add ``--server``, which must exist."""
     return click.option(
         "--server",
         required=True,
@@ -89,7 +89,7 @@ def server_option(function: F) -> F:
 
 
 def roles_option(default: str) -> Callable[[F], F]:
-    """``--role``, as often as wanted; ``default`` says which ones it means when left out."""
+    """Add ``--role``, repeatable; ``default`` describes the meaning without it."""
     return click.option(
         "--role",
         "roles",
@@ -104,7 +104,7 @@ def look(
     operator_namespace: str,
     work: Callable[[Surroundings], Awaitable[T]],
 ) -> T:
-    """Do the work of a command on its cluster."""
+    """Run the work of a command on its cluster."""
     check_name("--operator-namespace", operator_namespace)
 
     async def main() -> T:
@@ -115,12 +115,12 @@ def look(
 
 
 def config_of(kubeconfig: str | None, context: str | None) -> ClusterConfig:
-    """The cluster that the options name."""
+    """Return the cluster that the options name."""
     return cluster_config(kubeconfig, context)
 
 
 def statements(databases: Iterable[DatabasePlan]) -> Iterable[Text]:
-    """Lines of SQL, each statement with its reason as a comment before it."""
+    """Yield lines of SQL, each statement with its reason as a comment before it."""
     for database in databases:
         yield Text(f"-- database {plain(database.database)}", style="bold")
         for one in database.statements:

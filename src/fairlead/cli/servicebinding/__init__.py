@@ -1,1 +1,1 @@
-"""The commands of Service Binding: the controllers, and what needs no cluster."""
+"""The commands of Service Binding: the controllers, and commands without a cluster."""

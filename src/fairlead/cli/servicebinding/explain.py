@@ -1,4 +1,4 @@
-"""``fairlead binding explain``: why a workload has not what it is bound to."""
+"""``fairlead binding explain``: why a workload lacks the entries of its binding."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def command(
 
 
 def _client(config: ClusterConfig) -> Client:
-    # Here, for `fairlead binding run` needs nothing of the konnector.
+    # Imported here: `fairlead binding run` needs nothing of the konnector.
     from fairlead.konnector.commands.overview.fetch import TIMEOUTS
 
     return Client(config, user_agent="fairlead-binding", timeouts=TIMEOUTS)
 
 
 def _beyond(client: Client) -> Beyond:
-    # Here, too: it knows of all four systems.
+    # Imported here: it knows all four systems.
     from fairlead.explain.beyond import Beyond
     from fairlead.postgres.options import DEFAULT_NAMESPACE
 
@@ -88,7 +88,7 @@ def _beyond(client: Client) -> Beyond:
 
 
 def show(out: Console, found: Explanation) -> None:
-    """The chains as people read them."""
+    """Print the chains for people."""
     if not found.chains:
         out.print(f"no ServiceBinding in {found.target}")
     for position, chain in enumerate(found.chains):

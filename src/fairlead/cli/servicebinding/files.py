@@ -21,7 +21,7 @@ from fairlead.cli.crds import to_yaml
 
 _SUFFIXES = {".yaml", ".yml", ".json"}
 _KUSTOMIZATIONS = {"kustomization.yaml", "kustomization.yml"}
-"""Beside manifests, and none themselves."""
+"""Files beside manifests that are no manifests themselves."""
 
 
 _cross_namespace = click.option(
@@ -29,7 +29,7 @@ _cross_namespace = click.option(
     type=bool,
     default=False,
     show_default=True,
-    help="As that of fairlead binding run.",
+    help="As --cross-namespace of fairlead binding run.",
 )
 
 
@@ -146,7 +146,7 @@ def compose(
 
 
 def _tell(context: click.Context, problems: Sequence[str]) -> None:
-    """End with what is wrong, one line for each binding."""
+    """Exit with an error, one line for each binding."""
     for problem in problems:
         click.echo(f"Error: {' '.join(problem.split())}", err=True)
     if problems:
@@ -159,7 +159,7 @@ def _documents(path: str, *, recursive: bool = False) -> Iterator[Document]:
 
 
 def _texts(path: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
-    """Names and contents of the files that a path stands for.
+    """Yield names and contents of the files of a path.
 
     Raises:
         DocumentError: a folder has no manifests, or a file is no text.
