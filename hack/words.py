@@ -20,10 +20,8 @@ ROOT = Path(__file__).parents[1]
 UNDONE = frozenset(
     {
         "fairlead/binding",
-        "fairlead/demo",
         "fairlead/portal",
         "fairlead/postgres",
-        "fairlead/process.py",
         "fairlead_sandbox",
     }
 )

@@ -1,4 +1,4 @@
-"""What a process that runs controllers needs around them."""
+"""Runs a process with controllers: event loop, signals and the limit of open files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead import garbage
 T = TypeVar("T")
 
 INTERRUPTED = 130
-"""The exit code after a second signal, as a shell's after Ctrl-C."""
+"""Exit code after a second signal, as a shell's after Ctrl-C."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -63,7 +63,7 @@ async def _guarded(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T
     def signalled(number: signal.Signals) -> None:
         # A closing terminal hangs up twice: the kernel does it, and the shell.
         if stop.is_set() and number != signal.SIGHUP:
-            # Buffers are flushed by hand, for nothing else runs after this.
+            # Buffers are flushed by hand, for no exit handler runs after this.
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(Exception):
                     stream.flush()
@@ -95,10 +95,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def raise_file_limit() -> int:
-    """Raise the soft limit of open files to the hard one; the limit as it is then.
-
-    0 where there is none.
-    """
+    """Raise the soft limit of open files to the hard one, and return it; 0 if there is none."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         # Some systems allow less than the hard limit says.

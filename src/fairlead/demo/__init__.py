@@ -1,6 +1,6 @@
 """The story of ``fairlead demo``, and what it needs that a cluster would have.
 
-What comes in: nothing but a folder. Two embedded control planes (``fairlead_sandbox``) become the
+The input is a folder alone. Two embedded control planes (``fairlead_sandbox``) become the
 provider's and the consumer's cluster, Fairlead's programs run in them with the rights of
 their own manifests, and an embedded PostgreSQL is the provider's service. The steps of the story
 follow: export, sign in, bind, ask for a database, and bind it to an app. What goes out: each step

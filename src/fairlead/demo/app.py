@@ -23,7 +23,7 @@ TRIALS: Sequence[tuple[str, sql.SQL]] = (
     ("create tables", sql.SQL("CREATE TABLE loot (id int)")),
     ("create roles", sql.SQL("CREATE ROLE pirate")),
 )
-"""What the app tries, each in a transaction of its own that is rolled back."""
+"""Statements that the app tries, each in a transaction of its own that is rolled back."""
 
 
 def find_binding(root: Path, type_: str) -> dict[str, str]:
@@ -38,7 +38,7 @@ def find_binding(root: Path, type_: str) -> dict[str, str]:
             return {
                 entry.name: entry.read_text()
                 for entry in directory.iterdir()
-                # A kubelet puts ..data and the folder that it leads to beside the entries.
+                # A kubelet puts ..data and the folder that it points to beside the entries.
                 if entry.is_file() and not entry.name.startswith(".")
             }
     raise LookupError(f"no binding of type {type_} below {root}")
@@ -57,7 +57,7 @@ def connect(binding: dict[str, str], password: str) -> psycopg.Connection[tuple[
 
 
 def attempt(connection: psycopg.Connection[tuple[object, ...]], statement: sql.SQL) -> bool:
-    """Whether the database lets this session do it; nothing is kept."""
+    """Whether the database allows the statement in this session; it is rolled back."""
     try:
         with connection.transaction(force_rollback=True):
             connection.execute(statement)
@@ -76,7 +76,7 @@ def refused(binding: dict[str, str]) -> bool:
 
 
 def main() -> int:
-    """Log in, say who I am and what I may do; 1 when there is no usable binding."""
+    """Log in, print the user and its rights; return 1 if there is no usable binding."""
     root = Path(os.environ.get("SERVICE_BINDING_ROOT", ""))
     try:
         binding = find_binding(root, "postgresql")

@@ -1,4 +1,4 @@
-"""Three things that a person can break in the story's world, and what the console shows then."""
+"""Three things that a person can break in the story's world, with the console's answer."""
 
 from __future__ import annotations
 

@@ -36,13 +36,13 @@ from fairlead.runtime import Cluster, Manager
 
 _HOST = "127.0.0.1"
 _EXTERNAL = "https://bind.example.org"
-"""Stands in the Deployment that nothing starts here."""
+"""Address in the Deployment, which is not started here."""
 _PATIENCE_SECONDS = 120.0
-"""What is waited for comes within a second, and within this on the busiest laptop."""
+"""Seconds for each wait, which takes one second, and this long on the busiest laptop."""
 
 
 class Someone(msgspec.Struct, frozen=True):
-    """A person whom the issuer knows, with a password of this run."""
+    """A person with an account at the issuer, and a password for this run."""
 
     name: str
     team: str
@@ -54,8 +54,8 @@ class FrontDoor:
 
     def __init__(self, *people: Someone, limits: Limits | None = None) -> None:
         self.people = people
-        # From the beginning, so that nothing else gets the port of its address. Who connects
-        # before the server is there waits.
+        # From the beginning, so that no other program gets the port. A client that connects before
+        # the server runs waits.
         self._listening = socket.create_server((_HOST, 0))
         self._port: int = self._listening.getsockname()[1]
         self.url = f"http://{_HOST}:{self._port}"
@@ -71,7 +71,7 @@ class FrontDoor:
         return Program(NAME, DEFAULT_NAMESPACE, printed, _install_nothing, self._build)
 
     async def open(self) -> None:
-        """Wait until it introduces itself.
+        """Wait until the server answers with its introduction.
 
         Raises:
             FrontDoorError: it has not within two minutes.
@@ -80,7 +80,7 @@ class FrontDoor:
             await backend.provider()
 
     def close(self) -> None:
-        """Give back the port where no server has taken it over."""
+        """Release the port if no server has taken it over."""
         self._listening.close()
 
     async def log_in(self, someone: Someone) -> None:
@@ -98,7 +98,7 @@ class FrontDoor:
         self._tokens[someone.name] = signed_in.token.text
 
     def asked_by(self, someone: Someone) -> BackendClient:
-        """The server as it answers someone who has signed in, while that is entered."""
+        """Return a client of the server with this person's sign-in, as a context."""
         return BackendClient(Address(self.url), token=self._tokens[someone.name])
 
     async def _build(self, manager: Manager, cluster: Cluster) -> None:
@@ -111,11 +111,11 @@ class FrontDoor:
 
 
 async def _install_nothing(_: Client) -> None:
-    """CRDs are the controllers' to bring."""
+    """Install no CRDs: the controllers install them."""
 
 
 def _hashed(someone: Someone) -> dict[str, object]:
-    """Someone as the file of people has them."""
+    """Return a person as an entry in the file of people."""
     # The password is random, and is not guessed however fast a try is.
     line = PasswordHash.of(someone.password, cost=LEAST_COST).line
     return {"name": someone.name, "password": line, "groups": [someone.team]}

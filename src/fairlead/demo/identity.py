@@ -1,4 +1,4 @@
-"""Running a program as the ServiceAccount of its manifests, as it would in a cluster."""
+"""Runs a program as the ServiceAccount of its manifests, as in a cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead.client import AlreadyExists, Client, ClusterConfig
 
 
 TOKEN_SECONDS = 3600
-"""That the programs of the demo and of the tests may speak to their cluster."""
+"""Seconds for which tokens of the demo's and the tests' programs are valid."""
 
 
 class _TokenStatus(msgspec.Struct):
@@ -25,7 +25,7 @@ class _TokenRequest(msgspec.Struct):
 
 
 async def create_all(client: Client, manifests: Sequence[JSON]) -> None:
-    """Create what is not there yet; Deployments are left out, for nothing would run them."""
+    """Create the missing objects; Deployments are left out, since nothing would run them."""
     for body in manifests:
         if body["kind"] == "Deployment":
             continue
@@ -54,8 +54,7 @@ async def as_service_account(admin: Client, namespace: str, name: str) -> Cluste
     return replace(
         admin.config,
         token=answer.decode(_TokenRequest).status.token,
-        # A server that is shown the administrator's certificate takes its user, and not the
-        # token's.
+        # A server that gets the administrator's certificate takes its user, and not the token's.
         client_certificate=b"",
         client_key=b"",
         namespace=namespace,

@@ -57,7 +57,7 @@ def server_secret(namespace: str, username: str, password: str, *, name: str = "
 
 
 def template() -> JSON:
-    """What consumers are offered: PostgresAccess, with its generated Secret coming back."""
+    """Return the template for consumers: PostgresAccess, with its generated Secret coming back."""
     return {
         "apiVersion": "kube-bind.io/v1alpha2",
         "kind": "APIServiceExportTemplate",
@@ -92,7 +92,7 @@ def template() -> JSON:
 
 
 def may_bind() -> tuple[JSON, JSON]:
-    """Who may bind the template: one team, by a ClusterRole and its binding."""
+    """Return the right to bind the template for one team: a ClusterRole and its binding."""
     name, api_version = f"bind-{TEMPLATE}", "rbac.authorization.k8s.io/v1"
     rule = {
         "apiGroups": ["kube-bind.io"],
@@ -128,7 +128,7 @@ def may_bind() -> tuple[JSON, JSON]:
 
 
 def bind_request(identity: str) -> JSON:
-    """What a team's CLI asks the front door for, for the cluster of this identity."""
+    """Return the request of a team's CLI to the front door, for the cluster of this identity."""
     return {
         "apiVersion": "kube-bind.io/v1alpha2",
         "kind": "BindableResourcesRequest",

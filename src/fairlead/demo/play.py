@@ -29,8 +29,8 @@ async def play(screen: Screen, *, keep: Keep | None = None) -> Report:
     try:
         await _play(narrator, keep)
     except Exception as error:
-        # What a step has raised is in the report. This comes from outside of the steps, such as
-        # from stopping what they have used.
+        # A step's own error is in the report. This one comes from outside of the steps, such as
+        # from the end of the programs.
         if not narrator.report.steps or narrator.report.ok:
             with narrator.step("stop everything"):
                 raise error from None

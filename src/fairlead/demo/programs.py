@@ -30,7 +30,7 @@ from fairlead.runtime import Cluster, Manager
 
 
 IMAGE = "fairlead:dev"
-"""Stands in the Deployments that nobody starts here."""
+"""Image in the Deployments, which are not started here."""
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Program(msgspec.Struct, frozen=True):
 
 
 def provider_programs(exports: Sequence[str]) -> list[Program]:
-    """What runs in the provider's cluster, which may export these (``plural.group``)."""
+    """Return the programs of the provider's cluster, which may export these (``plural.group``)."""
     return [
         Program(
             POSTGRES_NAME,
@@ -64,7 +64,7 @@ def provider_programs(exports: Sequence[str]) -> list[Program]:
 
 
 def consumer_programs() -> list[Program]:
-    """What runs in the consumer's cluster."""
+    """Return the programs of the consumer's cluster."""
     return [
         Program(
             KONNECTOR_NAME,

@@ -1,4 +1,4 @@
-"""How a story looks: live lines on a terminal, plain lines elsewhere, nothing for JSON."""
+"""Display of a story: live lines on a terminal, plain lines elsewhere, none for JSON."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class StoryStep(msgspec.Struct):
 
 
 class Report(msgspec.Struct):
-    """What ``fairlead demo --json`` prints; ``seconds`` of all steps add up to the story's."""
+    """The output of ``fairlead demo --json``; ``seconds`` of all steps add up to the story's."""
 
     steps: list[StoryStep] = []
 
@@ -49,7 +49,7 @@ class Report(msgspec.Struct):
 
 
 class Screen(Protocol):
-    """Where a story is shown while it runs."""
+    """Display of a story while it runs."""
 
     def started(self, step: StoryStep) -> None:
         """A step begins."""

@@ -1,7 +1,7 @@
 """The story: a database in one cluster reaches an app in another.
 
-Each function is one step. It does what the platform team or the app team would do, waits until
-the system has answered, and checks the answer; what does not hold ends the story.
+Each function is one step. It does the work of the platform team or the app team, waits until the
+system has answered, and checks the answer; a wrong answer ends the story.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairlead.portal.client.errors import Refused
 Saw = Callable[[str], None]
 
 PATIENCE_SECONDS = 120.0
-"""Whatever a step waits for comes within a second, and within this on the busiest laptop."""
+"""Seconds for each wait of a step, which takes one second, and this long on the busiest laptop."""
 
 ACCESSES = Resource(objects.ACCESS_GROUP, "v1", "postgresaccesses", "PostgresAccess")
 SERVERS = Resource(
@@ -150,7 +150,7 @@ async def sign_in(world: World, saw: Saw) -> None:
 
 
 async def _refusal(request: Awaitable[object]) -> str:
-    """The one line that tells who is not let why."""
+    """Return the refusal of a request as one line."""
     try:
         await request
     except Refused as error:
@@ -160,7 +160,7 @@ async def _refusal(request: Awaitable[object]) -> str:
 
 
 async def _identity(world: World) -> str:
-    """What providers know the consumer's cluster by."""
+    """Return the identity by which providers know the consumer's cluster."""
     return (await world.consumer.get(resource.NAMESPACES, "kube-system")).meta.uid
 
 
@@ -268,7 +268,7 @@ def projected(deployment: Object) -> bool:
 
 
 def allowed(privileges: tuple[str, ...]) -> set[str]:
-    """What the app may do, in its own words."""
+    """Return the app's words for these privileges."""
     words = {"SELECT": "read orders", "INSERT": "add an order", "UPDATE": "change an order"}
     return {words[privilege] for privilege in privileges if privilege in words}
 
@@ -279,7 +279,7 @@ async def expect_grants(world: World, privileges: tuple[str, ...]) -> None:
     Raises:
         StoryError: after :data:`PATIENCE_SECONDS` it still has others.
     """
-    # USAGE on the schema comes with whatever is granted in it.
+    # USAGE on the schema comes with each grant in it.
     wanted = {("schema", "public", "USAGE")} | {
         ("database", objects.DATABASE, name) if name == "CONNECT" else ("table", "orders", name)
         for name in privileges
@@ -317,7 +317,7 @@ async def run_app(world: World, saw: Saw, privileges: tuple[str, ...]) -> None:
 
 
 def _said(lines: list[str], start: str) -> set[str]:
-    """What the app said of itself in the lines that start so, and not with more."""
+    """Return the rest of the app's lines that begin with ``start``, without denials."""
     rest = {line.removeprefix(start) for line in lines if line.startswith(start)}
     return {what for what in rest if not what.startswith("not ")}
 

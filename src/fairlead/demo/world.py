@@ -47,7 +47,7 @@ class World:
         self.binding_name = ""
 
     async def bind(self, response: BindingResponse) -> None:
-        """What ``fairlead bind`` does with it."""
+        """Bind a response, as ``fairlead bind`` does."""
         await bind(self.consumer, response)
 
 

@@ -1,6 +1,6 @@
-"""Pods run as processes of this machine: their environment, their files, and what they print.
+"""Pods as processes of this machine: their environment, their files, and their output.
 
-Only what the demo and the tests need of a kubelet: a Deployment's pod template comes in, its
-containers' commands run with the environment variables and Secret volumes that it names, and their
-output and exit codes go out. Nothing is isolated.
+This is the part of a kubelet that the demo and the tests need: it takes a Deployment's pod
+template, runs its containers' commands with the environment variables and Secret volumes that it
+names, and returns their output and exit codes. Nothing is isolated.
 """

@@ -30,7 +30,7 @@ from fairlead.demo.pods.volumes import Mounts, mount
 __all__ = ["PodRunError", "RunResult", "run_workload"]
 
 GRACE_SECONDS = 5.0
-"""That a process which is told to end may take before it is killed."""
+"""Seconds that a process may take to end after SIGTERM before it is killed."""
 
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TERM", "TMPDIR")
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -91,8 +91,8 @@ async def run_workload(
             raise PodRunError(f"{place} does not exist") from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            # A signal that came before there was a process has cancelled us, and nobody else has:
-            # then the run ends as the process would have ended.
+            # A signal before the process started has cancelled us, and no other caller has: then
+            # the run ends as the process would have ended.
             if signals.ended_by and task is not None and task.uncancel() == 0:
                 return RunResult(128 + signals.ended_by)
             raise

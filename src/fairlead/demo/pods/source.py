@@ -1,4 +1,4 @@
-"""Where a pod's environment and files come from: Secrets, ConfigMaps, the pod itself."""
+"""Sources of a pod's environment and files: Secrets, ConfigMaps, the pod itself."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PodSource:
         raise PodRunError(f"{kind} {self.namespace}/{name} has no entry {key}")
 
     def field(self, path: str) -> str:
-        """What the downward API gives for a path.
+        """Return the value of a downward API path.
 
         Raises:
             PodRunError: only a node could say.

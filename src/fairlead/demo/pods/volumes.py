@@ -36,7 +36,7 @@ class Mounts:
         return text
 
     def place(self, path: PurePosixPath) -> Path:
-        """Where a container path is below the folder."""
+        """Return the local path below the folder for a container path."""
         return self.folder.joinpath(*path.parts[1:])
 
 
@@ -123,7 +123,7 @@ def _chosen(
 
 
 def _mode(item: JSON, definition: JSON, inherited: int | None) -> int:
-    """What is asked for, as far as it concerns the owner: nobody else reaches the folder."""
+    """Return the owner's bits of the wanted mode; no other user reaches the folder."""
     for asked in (item.get("mode"), definition.get("defaultMode"), inherited):
         if asked is not None:
             return (int(asked) & 0o700) | 0o400

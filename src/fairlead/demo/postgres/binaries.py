@@ -1,7 +1,7 @@
-"""Where PostgreSQL's programs are, and as whom they can be run.
+"""PostgreSQL's programs, and the account that runs them.
 
-PostgreSQL refuses to run as root. Started as root, an unprivileged account runs it, which must
-be able to reach the programs: where it cannot, they are copied to where it can.
+PostgreSQL refuses to run as root. For root, an unprivileged account runs it, which must be able to
+reach the programs: if it cannot, they are copied to a place where it can.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def find_install(version: int) -> Path:
 
 
 def unprivileged_account() -> pwd.struct_passwd | None:
-    """Who shall run the server; None when that is ourselves.
+    """Return the account that runs the server; None if it is the current one.
 
     Raises:
-        EmbeddedPostgresError: we are root and there is nobody else.
+        EmbeddedPostgresError: the process is root and there is no other account.
     """
     if os.geteuid() != 0:
         return None
@@ -79,7 +79,7 @@ def reachable(install: Path, account: pwd.struct_passwd | None, folder: Path) ->
     site = folder / "site"
     copy = site / package.name / install.name
     shutil.copytree(install, copy, ignore=shutil.ignore_patterns("include"))
-    # Programs such as initdb look for the wheel's libraries by a path that is relative to theirs.
+    # Programs such as initdb look for the wheel's libraries by a path relative to their own.
     libraries = package.with_name(f"{package.name}.libs")
     if libraries.is_dir():
         shutil.copytree(libraries, site / libraries.name)

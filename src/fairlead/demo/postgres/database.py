@@ -80,12 +80,12 @@ async def administrator(
 
 
 async def prepare(server: DatabaseServer, database: str) -> None:
-    """What a platform team has before anybody asks for a login: a database with orders in it."""
+    """Create the database of a platform team before the first login: it has orders in it."""
     async with administrator(server) as connection:
         await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
         await connection.execute(
-            # PostgreSQL lets everybody connect to a new database; a grant of CONNECT would then
-            # tell nothing.
+            # By default PostgreSQL lets every role connect to a new database, so that a grant of
+            # CONNECT would prove nothing.
             sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(database))
         )
     async with administrator(server, database) as connection:
@@ -106,7 +106,7 @@ async def introduce(server: DatabaseServer, admin: Client) -> None:
     await admin.apply(NAMESPACES, body | {"metadata": {"name": DEFAULT_NAMESPACE}})
     secret = objects.server_secret(DEFAULT_NAMESPACE, server.username, server.password)
     await admin.apply(SECRETS, secret)
-    # It is a person's own server: nothing in it is to be kept from them.
+    # It is a person's own server: no database in it has to be protected from them.
     profile = objects.server(server.host, server.port, databases=["*"])
     await admin.apply(POSTGRESSERVERS, profile)
 

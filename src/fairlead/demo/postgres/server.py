@@ -1,7 +1,7 @@
 """An embedded PostgreSQL for the demo and the tests: a real one, which ends with this process.
 
-The server listens on 127.0.0.1 alone, knows no Unix socket, and lets nobody in without
-scram-sha-256, its own superuser included. Its data is thrown away, so nothing is synced to disk.
+The server listens on 127.0.0.1 alone, has no Unix socket, and asks every login for
+scram-sha-256, the superuser's included. Its data is thrown away, so nothing is synced to disk.
 
 The folder (mode 0700) belongs to who runs the server, an unprivileged account when we are root.
 A shell waits on a pipe of ours: when our process dies, however it dies,
@@ -150,13 +150,13 @@ class EmbeddedPostgres:
         return f"postgresql://{user}:{secret}@{self.host}:{self.port}/{quote(database, safe='')}"
 
     def log(self, since: int = 0) -> str:
-        """What the server has logged, from a place in bytes on that :meth:`logged` has told."""
+        """Return the server's log from a position in bytes, as :meth:`logged` has returned it."""
         with (self.folder / "log").open("rb") as file:
             file.seek(since)
             return file.read().decode(errors="replace")
 
     def logged(self) -> int:
-        """How many bytes the server has logged so far."""
+        """Return the number of bytes that the server has logged so far."""
         return (self.folder / "log").stat().st_size
 
     async def start_server(self) -> None:
@@ -173,8 +173,8 @@ class EmbeddedPostgres:
                 await asyncio.wait_for(self._ready(), _START_TIMEOUT_SECONDS)
             except (EmbeddedPostgresError, TimeoutError) as error:
                 await self.stop_server()
-                # Somebody else has taken the port between our look for a free one and the server's
-                # start.
+                # Another process has taken the port between our look for a free one and the
+                # server's start.
                 if "could not bind" in self.log() and attempt + 1 < attempts:
                     continue
                 reason = str(error) or f"not ready after {_START_TIMEOUT_SECONDS:.0f} s"
@@ -197,7 +197,7 @@ class EmbeddedPostgres:
             except TimeoutError:
                 process.kill()
                 await _exited(process)
-        # The guard must not kill a number that by then is another process's.
+        # The guard must not kill a number that by then belongs to another process.
         self._tell_guard("")
 
     def _prepare_folder(self) -> None:
