@@ -44,7 +44,7 @@ class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
 
 
 def set_condition(conditions: Iterable[Condition], new: Condition, *, now: str) -> list[Condition]:
-    """The list with ``new`` in it, in the place of the one of its type.
+    """Return the list with ``new`` in it, in the place of the condition of its type.
 
     The transition time changes only with the status (API conventions).
     """
@@ -79,7 +79,7 @@ def unready(body: JSON) -> Condition | None:
 
 
 def get_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
-    """The condition of this type, if it was ever set."""
+    """Return the condition of this type, None if it was never set."""
     return next((condition for condition in conditions if condition.type == type_), None)
 
 

@@ -61,7 +61,7 @@ def build_crd(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> JSON:
-    """The CustomResourceDefinition of a resource, ready to be created."""
+    """Return the CustomResourceDefinition of a resource, ready to be created."""
     metadata: JSON = {"name": f"{resource.plural}.{resource.group}"}
     if labels:
         metadata["labels"] = dict(labels)
@@ -112,7 +112,7 @@ def _version(version: Version) -> JSON:
 
 
 def object_schema(type_: type) -> JSON:
-    """The structural schema of a custom resource's type, with apiVersion, kind and metadata."""
+    """Return the structural schema of a custom resource's type, with the common root fields."""
     schema = structural_schema(type_)
     described = {
         "apiVersion": {"type": "string"},
@@ -135,7 +135,7 @@ def object_schema(type_: type) -> JSON:
 
 
 def structural_schema(type_: Any) -> JSON:
-    """The structural schema of a type: references inlined, defaults and titles left out.
+    """Return the structural schema of a type: references inlined, defaults and titles left out.
 
     Raises:
         TypeError: the type refers to itself, or is one that no structural schema can describe.
@@ -146,7 +146,7 @@ def structural_schema(type_: Any) -> JSON:
 
 @cache
 def _encoded_schema(type_: Any) -> bytes:
-    """The schema of a type, worked out once: to translate a type takes milliseconds."""
+    """Encode the schema of a type, once per type: the translation takes milliseconds."""
     (schema,), components = msgspec.json.schema_components([type_], ref_template="#/$defs/{name}")
     return msgspec.json.encode(_transform(schema, components, ()))
 
@@ -186,7 +186,7 @@ def _transform(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[s
 
 
 def _open_objects(schema: JSON) -> None:
-    """A bare object or anything at all keeps the fields that nothing describes."""
+    """Let bare objects, and values of any type, keep their undescribed fields."""
     described = {"properties", "additionalProperties", "x-kubernetes-int-or-string"}
     if schema.get("type") in {"object", None} and not described & schema.keys():
         if "type" not in schema and "enum" in schema:
@@ -198,7 +198,7 @@ def _open_objects(schema: JSON) -> None:
 
 
 def _any_of(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[str, ...]) -> JSON:
-    """``T | None`` is an optional T; ``int | str`` is an int-or-string."""
+    """Translate a union: ``T | None`` is an optional T; ``int | str`` is an int-or-string."""
     options = [option for option in schema["anyOf"] if option.get("type") != "null"]
     if len(options) == 1:
         return _transform(options[0], defs, seen) | _annotations(schema)

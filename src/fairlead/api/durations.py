@@ -13,7 +13,7 @@ _LONGEST = 128
 
 
 def parse_duration(text: str) -> timedelta | None:
-    """The duration; None for an empty text, one that is no duration and one without end."""
+    """Parse a duration; return None if the text is empty, no duration, or infinite."""
     if len(text) > _LONGEST:
         return None
     sign, body = (-1, text[1:]) if text.startswith("-") else (1, text)
@@ -31,7 +31,7 @@ def parse_duration(text: str) -> timedelta | None:
 
 
 def format_duration(duration: timedelta) -> str:
-    """The duration in hours, minutes and seconds, as Go prints it: ``5m0s``."""
+    """Format a duration in hours, minutes and seconds, as Go prints it: ``5m0s``."""
     total = duration.total_seconds()
     hours, rest = divmod(abs(total), 3600)
     minutes, seconds = divmod(rest, 60)
@@ -44,7 +44,7 @@ def format_duration(duration: timedelta) -> str:
 
 
 def rough_duration(duration: timedelta) -> str:
-    """The duration in its largest unit, such as ``42s``, ``7m``, ``3h`` or ``12d``."""
+    """Format a duration in its largest unit, such as ``42s``, ``7m``, ``3h`` or ``12d``."""
     seconds = max(duration.total_seconds(), 0.0)
     for unit, length, limit in (("s", 1, 120), ("m", 60, 7200), ("h", 3600, 172_800)):
         if seconds < limit:

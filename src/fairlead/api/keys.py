@@ -18,7 +18,7 @@ _KEY = "key"
 
 
 class UnusableKeyError(ValueError):
-    """A Secret that holds no key; the text names it and the remedy, and shows nothing of it."""
+    """A Secret without a usable key; the text names it and the remedy, and quotes no content."""
 
 
 class _Body(msgspec.Struct):
@@ -26,7 +26,7 @@ class _Body(msgspec.Struct):
 
 
 def key_in(secret: Object) -> bytes:
-    """The key that a Secret holds.
+    """Return the key that a Secret holds.
 
     Raises:
         UnusableKeyError: it holds something else.

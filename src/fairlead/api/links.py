@@ -19,14 +19,14 @@ LinkName = Literal["workload", "binding", "Secret", "service", "provider", "role
 ORDER: Final[tuple[LinkName, ...]] = (
     *("workload", "binding", "Secret", "service", "provider", "role"),
 )
-"""From what is used to where it comes from."""
+"""Names of the links, from the user of the login to its source."""
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One link, and how it stands; ``waiting`` is one that goes on when another has.
+    """One link, and its state; ``waiting`` is one that goes on after another has.
 
-    ``object`` names it, ``about`` is what there is to say of it. ``since`` is when it came to
-    stand so, as RFC 3339, "" where that is not known.
+    ``object`` names it, ``about`` is the text about it. ``since`` is the start of this state, as
+    RFC 3339, "" if it is unknown.
     """
 
     name: LinkName
@@ -58,7 +58,7 @@ def wrong(
 
 
 def worst(links: Iterable[Link]) -> Link | None:
-    """The first link that has failed, else the first that waits; None where all goes well."""
+    """Return the first link that has failed, else the first that waits; None if all are well."""
     every = list(links)
     failed = next((one for one in every if one.state == "failed"), None)
     return failed or next((one for one in every if one.state == "waiting"), None)

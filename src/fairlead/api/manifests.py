@@ -31,7 +31,7 @@ _TEMPORARY: JSON = {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit":
 def rule(
     group: str, resources: Sequence[str], verbs: Sequence[str], *, names: Sequence[str] = ()
 ) -> JSON:
-    """One RBAC rule; the core group is ""."""
+    """Return one RBAC rule; the core group is ""."""
     result: JSON = {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
     if names:
         result["resourceNames"] = list(names)
@@ -39,7 +39,7 @@ def rule(
 
 
 def lease_rules(lease: str) -> list[JSON]:
-    """Rights on one Lease; creating cannot be limited to a name."""
+    """Return the rights on one Lease; creating cannot be limited to a name."""
     group = "coordination.k8s.io"
     return [
         rule(group, ["leases"], ["create"]),
@@ -83,7 +83,7 @@ class Pods(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def placement(self, selector: Mapping[str, str]) -> JSON:
-        """The members of a Pod's spec that say where it may go and who pulls its image."""
+        """Return the members of a Pod's spec about its nodes and the pulling of its image."""
         found: JSON = {}
         if self.pull_secrets:
             found["imagePullSecrets"] = [{"name": name} for name in self.pull_secrets]
@@ -109,7 +109,7 @@ def _spread(key: str, selector: Mapping[str, str]) -> JSON:
 
 
 def labelled(documents: Sequence[JSON], labels: Mapping[str, str]) -> list[JSON]:
-    """The objects, and the Pods of their templates, with more labels beside their own."""
+    """Return the objects, and the Pods of their templates, with more labels beside their own."""
     return [_labelled(one, labels) for one in documents] if labels else list(documents)
 
 
@@ -147,14 +147,14 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     def meta(
         self, name: str = "", *, namespaced: bool = False, labels: Mapping[str, str] | None = None
     ) -> JSON:
-        """Metadata with the recommended labels; the name is the program's unless given."""
+        """Return metadata with the recommended labels; the default name is the program's."""
         metadata: JSON = {"name": name or self.name}
         if namespaced:
             metadata["namespace"] = self.namespace
         return {**metadata, "labels": {**self._labels(), **(labels or {})}}
 
     def account(self) -> list[JSON]:
-        """The namespace and the ServiceAccount."""
+        """Return the namespace and the ServiceAccount."""
         return [
             {"apiVersion": "v1", "kind": "Namespace", "metadata": self.meta(self.namespace)},
             {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": self.meta(namespaced=True)},
@@ -163,7 +163,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     def cluster_role(
         self, name: str, rules: Sequence[JSON], *, labels: Mapping[str, str] | None = None
     ) -> JSON:
-        """A ClusterRole; labels let it become part of an aggregated one."""
+        """Return a ClusterRole; labels make it a part of an aggregated one."""
         return {
             "apiVersion": _RBAC_VERSION,
             "kind": "ClusterRole",
@@ -174,7 +174,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     def aggregated_role(
         self, name: str, label: str, *, labels: Mapping[str, str] | None = None
     ) -> JSON:
-        """A ClusterRole made of all that carry ``label: "true"``.
+        """Return a ClusterRole that aggregates all with ``label: "true"``.
 
         It says nothing of rules: Kubernetes' own controller fills them in, and applying or
         upgrading must not take them away until it has done so again.
@@ -188,7 +188,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def role(self, name: str, rules: Sequence[JSON]) -> JSON:
-        """A Role in the program's namespace."""
+        """Return a Role in the program's namespace."""
         return {
             "apiVersion": _RBAC_VERSION,
             "kind": "Role",
@@ -197,7 +197,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def bound(self, role: JSON) -> JSON:
-        """The binding of a role to the program's ServiceAccount, of the role's own name."""
+        """Return the binding of a role to the program's ServiceAccount, with the role's name."""
         name, kind = role["metadata"]["name"], role["kind"]
         subject = {"kind": "ServiceAccount", "name": self.name, "namespace": self.namespace}
         return {
@@ -209,11 +209,11 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def lease_rules(self) -> list[JSON]:
-        """Rights on the program's own Lease; creating cannot be limited to a name."""
+        """Return the rights on the program's own Lease; creating cannot be limited to a name."""
         return lease_rules(self.lease)
 
     def deployment(self) -> JSON:
-        """The Deployment, electing a leader among its replicas where it has a Lease."""
+        """Return the Deployment; with a Lease, its replicas elect a leader."""
         labels = self._labels()
         pod: JSON = {
             "serviceAccountName": self.name,
@@ -287,7 +287,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         return container
 
     def service(self, ports: Mapping[str, int]) -> JSON:
-        """A Service of the replicas: by the names of their ports, its own."""
+        """Return a Service of the replicas; ``ports`` are its own, by names of the Pods' ports."""
         return {
             "apiVersion": "v1",
             "kind": "Service",

@@ -68,15 +68,15 @@ class ObjectMeta(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
         return self.deletion_timestamp is not None
 
     def controller(self) -> OwnerReference | None:
-        """The owner reference that has ``controller: true``, if there is one."""
+        """Return the owner reference with ``controller: true``, None without one."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
     def with_finalizer(self, name: str) -> list[str]:
-        """The finalizers with this one, which is the last if it is new."""
+        """Return the finalizers with this one, which is the last if it is new."""
         return self.finalizers if name in self.finalizers else [*self.finalizers, name]
 
     def without_finalizer(self, name: str) -> list[str]:
-        """The finalizers without this one."""
+        """Return the finalizers without this one."""
         return [one for one in self.finalizers if one != name]
 
     def owned_by(self, uid: str) -> bool:
@@ -100,7 +100,7 @@ class Object(msgspec.Struct, frozen=True, gc=False):
         return self.meta.key
 
     def to_dict(self) -> JSON:
-        """A private decoded copy.
+        """Return a private decoded copy.
 
         Raises:
             NestedTooDeeply: the body cannot be read.
@@ -111,7 +111,7 @@ class Object(msgspec.Struct, frozen=True, gc=False):
             raise NestedTooDeeply from None
 
     def decode(self, type_: type[T]) -> T:
-        """The body as ``type_``; unknown fields are ignored.
+        """Decode the body as ``type_``; unknown fields are ignored.
 
         Raises:
             msgspec.ValidationError: the body does not fit the type; the message names the path.
@@ -123,7 +123,7 @@ class Object(msgspec.Struct, frozen=True, gc=False):
             raise NestedTooDeeply from None
 
     def owner_reference(self, *, controller: bool = True) -> OwnerReference:
-        """A reference to this object, for the metadata of what it owns."""
+        """Return a reference to this object, for the metadata of objects that it owns."""
         return OwnerReference(
             api_version=self.api_version,
             kind=self.kind,
@@ -151,7 +151,7 @@ _body = msgspec.json.Decoder(JSON)
 
 
 def decode_object(raw: bytes | memoryview, *, api_version: str = "", kind: str = "") -> Object:
-    """An object from its JSON; the bytes are copied so that no larger buffer is kept alive.
+    """Decode an object from its JSON; the bytes are copied so that no larger buffer is kept alive.
 
     Items of a list carry no apiVersion and kind: give those of the list's resource.
 
@@ -180,7 +180,7 @@ def _known(found: str, expected: str) -> str:
 
 
 def decode_item(raw: bytes | memoryview, api_version: str, kind: str) -> Object:
-    """One object of a list or a watch, under the kind of the resource that was asked for.
+    """Decode one object of a list or a watch, under the kind of the requested resource.
 
     What the item says of its kind is not read: items of built-in lists say nothing, and those of
     metadata-only ones say PartialObjectMetadata. The bytes are copied, for a slice pins the whole.
@@ -203,5 +203,5 @@ def _unmanaged(raw: bytes | memoryview) -> bytes:
 
 
 def object_from_dict(body: JSON) -> Object:
-    """An object from a decoded body, for tests and for what was just composed."""
+    """Make an object of a decoded body, for tests and new bodies."""
     return decode_object(msgspec.json.encode(body))

@@ -33,12 +33,12 @@ class Member(NamedTuple):
     end: int
 
     def of(self, text: bytes) -> bytes:
-        """The value's own text."""
+        """Return the value's own text."""
         return text[self.begin : self.end]
 
 
 def members(text: bytes) -> Iterator[Member]:
-    """The values of the list or object that a text is, in their order."""
+    """Yield the values of the list or object in a text, in their order."""
     level, name, begin = 0, b"", 0
     for token in _TOKEN.finditer(text):
         match token[0]:
@@ -60,12 +60,12 @@ def members(text: bytes) -> Iterator[Member]:
 
 
 def member(text: bytes, name: bytes) -> bytes:
-    """The text of an object's value, empty where there is none."""
+    """Return the text of an object's value, empty if it is missing."""
     return next((one.of(text) for one in members(text) if one.name == b'"%s"' % name), b"")
 
 
 def without(text: bytes, *path: bytes) -> bytes:
-    """The text with an empty list in place of a list below objects, if there is one."""
+    """Return the text with an empty list in place of the one at a path, if there is one."""
     for one in members(text):
         if one.name == b'"%s"' % path[0]:
             value = without(one.of(text), *path[1:]) if path[1:] else b"[]"

@@ -27,7 +27,7 @@ def create_merge_patch(old: JSON, new: JSON) -> JSON:
 
 
 def apply_merge_patch(target: Any, patch: Any) -> Any:
-    """The target with the patch applied; neither argument is changed."""
+    """Apply a merge patch to the target and return the result; the arguments stay unchanged."""
     if not isinstance(patch, dict):
         return patch
     result: JSON = dict(target) if isinstance(target, dict) else {}
@@ -40,7 +40,7 @@ def apply_merge_patch(target: Any, patch: Any) -> Any:
 
 
 def create_json_patch(old: JSON, new: JSON) -> list[JSON]:
-    """The operations that turn ``old`` into ``new``, none when they are equal.
+    """Return the operations from ``old`` to ``new``, none if they are equal.
 
     They name what differs and no more; of lists, only items of two that are equally long.
     """

@@ -18,7 +18,7 @@ PATTERN = f"^{_PATTERN.pattern}$"
 
 
 def parse_quantity(text: str) -> Decimal:
-    """The amount in bytes or cores.
+    """Parse an amount in bytes or cores.
 
     Raises:
         ValueError: it is none.

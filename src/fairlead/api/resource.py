@@ -27,7 +27,7 @@ class Resource(msgspec.Struct, frozen=True, order=True):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The absolute path of the collection, an object or a subresource.
+        """Return the absolute path of the collection, an object or a subresource.
 
         An empty namespace of a namespaced resource means all namespaces.
         """
@@ -44,12 +44,12 @@ class Resource(msgspec.Struct, frozen=True, order=True):
 
 @lru_cache(maxsize=1024)
 def _api_version(group: str, version: str) -> str:
-    """The same string each time, for every cached object has it."""
+    """Return ``group/version``, the same string each time, for every cached object has it."""
     return f"{group}/{version}" if group else version
 
 
 def split_api_version(api_version: str) -> tuple[str, str]:
-    """Group and version of an ``apiVersion`` field; the core group is ""."""
+    """Return group and version of an ``apiVersion`` field; the core group is ""."""
     group, _, version = api_version.rpartition("/")
     return group, version
 

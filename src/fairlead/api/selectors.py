@@ -69,7 +69,7 @@ class LabelSelector(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> LabelSelector:
-        """The selector of a ``labelSelector`` query parameter.
+        """Parse a ``labelSelector`` query parameter.
 
         Raises:
             SelectorError: the text is no selector, or a key or value in it is not valid.
@@ -78,7 +78,7 @@ class LabelSelector(NamedTuple):
 
     @classmethod
     def from_dict(cls, selector: JSON | None, *, most: int | None = None) -> LabelSelector:
-        """The selector of a ``metav1.LabelSelector``; None matches nothing, {} everything.
+        """Return the selector of a ``metav1.LabelSelector``; None matches nothing, {} everything.
 
         ``most`` is how many terms it may have, and each of them how many values.
 
@@ -119,7 +119,7 @@ class LabelSelector(NamedTuple):
 
 
 class LabelMatcher:
-    """A selector made ready for many objects: of one it looks up no more labels than it has."""
+    """A selector prepared for many objects: it looks up only labels that it needs."""
 
     def __init__(self, selector: LabelSelector) -> None:
         self._nothing = selector.nothing
@@ -323,7 +323,7 @@ class FieldSelector(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> FieldSelector:
-        r"""The selector of a ``fieldSelector`` query parameter; ``\,`` and ``\=`` are literal.
+        r"""Parse a ``fieldSelector`` query parameter; ``\,`` and ``\=`` are literal.
 
         Raises:
             SelectorError: a term has no operator.

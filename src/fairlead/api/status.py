@@ -1,4 +1,4 @@
-"""``metav1.Status``: how an API server says that it did not do what was asked."""
+"""``metav1.Status``: an API server's answer to a request that it did not carry out."""
 
 from __future__ import annotations
 

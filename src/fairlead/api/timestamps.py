@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 
 
 def format_time(moment: datetime) -> str:
-    """RFC 3339 in UTC with whole seconds, the form of ``metav1.Time``."""
+    """Format a time as RFC 3339 in UTC with whole seconds, the form of ``metav1.Time``."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_micro_time(moment: datetime) -> str:
-    """RFC 3339 in UTC with microseconds, the form of ``metav1.MicroTime``."""
+    """Format a time as RFC 3339 in UTC with microseconds, the form of ``metav1.MicroTime``."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse_time(text: str) -> datetime:
-    """The moment of either form.
+    """Parse a time of either form.
 
     Raises:
         ValueError: the text is no RFC 3339 time.
@@ -26,11 +26,11 @@ def parse_time(text: str) -> datetime:
 
 
 def moment() -> datetime:
-    """This moment, in UTC."""
+    """Return this moment, in UTC."""
     # Not datetime.now(): a test that replaces time.time() moves all clocks of the process.
     return datetime.fromtimestamp(time.time(), UTC)
 
 
 def now() -> str:
-    """This moment as :func:`format_time` writes it."""
+    """Return this moment as :func:`format_time` writes it."""
     return format_time(moment())

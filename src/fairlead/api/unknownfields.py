@@ -35,7 +35,7 @@ def unknown_fields(body: Mapping[Any, Any], schema: JSON) -> list[str]:
 
 
 def refusal(body: Mapping[Any, Any], schema: JSON) -> str:
-    """The first unknown fields in one text, "" for none."""
+    """Return the first unknown fields in one text, "" for none."""
     found = unknown_fields(body, schema)
     more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return "; ".join(found[:_SHOWN]) + more

@@ -26,7 +26,7 @@ YAMLError = yaml.YAMLError
 
 
 def load(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes: int = 0) -> Any:
-    """The value of one document.
+    """Load the value of one document.
 
     Args:
         text: the document; bytes are UTF-8.
@@ -46,7 +46,7 @@ def load(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes: int = 0
 
 
 def load_all(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes: int = 0) -> list[Any]:
-    """The values of all documents in a stream; see :func:`load`.
+    """Load the values of all documents in a stream; see :func:`load`.
 
     ``max_nodes`` is how many values there may be in all, with aliases written out; 0 for any.
 
@@ -74,7 +74,7 @@ def _building() -> Iterator[None]:
 
 
 def refusal(error: Exception) -> str:
-    """Why a text is not read as YAML, in the words of all commands.
+    """Return why a text is not read as YAML, in the same words for all commands.
 
     They go after the name of the text, or after "it".
     """

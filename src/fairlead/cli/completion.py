@@ -145,7 +145,7 @@ async def templates(client: Client) -> Iterable[str]:
 
 
 async def consumers(client: Client) -> Iterable[str]:
-    """The identities of a provider's consumers."""
+    """Return the identities of a provider's consumers."""
     from fairlead.api.resource import NAMESPACES
     from fairlead.provider.namespaces import identity_of
 
@@ -256,7 +256,7 @@ def _limit(seconds: float) -> None:
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Swallow every error inside, and what is written to standard error."""
+    """Swallow every error inside, and all output to standard error."""
     with (
         Path(os.devnull).open("w") as nowhere,
         contextlib.redirect_stderr(nowhere),

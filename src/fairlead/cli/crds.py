@@ -35,7 +35,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def file_name(crd: JSON) -> str:
-    """The file of a CRD in ``config/crd``, as kubebuilder names them."""
+    """Return the file of a CRD in ``config/crd``, as kubebuilder names them."""
     spec = crd["spec"]
     return f"{spec['group']}_{spec['names']['plural']}.yaml"
 
@@ -81,7 +81,7 @@ _HINT = f"""\
 
 
 def _without_rules(value: Any) -> Any:
-    """A schema, or any part of a CRD, without CEL rules."""
+    """Return a schema, or any part of a CRD, without CEL rules."""
     if isinstance(value, dict):
         return {name: _without_rules(one) for name, one in value.items() if name != _RULES}
     if isinstance(value, list):

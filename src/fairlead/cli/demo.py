@@ -92,7 +92,7 @@ def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
 
 
 class _Hold:
-    """Tells a person what is up and where, until the command is stopped."""
+    """Tells a person what runs and where, until the command is stopped."""
 
     def __init__(self, console: Console) -> None:
         self.held = False
@@ -165,7 +165,7 @@ def _hints(provider: Path, consumer: Path, database: DatabaseServer, link: str) 
 
 
 def _patch(kubeconfig: Path, one: Breakage, change: JSON) -> str:
-    """The command that changes an object."""
+    """Return the command that changes an object."""
     body = json.dumps(change, separators=(",", ":"))
     where = f" -n {one.namespace}" if one.namespace else ""
     return (
@@ -175,7 +175,7 @@ def _patch(kubeconfig: Path, one: Breakage, change: JSON) -> str:
 
 
 def _program() -> str:
-    """How this program is called from another terminal."""
+    """Return the call of this program from another terminal."""
     if shutil.which("fairlead"):
         return "fairlead"
     called = Path(sys.argv[0])

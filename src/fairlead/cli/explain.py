@@ -75,7 +75,7 @@ def command(
 
 
 def show(out: Console, found: Explanation) -> None:
-    """The chains as people read them."""
+    """Print the chains for people."""
     if not found.chains:
         out.print(f"no ServiceBinding in {found.target}")
     for position, chain in enumerate(found.chains):
@@ -89,7 +89,7 @@ def show(out: Console, found: Explanation) -> None:
 
 
 def _dated(link: Link) -> Link:
-    """A link that says since when it stands as it does, where it does not work."""
+    """Return a link with the start of its state in its text, if it does not work."""
     if not link.since or link.state == "ok":
         return link
     return msgspec.structs.replace(link, about=f"{link.about} (since {link.since})")

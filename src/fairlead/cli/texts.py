@@ -24,7 +24,7 @@ def say(line: str) -> None:
 
 
 def to_json(document: object) -> str:
-    """The document as JSON that people can read too, with all that is not printable escaped."""
+    """Format a document as readable JSON, with all unprintable characters escaped."""
     # Imported here: the import takes its time.
     import msgspec
 
@@ -33,6 +33,6 @@ def to_json(document: object) -> str:
 
 
 def _escaped(char: str) -> str:
-    """A character of a JSON string by its UTF-16 code units."""
+    """Return a character of a JSON string by its UTF-16 code units."""
     units = char.encode("utf-16-be").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))

@@ -77,7 +77,7 @@ class Allowance:
         self._left = most
 
     def take(self, count: int) -> None:
-        """Count what has arrived.
+        """Count bytes that have arrived.
 
         Raises:
             TooMuch: it is more than was left.

@@ -115,7 +115,7 @@ class Client:
     async def get(
         self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
     ) -> Object:
-        """One object, as it is now.
+        """Get one object, as it is now.
 
         Raises:
             NotFound: there is none.
@@ -134,7 +134,7 @@ class Client:
         metadata_only: bool = False,
         arrived: Callable[[Sequence[Object]], None] | None = None,
     ) -> ObjectList:
-        """All objects, fetched in pages of ``limit``; an empty namespace means every one.
+        """List all objects, fetched in pages of ``limit``; an empty namespace means every one.
 
         When a later page has expired on the server, the list starts over in one piece.
         ``arrived`` is called with the objects of each page but the last.

@@ -1,4 +1,4 @@
-"""One server, who speaks to it, and how it is trusted: a value, resolved from a kubeconfig."""
+"""Configuration of one server: address, identity and trust, resolved from a kubeconfig."""
 
 from __future__ import annotations
 

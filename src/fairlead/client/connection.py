@@ -117,7 +117,7 @@ class Socket(socket.socket):
 
 
 class Sockets:
-    """Makes sockets for a connector, and ends those that outlive it.
+    """Makes sockets for a connector, and closes sockets that outlive it.
 
     ``refused`` says why none may be made for a numeric address, "" when one may.
     """
@@ -127,7 +127,7 @@ class Sockets:
         self._made: WeakKeyDictionary[Socket, None] = WeakKeyDictionary()
 
     def make(self, address: tuple[Any, ...]) -> Socket:
-        """A socket whose kernel notices within a minute that the other end is gone.
+        """Make a socket whose kernel notices within a minute that the other end is gone.
 
         Raises:
             AddressRefused: none may be made for this address.
@@ -164,7 +164,7 @@ class Sockets:
 def build_ssl_context(
     config: ClusterConfig, certificate: bytes = b"", key: bytes = b""
 ) -> ssl.SSLContext:
-    """A context that trusts the cluster's authority and shows the client certificate.
+    """Make a context that trusts the cluster's authority and shows the client certificate.
 
     Args:
         config: whom to trust, and the client certificate to show by default.
@@ -205,7 +205,7 @@ def _trust(config: ClusterConfig) -> ssl.SSLContext:
 
 
 def _load_identity(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Load certificate and key through files, since Python takes nothing else.
+    """Load certificate and key through files, since Python has no other way.
 
     Only this user can read the files, and they are deleted at once.
     """

@@ -1,4 +1,4 @@
-"""Credentials: who asks, and how that stays valid while a client lives.
+"""Credentials: the identity of a client, and its renewal while the client lives.
 
 A source gives the current credential before each request, and is asked for a better one after a
 401. Asking is single-flight: a hundred requests refused at once cause one refresh.
@@ -56,7 +56,7 @@ class CredentialSource(Protocol):
 
 
 class StaticCredential:
-    """A token or password written into the kubeconfig, or nothing at all."""
+    """A token or password written into the kubeconfig, or no credential."""
 
     def __init__(self, credential: Credential) -> None:
         self._credential = credential
@@ -162,7 +162,7 @@ class PluginCredential:
 
 
 def credential_source(config: ClusterConfig) -> CredentialSource:
-    """The source that a config asks for; a token goes before a plugin, as in client-go."""
+    """Return the source that a config asks for; a token precedes a plugin, as in client-go."""
     if config.token_file:
         return FileToken(config.token_file, config.token)
     if config.token:

@@ -87,7 +87,7 @@ Decoded = tuple[list[GroupVersions], dict[str, tuple[Resource, ...]]]
 
 
 def decode_groups(body: bytes, path: str) -> Decoded:
-    """The groups in an answer of either form, and the resources that the aggregated one carries.
+    """Decode the groups in an answer of either form, and the aggregated one's resources.
 
     Raises:
         UnexpectedAnswer: the answer is neither.
@@ -104,7 +104,7 @@ def decode_groups(body: bytes, path: str) -> Decoded:
 
 
 def decode_resources(body: bytes, group: str, version: str) -> tuple[Resource, ...]:
-    """The resources of one group version, subresources left out.
+    """Decode the resources of one group version, without subresources.
 
     Raises:
         UnexpectedAnswer: the answer is no APIResourceList.
@@ -163,7 +163,7 @@ class Getter(Protocol):
     """The one thing that discovery needs of a client."""
 
     async def __call__(self, path: str, *, accept: str) -> bytes:
-        """The body of a successful GET."""
+        """Return the body of a successful GET."""
         ...
 
 
@@ -198,13 +198,13 @@ class Discovery:
         self._resources: dict[str, _Resources] = {}
 
     def invalidate(self) -> None:
-        """Forget everything, also what is being fetched: a CRD or an APIService has changed."""
+        """Drop the cache and running fetches, since a CRD or an APIService has changed."""
         self._valid_since = self._tick()
         self._groups = None
         self._resources.clear()
 
     async def groups(self) -> list[GroupVersions]:
-        """Every API group, the core group ("") first, its preferred version first.
+        """Return every API group, the core group ("") first, its preferred version first.
 
         Raises:
             ApiError: the server refused discovery.
@@ -213,7 +213,7 @@ class Discovery:
         return list((await self._load_groups(0)).values())
 
     async def resources(self) -> list[Resource]:
-        """Everything that is served, in the preferred version of each group.
+        """Return all served resources, in the preferred version of each group.
 
         Raises:
             ApiError: the server refused discovery, or a group's own server is down.
@@ -228,7 +228,7 @@ class Discovery:
         return found
 
     async def resource_for(self, api_version: str, kind: str) -> Resource:
-        """The resource of a kind.
+        """Return the resource of a kind.
 
         Raises:
             NotServed: the server has no such kind in that version.
@@ -244,7 +244,7 @@ class Discovery:
         raise self._not_served(f"{kind} in {api_version}")
 
     async def resource_by_plural(self, group: str, plural: str, version: str = "") -> Resource:
-        """The resource of a plural name, in the given or else the group's preferred version.
+        """Return the resource of a plural name, in the given or the group's preferred version.
 
         Raises:
             NotServed: the server has no such resource.
@@ -263,7 +263,7 @@ class Discovery:
         raise self._not_served(f"{name}/{version}" if version else name)
 
     async def versions_of(self, group: str, plural: str) -> list[str]:
-        """The versions of a group in which a resource is served, the preferred one first.
+        """Return the versions of a group in which a resource is served, the preferred one first.
 
         Raises:
             ApiError: the server refused discovery, or that group's own server is down.
@@ -277,7 +277,7 @@ class Discovery:
         return found
 
     async def server_version(self) -> str:
-        """``gitVersion`` of the server, such as ``v1.31.2``; asked each time.
+        """Return ``gitVersion`` of the server, such as ``v1.31.2``; asked each time.
 
         Raises:
             ApiError: the server refused.
@@ -290,7 +290,7 @@ class Discovery:
             raise UnexpectedAnswer(f"{self._server} is no Kubernetes API server") from None
 
     async def _load_resources(self, api_version: str, since: int) -> tuple[Resource, ...]:
-        """The resources of a group version as they were after ``since``."""
+        """Return the resources of a group version as they were after ``since``."""
         async with self._lock(api_version):
             known = self._resources.get(api_version)
             if known is None or known.fetched <= since:
@@ -317,7 +317,7 @@ class Discovery:
         return found.versions if found is not None else ()
 
     async def _load_groups(self, since: int) -> dict[str, GroupVersions]:
-        """The groups as they were after ``since``."""
+        """Return the groups as they were after ``since``."""
         async with self._lock(""):
             if self._groups is not None and self._groups.fetched > since:
                 return self._groups.by_name

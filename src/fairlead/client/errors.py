@@ -104,7 +104,7 @@ class BadRequest(ApiError):
 
 
 class Unauthorized(ApiError):
-    """The server does not know who is asking, also after credentials were refreshed."""
+    """The server does not know the user, even after credentials were refreshed."""
 
 
 class Forbidden(ApiError):
@@ -143,7 +143,7 @@ class NotAcceptable(ApiError):
 
 
 class AlreadyExists(ApiError):
-    """An object of this name is there already."""
+    """An object of this name exists."""
 
 
 class Conflict(ApiError):
@@ -201,7 +201,7 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def api_error(status: Status, *, retry_after: float | None = None) -> ApiError:
-    """The exception for a Status: by its reason, else by its code."""
+    """Return the exception for a Status: by its reason, else by its code."""
     code = status.code or REASON_CODES.get(status.reason, 0)
     type_ = _BY_REASON.get(status.reason) or _BY_CODE.get(code)
     if type_ is None:
@@ -218,7 +218,7 @@ def refusal(reason: str, message: str) -> ApiError:
 
 
 def status_from_answer(code: int, body: bytes, request: str) -> Status:
-    """The Status in an answer that is no success, or one made from the HTTP code.
+    """Return the Status in an answer that is no success, or one made from the HTTP code.
 
     Args:
         code: the HTTP status.

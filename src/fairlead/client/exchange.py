@@ -65,7 +65,7 @@ def check_version(version: str) -> None:
 
 
 class Outgoing(NamedTuple):
-    """A request: ``target`` is path and query, ``headers`` are those of this request alone.
+    """A request: ``target`` is path and query, ``headers`` belong to this request alone.
 
     After ``silence`` seconds without a byte of the answer it is given up. ``check`` is called each
     time before it is sent, and keeps it back by raising.
@@ -118,7 +118,7 @@ class AwaitedAnswer:
 
 
 class SilenceTimer:
-    """Gives up answers of which nothing arrives.
+    """Gives up answers that have stopped arriving.
 
     aiohttp sets a timer for each request and moves it with each piece of the answer, which is a
     tenth of what a small request costs. Here one timer looks after all answers, four times in
@@ -145,7 +145,7 @@ class SilenceTimer:
         return awaited
 
     def close(self) -> None:
-        """Look no more."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -196,7 +196,7 @@ class Answer:
         return self._counted or self._whole
 
     async def read(self) -> bytes:
-        """The whole body.
+        """Read the whole body.
 
         Raises:
             aiohttp.ClientError: the connection broke, or it is more than is taken.
@@ -246,7 +246,7 @@ class Origin:
         self._heads: dict[tuple[tuple[str, str], ...], bytes] = {}
 
     def head(self, more: Mapping[str, str]) -> bytes:
-        """The headers of a request, encoded; ``more`` are its own, which go before those of all.
+        """Encode the headers of a request; ``more`` are its own, which precede the common ones.
 
         They are kept: encoding them with a token of 900 characters anew is a tenth of what a small
         request costs. A proxy's are known once it is connected.
@@ -294,7 +294,7 @@ class Connections:
             await self._sockets.close()
 
     async def exchange(self, origin: Origin, sent: Outgoing) -> Answer:
-        """Send a request; the answer is there once its headers are.
+        """Send a request; return the answer once its headers have arrived.
 
         A request that may be sent twice is, when its connection turns out to be closed.
 
@@ -383,7 +383,7 @@ def _write(transport: asyncio.Transport | None, origin: Origin, sent: Outgoing) 
 
 
 def _line(text: str) -> str:
-    """A line of a request's head.
+    """Encode a line of a request's head.
 
     Raises:
         ValueError: it has a control character.

@@ -56,7 +56,7 @@ def parse_kubeconfig(data: bytes, *, context: str | None = None) -> ClusterConfi
 
 
 def select_context(config: Kubeconfig, context: str | None, *, where: str) -> ClusterConfig:
-    """The cluster of a context of the user's own kubeconfig, with its files read.
+    """Return the cluster of a context in the user's own kubeconfig, with its files read.
 
     Raises:
         ConfigError: the context, its cluster, user or one of their files is missing or unusable.
@@ -70,7 +70,7 @@ def select_context(config: Kubeconfig, context: str | None, *, where: str) -> Cl
 def choose_context(
     config: Kubeconfig, wanted: str | None, *, where: str, hint: str
 ) -> tuple[str, ContextFields]:
-    """Name and content of the wanted context, else of the current one."""
+    """Return name and content of the wanted context, else of the current one."""
     contexts = config.contexts or []
     name = wanted or config.current_context
     have = ", ".join(sorted(context.name for context in contexts)) or "none"
@@ -118,7 +118,7 @@ def build_config(
     *,
     where: str,
 ) -> ClusterConfig:
-    """Everything checked and decoded, file references read.
+    """Check and decode all fields, and read file references.
 
     Raises:
         ConfigError: names the field that is missing or wrong.
@@ -192,7 +192,7 @@ def _url(url: str, field: str, schemes: tuple[str, ...], where: str) -> str:
 
 
 def _plain(value: str | None, field: str, where: str) -> str:
-    """The text, which must fit a header line; quoted in no message, for it may be a secret."""
+    """Return the text if it fits a header line; no message quotes it, since it may be a secret."""
     text = value or ""
     if not text.isprintable():
         raise ConfigError(f"{field} in {where} contains a line break or control character")

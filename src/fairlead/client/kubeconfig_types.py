@@ -114,7 +114,7 @@ class Kubeconfig(msgspec.Struct, rename="kebab"):
 
 
 def decode_kubeconfig(data: bytes, *, where: str, aliases: bool) -> Kubeconfig:
-    """The kubeconfig in a file's bytes, YAML or JSON.
+    """Decode a kubeconfig from a file's bytes, YAML or JSON.
 
     Args:
         data: the bytes.

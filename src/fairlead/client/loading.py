@@ -20,7 +20,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def load_config(kubeconfig: str | None = None, context: str | None = None) -> ClusterConfig:
-    """The cluster that a command speaks to, found in kubectl's order.
+    """Return the cluster that a command uses, found in kubectl's order.
 
     ``kubeconfig`` if given; else the files that KUBECONFIG lists, merged; else ~/.kube/config;
     else the Pod's ServiceAccount. The namespace is "default" where the context names none.
@@ -53,7 +53,7 @@ def find_config(
 
 
 def context_names(kubeconfig: str | None = None) -> list[str]:
-    """The contexts of the kubeconfig that :func:`load_config` would read; [] without one.
+    """Return the contexts of the kubeconfig of :func:`load_config`; [] without one.
 
     Raises:
         ConfigError: it cannot be read.
@@ -81,7 +81,7 @@ def _default(environ: Mapping[str, str]) -> Path:
 
 
 def in_cluster_config(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> ClusterConfig:
-    """A Pod's own cluster and ServiceAccount; its token is read anew as it rotates.
+    """Return a Pod's own cluster and ServiceAccount; its token is read again as it rotates.
 
     Raises:
         ConfigError: the ServiceAccount is not mounted.
@@ -114,7 +114,7 @@ def _from_files(paths: Sequence[Path], context: str | None) -> ClusterConfig:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is a file; one that cannot be looked at counts, and fails when it is read."""
+    """Whether the file exists; an inaccessible one counts, and fails when it is read."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -154,7 +154,7 @@ def _absolute(path: str | None, folder: Path) -> str | None:
 
 
 def merge(configs: Iterable[Kubeconfig]) -> Kubeconfig:
-    """One kubeconfig of several: the first to say something wins, entry by entry."""
+    """Merge several kubeconfigs: the first entry of each name wins."""
     result = Kubeconfig(clusters=[], users=[], contexts=[])
     for config in configs:
         result.current_context = result.current_context or config.current_context

@@ -22,7 +22,7 @@ from fairlead.client.errors import (
 async def find(
     client: Client, resource: Resource, name: str, namespace: str = ""
 ) -> Object | None:
-    """The object, or None when the server itself says that there is none.
+    """Return the object, or None if the server itself says that there is none.
 
     Raises:
         NotFound: the server does not serve the kind, and so says nothing about the object.
@@ -39,7 +39,7 @@ async def find(
 
 
 async def find_custom(client: Client, resource: Resource, name: str) -> Object | None:
-    """The custom resource, or None when there is none, or its CRD is not installed.
+    """Return the custom resource, or None if it does not exist, or its CRD is not installed.
 
     Raises:
         ClientError: the server refused the look or cannot be reached.
@@ -53,7 +53,7 @@ async def find_custom(client: Client, resource: Resource, name: str) -> Object |
 
 
 async def list_all(client: Client, resource: Resource) -> list[Object]:
-    """All objects of a custom resource; one whose CRD is not installed has none.
+    """List all objects of a custom resource; none if its CRD is not installed.
 
     The CRD may be in the middle of its installation. Until it is established no object can have
     been stored; after that a server needs a moment to serve the kind, and is asked again.
@@ -74,7 +74,7 @@ async def list_all(client: Client, resource: Resource) -> list[Object]:
 
 
 class Unseen(ClientError):  # noqa: N818
-    """The objects of a kind could not be looked at; ``why`` is what the server said."""
+    """The objects of a kind could not be listed; ``why`` is the server's message."""
 
     def __init__(self, resource: Resource, why: str) -> None:
         super().__init__(f"{resource.group_resource} cannot be listed: {why}")
@@ -82,7 +82,7 @@ class Unseen(ClientError):  # noqa: N818
 
 
 async def look_at(client: Client, resource: Resource, namespace: str = "") -> list[Object]:
-    """Metadata of all objects of a kind; none of a kind that is not served any more.
+    """List metadata of all objects of a kind; none of a kind that is not served any more.
 
     One kind may fail by itself, as one does whose conversion webhook is away. A server that says
     nothing for :data:`LOOK_SECONDS` is not waited for.
@@ -124,7 +124,7 @@ def _established(crd: Object) -> bool:
 
 
 Until = Callable[[Object | None], str]
-"""Given the object, or None where there is none: "" when it is as wanted, else what is missing."""
+"""Takes the object or None; returns "" if it is in the wanted state, else the missing part."""
 
 ANSWER_SECONDS = 10.0
 """Seconds that the first look may take, even if the time to wait is shorter."""
@@ -137,7 +137,7 @@ _SERVED_LOOKS = 10
 
 
 class WaitTimeout(ClientError):  # noqa: N818
-    """The object did not become as wanted in time; the text says what was missing at the end."""
+    """The object did not reach the wanted state in time; the text names the missing part."""
 
 
 async def wait_for(

@@ -19,7 +19,7 @@ REQUEST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0,
 
 
 class Histogram:
-    """Counts of values by bucket; ``bounds`` are the buckets', ``sum`` is that of the values."""
+    """Counts of values by bucket; ``bounds`` are the buckets' limits, ``sum`` the total."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
@@ -58,7 +58,7 @@ class RequestMetrics(Collector):
         times.observe(seconds)
 
     def collect(self) -> Iterable[Metric]:
-        """Both series, under client-go's names; called at each scrape."""
+        """Yield both series, under client-go's names; called at each scrape."""
         requests = CounterMetricFamily(
             "rest_client_requests",
             "Number of HTTP requests, partitioned by status code, method, and host.",

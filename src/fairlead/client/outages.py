@@ -32,7 +32,7 @@ _AWAY = frozenset({401, 502, 503, 504})
 
 
 class Listener(Protocol):
-    """A work queue that tries again what has failed; listeners are held weakly."""
+    """A work queue that retries failures; listeners are held weakly."""
 
     def recovered(self, outages: Outages) -> None:
         """Take note that the server answers again."""
@@ -40,7 +40,7 @@ class Listener(Protocol):
 
 
 class Outages:
-    """The outages of one server for one who asks it, as the answers to its requests show them.
+    """The outages of one server for one client, derived from answers to its requests.
 
     An outage is over with the first answer. Its end is told a moment after, but later where
     another one's was told not long ago. Where the server has gone away again by then, it is told
@@ -61,11 +61,11 @@ class Outages:
         return self._first is not None and self._timer is None
 
     def listen(self, listener: Listener) -> None:
-        """Tell the listener from now on; once more changes nothing."""
+        """Add a listener; adding it again has no effect."""
         self._listeners[listener] = None
 
     def answered(self, method: str, status: int) -> None:
-        """Note an answer; a write may fail with 500 for what a webhook does, a read may not."""
+        """Note an answer; a write may get a 500 because of a webhook, a read may not."""
         if status in _AWAY or (status >= 500 and method == "GET"):
             self.failed()
         elif self._first is not None and status < 500 and status != 429:

@@ -1,4 +1,4 @@
-"""Requests to one API server: one session, one connector, nothing shared between clients."""
+"""Requests to one API server: one session and one connector, not shared between clients."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class WarningLog:
 
 
 def parse_warnings(headers: Iterable[str]) -> list[str]:
-    """The texts in the values of Warning headers."""
+    """Return the texts in the values of Warning headers."""
     return [
         re.sub(r"\\(.)", r"\1", match.group(1))
         for value in headers
@@ -80,7 +80,7 @@ class RetryPolicy:
     def wait(
         self, method: str, code: int, retry_after: float | None, attempt: int, waited: float
     ) -> float | None:
-        """Seconds until the next attempt, None when the answer is final.
+        """Return the seconds until the next attempt, None if the answer is final.
 
         A 429 was not processed, so any method may follow it; a 503 only an idempotent one, and
         only where the server says when.
@@ -154,7 +154,7 @@ class Transport:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        """The body of a successful answer.
+        """Send a request and return the body of a successful answer.
 
         Raises:
             ApiError: the server refused, also after the retries that its answer allows.
@@ -196,7 +196,7 @@ class Transport:
         params: Mapping[str, str],
         headers: Mapping[str, str],
     ) -> AsyncIterator[Chunks]:
-        """The answer to a GET as it arrives; never retried.
+        """Yield the answer to a GET as it arrives; never retried.
 
         Raises:
             ApiError: the server refused.
@@ -212,7 +212,7 @@ class Transport:
             answer.end()
 
     async def _send(self, sent: Outgoing) -> Answer:
-        """An answer with a good status, to be ended; a 401 is tried again with new credentials."""
+        """Send a request; return a successful answer, after a 401 with new credentials."""
         credential = await self._credentials.current()
         answer = await self._exchange(sent, credential)
         try:
@@ -275,7 +275,7 @@ class Transport:
         return f"{target}?{_encoded(tuple(params.items()))}" if params else target
 
     def _origin(self, credential: Credential) -> Origin:
-        """One as long as the credential stays the same."""
+        """Return the origin, the same one as long as the credential does not change."""
         kept = self._origins
         if kept is None or kept[0] != credential:
             headers = self._headers.copy()
@@ -292,7 +292,7 @@ class Transport:
         return kept[1]
 
     def _ssl(self, credential: Credential) -> ssl.SSLContext | bool:
-        """One context as long as the client certificate stays the same."""
+        """Return the context, the same one as long as the client certificate does not change."""
         if not self._secure:
             return True
         kept = self._contexts
@@ -305,12 +305,12 @@ class Transport:
 
 _PATH_SAFE = "/:@!$&'()*+,;=-._~"
 _plain = re.compile(r"[A-Za-z0-9/.:_-]*").fullmatch
-"""Nearly all paths are such, and need not be quoted."""
+"""Matches nearly all paths, which need not be quoted."""
 
 
 @lru_cache(maxsize=256)
 def _encoded(params: tuple[tuple[str, str], ...]) -> str:
-    """The query string; most requests have one of few."""
+    """Encode the query string; most requests have one of few."""
     return urlencode(params)
 
 
@@ -342,7 +342,7 @@ def _impersonation_headers(whom: Impersonation) -> CIMultiDict[str]:
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Seconds; API servers give no dates."""
+    """Parse Retry-After in seconds; API servers give no dates."""
     return float(value) if value and value.isascii() and value.isdigit() else None
 
 

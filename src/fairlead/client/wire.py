@@ -33,12 +33,12 @@ class _Named(msgspec.Struct):
 
 
 def encode_body(body: JSON | Sequence[JSON] | msgspec.Struct | bytes) -> bytes:
-    """The JSON of a body; bytes are taken as they are."""
+    """Encode a body as JSON; bytes are taken as they are."""
     return body if isinstance(body, bytes) else msgspec.json.encode(body)
 
 
 def body_meta(body: bytes) -> ObjectMeta:
-    """The metadata of an encoded body.
+    """Decode the metadata of an encoded body.
 
     Raises:
         BadRequest: the body has none that makes sense.
@@ -50,7 +50,7 @@ def body_meta(body: bytes) -> ObjectMeta:
 
 
 def object_path(resource: Resource, name: str, namespace: str, subresource: str = "") -> str:
-    """The path of one object.
+    """Return the path of one object.
 
     Raises:
         BadRequest: the name or the namespace is missing or would lead to another path.
@@ -65,7 +65,7 @@ def object_path(resource: Resource, name: str, namespace: str, subresource: str 
 
 
 def collection_path(resource: Resource, namespace: str) -> str:
-    """The path of all objects, or of those of a namespace.
+    """Return the path of all objects, or of a namespace's objects.
 
     Raises:
         BadRequest: the namespace would lead to another path.
@@ -85,7 +85,7 @@ def check_segment(text: str) -> None:
 
 
 def decode_answer(body: bytes, resource: Resource) -> Object:
-    """The object in an answer.
+    """Decode the object in an answer.
 
     Raises:
         UnexpectedAnswer: the answer is no Kubernetes object.
@@ -100,7 +100,7 @@ def decode_answer(body: bytes, resource: Resource) -> Object:
 
 
 def selectors(labels: str, fields: str) -> dict[str, str]:
-    """The query parameters of both selectors."""
+    """Return the query parameters of both selectors."""
     result = {}
     if labels:
         result["labelSelector"] = labels
@@ -110,7 +110,7 @@ def selectors(labels: str, fields: str) -> dict[str, str]:
 
 
 def watch_params(resource_version: str, timeout_seconds: float | None) -> dict[str, str]:
-    """The query parameters of a watch; without a timeout, some minutes.
+    """Return the query parameters of a watch; the default timeout is some minutes.
 
     Watches that a restarted server started together would all end together without the jitter.
     """
@@ -127,7 +127,7 @@ def watch_params(resource_version: str, timeout_seconds: float | None) -> dict[s
 
 
 def delete_options(uid: str, resource_version: str, propagation: str) -> bytes:
-    """The JSON of ``metav1.DeleteOptions``."""
+    """Return the JSON of ``metav1.DeleteOptions``."""
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
     preconditions = {}
     if uid:
@@ -173,7 +173,7 @@ _list_decoder = msgspec.json.Decoder(_RawList)
 
 
 def decode_page(body: bytes, resource: Resource) -> Page:
-    """The objects in a list; their bytes are copies, for a slice would pin the whole page.
+    """Decode the objects in a list; their bytes are copies, for a slice would pin the page.
 
     Raises:
         UnexpectedAnswer: the body is no list of Kubernetes objects.
@@ -191,7 +191,7 @@ def decode_page(body: bytes, resource: Resource) -> Page:
 
 
 def _deep_list(body: bytes) -> _RawList:
-    """A list with an object that is nested too deeply for it to be decoded at once."""
+    """Decode a list with an object that is nested too deeply for the usual decoder."""
     items, metadata = member(body, b"items"), member(body, b"metadata")
     return _RawList(
         items=[msgspec.Raw(one.of(items)) for one in members(items)],
@@ -203,7 +203,7 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 
 
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):
-    """One event; the object of a BOOKMARK has a resourceVersion and nothing else."""
+    """One event; the object of a BOOKMARK has a resourceVersion alone."""
 
     type: EventType
     object: Object
@@ -226,7 +226,7 @@ _LONGEST = max(map(len, _BEGINNINGS))
 
 
 def decode_event(line: bytes, resource: Resource) -> WatchEvent:
-    """The event on a line.
+    """Decode the event on a line.
 
     Raises:
         ApiError: it is an ERROR event; :class:`~fairlead.client.errors.Gone` is one of them.
@@ -263,7 +263,7 @@ def _decode_any(line: bytes, resource: Resource) -> WatchEvent:
 
 
 async def read_lines(content: Chunks) -> AsyncGenerator[list[bytes], None]:
-    """The complete lines of each chunk that arrives.
+    """Yield the complete lines of each chunk that arrives.
 
     Splitting whole chunks costs a fraction of reading line by line, and an event may be larger
     than any limit that a line reader has.

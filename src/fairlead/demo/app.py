@@ -27,7 +27,7 @@ TRIALS: Sequence[tuple[str, sql.SQL]] = (
 
 
 def find_binding(root: Path, type_: str) -> dict[str, str]:
-    """The entries of the first binding of this type.
+    """Return the entries of the first binding of this type.
 
     Raises:
         LookupError: there is no such binding below the root.
@@ -45,7 +45,7 @@ def find_binding(root: Path, type_: str) -> dict[str, str]:
 
 
 def connect(binding: dict[str, str], password: str) -> psycopg.Connection[tuple[object, ...]]:
-    """A connection with the binding's address and the given password."""
+    """Connect with the binding's address and the given password."""
     return psycopg.connect(
         host=binding["host"],
         port=binding["port"],

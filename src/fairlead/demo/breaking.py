@@ -31,7 +31,7 @@ class Breakage(msgspec.Struct, frozen=True):
 
 
 def breakages(port: int) -> tuple[Breakage, ...]:
-    """The three; ``port`` is that of the database server."""
+    """Return the three breakages; ``port`` is the database server's."""
     access = f"/objects/{ACCESSES.group_resource}/{objects.NAMESPACE}/{objects.ACCESS}"
     binding = f"/objects/{SERVICE_BINDINGS.group_resource}/{objects.NAMESPACE}/{objects.APP}"
     granted = objects.access(FIRST_PRIVILEGES)["spec"]["grants"]

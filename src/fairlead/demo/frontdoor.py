@@ -50,7 +50,7 @@ class Someone(msgspec.Struct, frozen=True):
 
 
 class FrontDoor:
-    """The server as its people reach it; ``program`` is what has to run."""
+    """The server as its people reach it; ``program`` has to run."""
 
     def __init__(self, *people: Someone, limits: Limits | None = None) -> None:
         self.people = people

@@ -37,7 +37,7 @@ async def create_all(client: Client, manifests: Sequence[JSON]) -> None:
 
 
 async def as_service_account(admin: Client, namespace: str, name: str) -> ClusterConfig:
-    """The admin's cluster, spoken to as a ServiceAccount with a token of its own.
+    """Return the admin's cluster with the credentials of a ServiceAccount.
 
     Raises:
         ApiError: there is no such ServiceAccount, or tokens may not be asked for.

@@ -29,7 +29,7 @@ def server(
     secret: str = "",
     databases: Sequence[str] = (DATABASE,),
 ) -> JSON:
-    """The platform team's database server, named by consumers and opened only by the operator."""
+    """Return the platform team's database server, which only the operator opens."""
     return {
         "apiVersion": f"{ACCESS_GROUP}/v1",
         "kind": "PostgresServer",
@@ -47,7 +47,7 @@ def server(
 
 
 def server_secret(namespace: str, username: str, password: str, *, name: str = "") -> JSON:
-    """The administrator's credentials, in the operator's own namespace."""
+    """Return the administrator's credentials, in the operator's own namespace."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -141,7 +141,7 @@ def bind_request(identity: str) -> JSON:
 
 
 def namespace(name: str = NAMESPACE) -> JSON:
-    """The app team's namespace."""
+    """Return the app team's namespace."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
@@ -149,7 +149,7 @@ def access(
     privileges: Sequence[str], *, name: str = ACCESS, in_namespace: str = NAMESPACE,
     username: str = USERNAME, secret: str = SECRET, server_name: str = SERVER,
 ) -> JSON:  # fmt: skip
-    """First manifest of the app team: who wants to do what in which database."""
+    """Return the app team's first manifest: the wanted privileges in a database."""
     return {
         "apiVersion": f"{ACCESS_GROUP}/v1",
         "kind": "PostgresAccess",
@@ -164,7 +164,7 @@ def access(
 
 
 def deployment(*, name: str = APP, in_namespace: str = NAMESPACE) -> JSON:
-    """Second manifest: the app, which says nothing about databases."""
+    """Return the second manifest: the app, which does not mention databases."""
     labels = {"app": name}
     return {
         "apiVersion": "apps/v1",
@@ -190,7 +190,7 @@ def deployment(*, name: str = APP, in_namespace: str = NAMESPACE) -> JSON:
 
 
 def binding(*, name: str = APP, in_namespace: str = NAMESPACE, access_name: str = ACCESS) -> JSON:
-    """Third manifest: the app gets the login."""
+    """Return the third manifest: the binding that gives the app the login."""
     return {
         "apiVersion": "servicebinding.io/v1",
         "kind": "ServiceBinding",

@@ -53,7 +53,7 @@ async def _play(narrator: Narrator, keep: Keep | None) -> None:
 
 
 async def tell(narrator: Narrator, world: World, *, to_the_end: bool = True) -> None:
-    """The story's own steps, in a world that is up.
+    """Run the story's own steps, in a world that is up.
 
     Raises:
         StoryError: a step does not hold; the narrator has recorded it.

@@ -12,16 +12,16 @@ from fairlead.demo.steps import Report, StoryStep
 
 
 class SilentScreen:
-    """Shows nothing; for ``--json``."""
+    """Shows no output; for ``--json``."""
 
     def started(self, step: StoryStep) -> None:
-        """Nothing."""
+        """Ignore the step."""
 
     def saw(self, step: StoryStep, line: str) -> None:
-        """Nothing."""
+        """Ignore the evidence."""
 
     def finished(self, step: StoryStep) -> None:
-        """Nothing."""
+        """Ignore the end."""
 
 
 class PlainScreen:
@@ -72,7 +72,7 @@ class LiveScreen:
             self._status.update(Text(step.name, style="bold") + Text(f"  {line}", style="dim"))
 
     def finished(self, step: StoryStep) -> None:
-        """Replace the spinner by the step, how long it took and what was seen."""
+        """Replace the spinner by the step, its duration and its evidence."""
         if self._status is not None:
             self._status.stop()
             self._status = None
@@ -94,7 +94,7 @@ def screen_for(console: Console) -> LiveScreen | PlainScreen:
 
 
 def summary(report: Report, console: Console) -> Table:
-    """The table of steps and times that ends the story."""
+    """Return the table of steps and times that ends the story."""
     signs = _has_signs(console)
     table = Table(title="A database in one cluster, an app in another", title_justify="left")
     table.add_column("", width=1)

@@ -12,7 +12,7 @@ import msgspec
 
 
 class StoryError(Exception):
-    """A step of the story does not hold; the text says what was expected and what was seen."""
+    """A step of the story does not hold; the text has the expected and the actual state."""
 
 
 class StoryStep(msgspec.Struct):
@@ -52,13 +52,13 @@ class Screen(Protocol):
     """Display of a story while it runs."""
 
     def started(self, step: StoryStep) -> None:
-        """A step begins."""
+        """Show the begin of a step."""
 
     def saw(self, step: StoryStep, line: str) -> None:
-        """Evidence came in."""
+        """Show a line of evidence."""
 
     def finished(self, step: StoryStep) -> None:
-        """A step ended, well or not."""
+        """Show the end of a step, good or bad."""
 
 
 class Narrator:

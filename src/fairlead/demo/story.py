@@ -102,7 +102,7 @@ async def ready(world: World) -> None:
 
 
 async def offer(world: World, saw: Saw) -> None:
-    """The provider offers PostgresAccess; the credentials stay with the operator."""
+    """Offer PostgresAccess to consumers; the credentials stay with the operator."""
     client, server = world.provider, world.database
     await database.prepare(server, objects.DATABASE)
     await client.create(
@@ -131,7 +131,7 @@ async def offer(world: World, saw: Saw) -> None:
 
 
 async def sign_in(world: World, saw: Saw) -> None:
-    """Two people sign in by a browser; each is offered what RBAC lets them bind."""
+    """Sign two people in by a browser; each is offered the templates that RBAC allows."""
     door, (ada, ben) = world.door, world.door.people
     async with asyncio.TaskGroup() as group:
         for person in (ada, ben):
@@ -165,7 +165,7 @@ async def _identity(world: World) -> str:
 
 
 async def bind(world: World, saw: Saw) -> None:
-    """One of them binds over HTTP; the kubeconfig in the answer cannot read the credentials."""
+    """Bind over HTTP as one of them; the kubeconfig in the answer cannot read the credentials."""
     ada, _ = world.door.people
     async with world.door.asked_by(ada) as backend:
         response = await backend.bind(objects.bind_request(await _identity(world)))
@@ -210,7 +210,7 @@ async def _expect_forbidden(request: object, otherwise: str) -> None:
 
 
 async def create(world: World, saw: Saw) -> None:
-    """The app team writes three manifests."""
+    """Write the app team's three manifests."""
     client = world.consumer
     await client.create(resource.NAMESPACES, objects.namespace())
     await client.create(ACCESSES, objects.access(FIRST_PRIVILEGES), objects.NAMESPACE)
@@ -220,7 +220,7 @@ async def create(world: World, saw: Saw) -> None:
 
 
 async def arrive(world: World, saw: Saw) -> None:
-    """Role, Secret and projection arrive."""
+    """Wait until role, Secret and projection have arrived."""
     client = world.consumer
     await wait_for(
         client,
@@ -297,7 +297,7 @@ async def expect_grants(world: World, privileges: tuple[str, ...]) -> None:
 
 
 async def run_app(world: World, saw: Saw, privileges: tuple[str, ...]) -> None:
-    """The app runs from its pod template, logs in and says what it may do."""
+    """Run the app from its pod template; it logs in and prints its rights."""
     result = await run_workload(
         world.consumer, resource.DEPLOYMENTS, objects.NAMESPACE, objects.APP, capture=True
     )
@@ -323,7 +323,7 @@ def _said(lines: list[str], start: str) -> set[str]:
 
 
 async def change(world: World, saw: Saw) -> None:
-    """The grants change in the consumer's object, and with them the database."""
+    """Change the grants in the consumer's object, and wait for the database."""
     patch: JSON = {"spec": {"grants": objects.access(LATER_PRIVILEGES)["spec"]["grants"]}}
     await world.consumer.merge_patch(ACCESSES, objects.ACCESS, objects.NAMESPACE, patch)
     await expect_grants(world, LATER_PRIVILEGES)
@@ -331,7 +331,7 @@ async def change(world: World, saw: Saw) -> None:
 
 
 async def clean_up(world: World, saw: Saw) -> None:
-    """Delete what the story made, and check that nothing of it is left in either cluster."""
+    """Delete the story's objects, and check that none is left in either cluster."""
     consumer, provider = world.consumer, world.provider
     copies = [item.key for item in (await provider.list(ACCESSES)).items]
     expect(len(copies) == 1, f"{len(copies)} copies in the provider cluster instead of 1")

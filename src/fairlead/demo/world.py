@@ -1,4 +1,4 @@
-"""Everything that runs while the story is told: two clusters, a database and the programs."""
+"""The world of the story while it runs: two clusters, a database and the programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Plane(Protocol):
     """A control plane that is up, embedded or real."""
 
     def kubeconfig(self) -> bytes:
-        """The administrator's kubeconfig."""
+        """Return the administrator's kubeconfig."""
         ...
 
 

@@ -68,7 +68,7 @@ class Consumer:
         self.client = cluster.client
         self.options = options
         self.instance = f"{socket.gethostname()}-{secrets.token_hex(4)}"
-        """This konnector's name among several, which providers are told."""
+        """Name of this konnector among several, which it reports to providers."""
         self.bindings = cluster.informer(APISERVICEBINDINGS)
         self.bundles = cluster.informer(APISERVICEBINDINGBUNDLES)
         self.crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS)
@@ -90,7 +90,7 @@ class Consumer:
         return found.meta.uid if found is not None else ""
 
     def controller(self, name: str, reconcile: Reconciler, *, workers: int = 2) -> Controller:
-        """A controller whose work is counted in the manager's metrics."""
+        """Return a controller whose work is counted in the manager's metrics."""
         controller = Controller(name, reconcile, workers=workers)
         self._metrics.instrument(controller)
         return controller
@@ -106,7 +106,7 @@ class KubeBindInformers:
         self.cluster_bindings = cluster.informer(CLUSTERBINDINGS, namespace=namespace)
 
     def all(self) -> tuple[Informer, ...]:
-        """All of them."""
+        """Return all informers."""
         return (self.exports, self.requests, self.schemas, self.cluster_bindings)
 
 
@@ -160,11 +160,11 @@ class Provider:
             await informer.synced()
 
     def error(self) -> str:
-        """Why kube-bind objects of the provider cannot be watched, "" when they can."""
+        """Return why kube-bind objects of the provider cannot be watched, "" if they can."""
         return next((one.error for one in self._informers() if one.error), "")
 
     def cause(self) -> Exception | None:
-        """The exception for which kube-bind objects of the provider cannot be watched, or None."""
+        """Return the exception that keeps kube-bind objects of the provider from being watched."""
         found = [one.cause for one in self._informers() if one.cause is not None]
         refused = (one for one in found if isinstance(one, Unauthorized))
         return next(refused, found[0] if found else None)
@@ -250,7 +250,7 @@ class Provider:
         return self.consumer.bindings.get("", name) if name in self.bindings else None
 
     def claimed(self, binding: APIServiceBinding) -> list[str]:
-        """Claimed objects of a binding that still have a copy; [] once the export is gone."""
+        """Return the claimed objects of a binding with a copy; [] once the export is gone."""
         name = binding.metadata.name
         # Without the export there are no rights on its copies, so that their end cannot be
         # watched.
@@ -275,7 +275,7 @@ class Provider:
         )
 
     def binding_uids(self) -> frozenset[str]:
-        """The uids of the bindings that use this connection."""
+        """Return the uids of the bindings that use this connection."""
         return frozenset(found.meta.uid for found in self._bindings())
 
     def _bindings(self) -> list[Object]:
@@ -296,7 +296,7 @@ class Provider:
         return (*self.kubebind.all(), self.service_namespaces.informer)
 
     async def owner(self) -> OwnerReference:
-        """A reference to the consumer's cluster namespace, read once.
+        """Return a reference to the consumer's cluster namespace, which is read once.
 
         Raises:
             ClientError: it cannot be read.

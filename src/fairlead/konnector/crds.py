@@ -50,7 +50,7 @@ def restored(crd: Object, owner: OwnerReference) -> bool:
 
 
 def of_binding(crd: Object, owner: OwnerReference) -> JSON:
-    """The CRD's body with the binding as the one that owns it and has brought it."""
+    """Return the CRD's body with the binding as its owner and its origin."""
     body = crd.to_dict()
     metadata = {**body["metadata"]}
     metadata["annotations"] = {**metadata.get("annotations", {}), ANNOTATION_BOUND_BY: owner.name}
@@ -60,7 +60,7 @@ def of_binding(crd: Object, owner: OwnerReference) -> JSON:
 
 
 def served_resource(crd: Object) -> Resource | None:
-    """The resource in the first version that a CRD serves, None when it serves none."""
+    """Return the resource in the first version that a CRD serves, None if it serves none."""
     spec: dict[str, Any] = crd.to_dict()["spec"]
     version = next((one["name"] for one in spec["versions"] if one.get("served")), "")
     if not version:

@@ -30,7 +30,7 @@ LEASE = "kube-bind"
 def manifests(
     *, namespace: str = DEFAULT_NAMESPACE, image: str, pods: Pods = DEFAULT_PODS
 ) -> list[JSON]:
-    """Everything to apply, in order.
+    """Return all objects to apply, in order.
 
     Args:
         namespace: of the konnector and its kubeconfig Secrets.

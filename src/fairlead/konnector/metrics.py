@@ -63,7 +63,7 @@ class Way:
 
     @property
     def uncrossed(self) -> int:
-        """The number of changed objects, with those that are being looked at."""
+        """The number of changed objects, including the ones that are being looked at."""
         return len(self._since.keys() | self._looked.keys())
 
     @property
@@ -73,7 +73,7 @@ class Way:
         return self._clock() - min(found) if found else 0.0
 
     def now(self) -> float:
-        """The moment, in seconds."""
+        """Return the time in seconds."""
         return self._clock()
 
     def arrived(self, key: Key, since: float | None = None) -> None:
@@ -81,7 +81,7 @@ class Way:
         self._since.setdefault(key, self._clock() if since is None else since)
 
     def take(self, key: Key) -> float | None:
-        """Return when the change arrived that is about to be worked on; later ones count anew."""
+        """Return when the next change to work on arrived; later ones count anew."""
         since = _popped(self._since, key)
         if since is not None:
             # A server may take long, or for ever.
@@ -111,7 +111,7 @@ def _popped(moments: dict[Key, float], key: Key) -> float | None:
 
 
 class Pass:
-    """One look at one object; what it leaves unfinished, or fails at, goes on counting.
+    """One look at one object; changes that it does not finish, or fails at, stay pending.
 
     A context manager: changes that arrived before it begin to cross with it, and those that it
     found nothing to do for were none that had to.
@@ -232,7 +232,7 @@ def _add(total: Counter[tuple[Side, str]], watch: _Watch) -> None:
 
 
 class Syncs(Collector):
-    """The metrics of all bindings, part of what the manager's registry gives."""
+    """Metrics of all bindings, a part of the manager's registry."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -251,7 +251,7 @@ class Syncs(Collector):
         return known
 
     def forget(self, binding: str) -> None:
-        """Drop the series of a binding that is gone, those of its controllers too."""
+        """Drop the series of a binding that is gone, with its controllers' series."""
         gone = [self._known.pop(key) for key in list(self._known) if key[0] == binding]
         # Claims of several bindings on one resource have controllers of the same name.
         kept = {metrics.controller for metrics in self._known.values()}
@@ -259,7 +259,7 @@ class Syncs(Collector):
             self._metrics.forget(controller)
 
     def collect(self) -> Iterable[Metric]:
-        """All series; called at each scrape."""
+        """Yield all series; called at each scrape."""
         yield self._gauge("objects_in_sync", "Objects that are equal to their copies", _in_sync)
         yield self._gauge(
             "conflicts",

@@ -37,7 +37,7 @@ _MESSAGE_LIMIT = 500
 """Characters of a server's message; some quote the whole object."""
 
 _Place = tuple[str, Key]
-"""An object, by who reports it."""
+"""An object, by its source."""
 
 
 class Fault(NamedTuple):
@@ -175,7 +175,7 @@ class Report:
         )
 
     def well(self, key: Key) -> None:
-        """Note that an object is neither in conflict nor failing, nor its copy held, any more."""
+        """Note that an object is well again: no conflict, no failure, and no held copy."""
         self.held.discard(key)
         self.conflicts.pop(key, None)
         self.failures.pop(key, None)
@@ -227,7 +227,7 @@ class Reports:
         self._undone = _Named()
 
     def of(self, binding: str, source: str, kind: str) -> Report:
-        """A new report of one source about one binding; it replaces that source's last."""
+        """Return a new report of one source about one binding, which replaces its last one."""
 
         def problem(faults: Sequence[Fault]) -> None:
             self.problems.replace(binding, source, faults)
@@ -327,7 +327,7 @@ class _Named:
         self._known: dict[str, list[_Place]] = {}
 
     def choose(self, binding: str, found: Mapping[_Place, str]) -> str:
-        """The names of the first few objects, and how many more there are."""
+        """Return the names of the first few objects, and how many more there are."""
         kept = [place for place in self._known.get(binding, []) if place in found]
         if len(kept) < SHOWN:
             others = (place for place in found if place not in kept)
@@ -338,7 +338,7 @@ class _Named:
         return ", ".join(names + more)
 
     def first(self, binding: str) -> _Place:
-        """The object that is named first."""
+        """Return the object that is named first."""
         return self._known[binding][0]
 
     def forget(self, binding: str) -> None:

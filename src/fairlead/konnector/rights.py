@@ -1,4 +1,4 @@
-"""ClusterRoles that give the konnector its rights on what was bound, one pair per binding.
+"""ClusterRoles with the konnector's rights on bound kinds, one pair per binding.
 
 The konnector's own ClusterRole aggregates by label, so that it holds the rights on exactly the
 bound and claimed kinds and never hands out any itself.
@@ -29,12 +29,12 @@ CLAIM = [*READ, "create", "update", "patch", "delete"]
 
 
 def konnector_role_name(binding: str) -> str:
-    """The ClusterRole with the konnector's rights for one binding."""
+    """Return the ClusterRole with the konnector's rights for one binding."""
     return f"kube-bind-konnector-{binding}"
 
 
 def reader_role_name(binding: str) -> str:
-    """The ClusterRole with a Service Binding implementation's rights for one binding."""
+    """Return the ClusterRole with a Service Binding implementation's rights for one binding."""
     return f"kube-bind-servicebinding-{binding}"
 
 
@@ -50,7 +50,7 @@ def remedy(binding: str) -> str:
 def binding_roles(
     binding: str, resources: Sequence[GroupResource], claims: Sequence[PermissionClaim]
 ) -> list[JSON]:
-    """Both ClusterRoles of one binding, with exactly the bound and claimed resources."""
+    """Return both ClusterRoles of one binding, with exactly the bound and claimed resources."""
     rules = [_rule(item, SYNC) for item in resources]
     rules += [_rule(item, ["update"], subresource="status") for item in resources]
     rules += [_rule(item, CLAIM) for item in claims]

@@ -1,4 +1,4 @@
-"""The Secrets of the consumer that hold kubeconfigs of providers, and what is in them."""
+"""The Secrets of the consumer that hold kubeconfigs of providers, and their content."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class KubeconfigSecrets:
         self._listeners.append(listener)
 
     def unlisten(self, listener: Callable[[Key], None]) -> None:
-        """Tell nothing more."""
+        """Call the listener no more."""
         self._listeners.remove(listener)
 
     async def follow(self, keys: set[Key]) -> None:
@@ -45,11 +45,11 @@ class KubeconfigSecrets:
             lease.subscribe(self._tell)
 
     def own(self) -> list[Object]:
-        """The Secrets of the konnector's namespace."""
+        """Return the Secrets of the konnector's namespace."""
         return self._own.list()
 
     def get(self, key: Key) -> Object | None:
-        """A Secret that is followed."""
+        """Return a Secret that is followed."""
         lease = self._lease(key)
         return lease.get(key.namespace, key.name) if lease else None
 
@@ -59,7 +59,7 @@ class KubeconfigSecrets:
         return lease is not None and lease.has_synced
 
     def error(self, key: Key) -> str:
-        """Why a Secret cannot be read, "" if it can."""
+        """Return why a Secret cannot be read, "" if it can."""
         lease = self._lease(key)
         return lease.error if lease else ""
 

@@ -22,7 +22,7 @@ from fairlead.runtime import Delta, Informer
 
 
 Listener = Callable[[str, str], None]
-"""Called with a consumer namespace and its provider namespace, "" when it has none any more.
+"""Called with a consumer namespace and its provider namespace, "" without one.
 
 Called also when the provider says for another reason than before why it has none.
 """
@@ -54,7 +54,7 @@ class ServiceNamespaces:
         return self._informer
 
     def get(self, namespace: str) -> Object | None:
-        """The APIServiceNamespace for a consumer namespace."""
+        """Return the APIServiceNamespace for a consumer namespace."""
         return self._informer.get(self._cluster_namespace, namespace)
 
     async def synced(self) -> None:
@@ -62,7 +62,7 @@ class ServiceNamespaces:
         await self._informer.synced()
 
     def place(self, key: Key) -> Place:
-        """The same name in the namespace that the provider has assigned."""
+        """Return the same name in the namespace that the provider has assigned."""
         if assigned := self._forward.get(key.namespace):
             return Place(Key(assigned, key.name))
         return Place(None, self.asked(key.namespace), self._refusals.get(key.namespace, ""))
@@ -73,11 +73,11 @@ class ServiceNamespaces:
         return Key(namespace, key.name) if namespace else None
 
     def provider(self, namespace: str) -> str:
-        """The provider namespace for a consumer namespace, "" when none is assigned."""
+        """Return the provider namespace for a consumer namespace, "" if none is assigned."""
         return self._forward.get(namespace, "")
 
     def consumer(self, namespace: str) -> str:
-        """The consumer namespace for a provider namespace, "" when it is none of ours."""
+        """Return the consumer namespace for a provider namespace, "" if it is none of ours."""
         return self._reverse.get(namespace, "")
 
     def assigned(self) -> dict[str, str]:
@@ -101,13 +101,13 @@ class ServiceNamespaces:
         return found is None
 
     def listen(self, listener: Listener) -> None:
-        """Tell of what is assigned, then of every change."""
+        """Call the listener for each assignment, then for every change."""
         for consumer, provider in self._forward.items():
             listener(consumer, provider)
         self._listeners.append(listener)
 
     def unlisten(self, listener: Listener) -> None:
-        """Tell nothing more."""
+        """Call the listener no more."""
         self._listeners.remove(listener)
 
     async def ask(self, namespace: str, export: OwnerReference) -> None:

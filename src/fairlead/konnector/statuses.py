@@ -22,7 +22,7 @@ _ATTEMPTS = 5
 
 
 def with_status(obj: Object, status: msgspec.Struct) -> JSON:
-    """The object's body with a typed status over the stored one; unknown fields stay."""
+    """Return the object's body with a typed status over the stored one; unknown fields stay."""
     body = obj.to_dict()
     return {**body, "status": {**body.get("status", {}), **msgspec.to_builtins(status)}}
 
@@ -63,7 +63,7 @@ class BindingStatuses:
             raise TimeoutError(f"status of APIServiceBinding {name} keeps changing")
 
     async def set(self, name: str, *conditions: Condition, absent: Iterable[str] = ()) -> None:
-        """Set conditions of a binding and their summary; those of ``absent`` types go.
+        """Set conditions of a binding and their summary; remove those of ``absent`` types.
 
         Raises:
             ClientError: the status cannot be written.

@@ -22,7 +22,7 @@ def controllers(
     options: ProviderOptions | None = None,
     invitations: InviteOptions | None = None,
 ) -> list[Controller]:
-    """All controllers of a provider's cluster, ready to run; they share their informers.
+    """Return all controllers of a provider's cluster, ready to run; they share their informers.
 
     ``invitations`` says how consumers are invited who ask for it by an object.
     """

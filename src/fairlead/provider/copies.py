@@ -145,11 +145,11 @@ _PAGE = 500
 """Objects of one page."""
 
 _AT_ONCE = 8
-"""Kinds that are listed at a time: one that hangs holds up no other."""
+"""Kinds that are listed at a time: one without an answer delays no other."""
 
 
 def exported(export: Object) -> set[str]:
-    """The kinds that an export names, as plural and group; none of one that is not valid."""
+    """Return the kinds that an export names, as plural and group; none if it is invalid."""
     spec = _spec(export)
     if spec is None:
         return set()
@@ -158,7 +158,7 @@ def exported(export: Object) -> set[str]:
 
 
 async def served(client: Client, exports: Iterable[Object]) -> list[Resource]:
-    """The resources that exports name, as far as the server has them."""
+    """Return the resources that exports name, as far as the server has them."""
     specs = filter(None, map(_spec, exports))
     wanted = {resource.group_resource for spec in specs for resource in spec.resources}
     found: list[Resource] = []

@@ -69,7 +69,7 @@ class Stored(msgspec.Struct, frozen=True):
 async def ensure_credentials(
     client: Client, namespace: str, options: InviteOptions
 ) -> tuple[bytes, str]:
-    """The consumer's kubeconfig, also stored for the konnector to fetch, and its server.
+    """Return the consumer's kubeconfig, stored for the konnector too, and its server.
 
     A token that was handed out stays, and so does the address unless the options name another:
     a konnector takes over whatever is written here.
@@ -112,7 +112,7 @@ async def _ensure_rights(client: Client, namespace: str) -> None:
 async def _together(
     one: Awaitable[A], two: Awaitable[B], three: Awaitable[C], four: Awaitable[D]
 ) -> tuple[A, B, C, D]:
-    """Await all to their end, then raise the first error: none goes on unseen."""
+    """Await all to their end, then raise the first error, so that none is lost."""
     found = await asyncio.gather(one, two, three, four, return_exceptions=True)
     for result in found:
         if isinstance(result, BaseException):
@@ -192,7 +192,7 @@ def as_before(options: InviteOptions, stored: ClusterConfig | None) -> InviteOpt
 def consumer_kubeconfig(
     config: ClusterConfig, options: InviteOptions, *, namespace: str, token: str, ca: bytes
 ) -> bytes:
-    """A kubeconfig with a token and nothing else to log in with.
+    """Return a kubeconfig with a token as its only credential.
 
     Args:
         config: of the provider's own client, whose server and CA are the default.
@@ -231,7 +231,7 @@ _WRITE = ("get", "patch", "update")
 
 
 def binder_cluster_role() -> JSON:
-    """The ClusterRole that a RoleBinding gives a consumer in its cluster namespace.
+    """Return the ClusterRole of consumers in their cluster namespaces.
 
     ``finalizers`` of exports lets the konnector make objects that block an export's deletion,
     where the server asks for that right (OwnerReferencesPermissionEnforcement).

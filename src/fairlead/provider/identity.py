@@ -53,7 +53,7 @@ async def ensure_cluster_namespace(
     requested_in: str = "",
     most: int | None = None,
 ) -> Object:
-    """The namespace whose annotation has the identity, or a new one named by its hash.
+    """Return the namespace whose annotation has the identity, or a new one named by its hash.
 
     A new one is refused to an author who has ``most`` already. It is counted by the API server's
     list; two that are made at the same moment do not count each other.

@@ -54,7 +54,7 @@ async def invite(
     most: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> JSON:
-    """A BindingResponse for one consumer, in its wire form; it contains a credential.
+    """Invite one consumer; return the BindingResponse in its wire form, which has a credential.
 
     The kubeconfig in it can do nothing outside the consumer's cluster namespace and, once there
     are exports, the provider namespaces made for it.

@@ -19,8 +19,10 @@ from fairlead.provider.rights import cluster_names
 
 
 _PROVIDER = frozenset({"fairlead", "fairlead-provider"})
-"""Our own names on the provider, which write no heartbeats: Kubernetes 1.20 lists them for what
-is beside the part of a status that they write."""
+"""Our own names on the provider, which write no heartbeats.
+
+Kubernetes 1.20 lists them for fields beside the part of a status that they write.
+"""
 
 
 def is_original(binding: Object) -> bool:

@@ -50,7 +50,7 @@ def manifests(
     invitations: bool = False,
     pods: Pods = DEFAULT_PODS,
 ) -> list[JSON]:
-    """Everything to apply, in order.
+    """Return all objects to apply, in order.
 
     Args:
         namespace: of the controllers.
@@ -96,7 +96,7 @@ def _program(
 
 
 def export_roles(exports: Sequence[str], *, claims: Sequence[str] = DEFAULT_CLAIMS) -> list[JSON]:
-    """The labelled ClusterRoles that let the provider hand out rights on exported kinds.
+    """Return the labelled ClusterRoles that let the provider hand out rights on exported kinds.
 
     One for each export and claim, so that applying those of another export takes nothing away.
 
@@ -118,7 +118,7 @@ def export_roles(exports: Sequence[str], *, claims: Sequence[str] = DEFAULT_CLAI
 
 
 def shown_roles(exports: Sequence[str]) -> list[JSON]:
-    """The labelled ClusterRoles that let the front door show objects of exported kinds.
+    """Return the labelled ClusterRoles that let the front door show objects of exported kinds.
 
     It reads them, and the Events about them, and can write none. Without them its pages say that
     they are missing.
@@ -137,7 +137,7 @@ def shown_roles(exports: Sequence[str]) -> list[JSON]:
 
 
 def _named(export: str) -> tuple[str, str]:
-    """Plural and group of an export.
+    """Split an export into plural and group.
 
     Raises:
         ValueError: it has no group.

@@ -103,7 +103,7 @@ class ConsumerMetrics(Collector):
         self._objects, self._uncounted = counted.counts, len(counted.unseen)
 
     def collect(self) -> Iterable[Metric]:
-        """All series; called at each scrape."""
+        """Yield all series; called at each scrape."""
         consumers = self._consumers()
         now = moment()
         known = {name: self._told(name, now) for name in consumers}
@@ -145,7 +145,7 @@ class ConsumerMetrics(Collector):
         yield _versions((label, known[name].version) for name, label in consumers.items())
 
     def _consumers(self) -> dict[str, str]:
-        """The label of each consumer, by its cluster namespace; the oldest consumers first."""
+        """Return the consumers' labels by cluster namespace, the oldest consumers first."""
         found = sorted(
             (one for one in self._namespaces.list() if identity_of(one)),
             key=lambda one: (one.meta.creation_timestamp or "", one.meta.name),

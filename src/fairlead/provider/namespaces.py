@@ -18,7 +18,7 @@ from fairlead.provider.options import ProviderOptions
 
 
 def identity_of(namespace: Object) -> str:
-    """The consumer identity that a namespace was made for; "" for any other namespace."""
+    """Return the consumer identity that a namespace was made for; "" for any other."""
     annotations = namespace.meta.annotations
     return annotations.get(ANNOTATION_IDENTITY) or annotations.get(ANNOTATION_LEGACY_IDENTITY, "")
 
@@ -35,7 +35,7 @@ def usable(namespace: Object, options: ProviderOptions) -> bool:
 
 
 def owner_of(namespace: Object) -> Key | None:
-    """The APIServiceNamespace that a provider namespace belongs to, as its annotation says."""
+    """Return the APIServiceNamespace of a provider namespace, by its annotation."""
     cluster, slash, name = namespace.meta.annotations.get(
         ANNOTATION_SERVICE_NAMESPACE, ""
     ).partition("/")
@@ -43,9 +43,9 @@ def owner_of(namespace: Object) -> Key | None:
 
 
 def kept_by(service_namespace: Object) -> str | None:
-    """The only namespace where the consumer of an APIServiceNamespace that goes keeps its rights.
+    """Return the only namespace where the consumer of a going APIServiceNamespace keeps rights.
 
-    "" means that it has none any more, so that a look at what is left holds. None for one that
+    "" means that it has none any more, so that a look at the rest is final. None is for one that
     stays, which has rights in all its namespaces.
     """
     if not service_namespace.meta.deleting:

@@ -51,7 +51,7 @@ class Offer(NamedTuple):
 
 
 def record_of(binding: Object | None) -> InvitationRecord:
-    """The record of a consumer; nothing is recorded where it has no ClusterBinding."""
+    """Return the record of a consumer; an empty one without a ClusterBinding."""
     if binding is None:
         return InvitationRecord()
     stored = binding.decode(_WithSpec).spec.service_provider_spec
@@ -68,13 +68,13 @@ def record_of(binding: Object | None) -> InvitationRecord:
 
 
 def with_template(service_provider_spec: JSON, record: InvitationRecord, template: str) -> JSON:
-    """The serviceProviderSpec of a consumer that was invited to one more template."""
+    """Return the serviceProviderSpec of a consumer that was invited to one more template."""
     names = dict.fromkeys([*(record.templates or ()), template])
     return service_provider_spec | {"templates": [{"name": name} for name in names]}
 
 
 def with_revocation(service_provider_spec: JSON) -> JSON:
-    """The serviceProviderSpec of a consumer whose revocation has begun."""
+    """Return the serviceProviderSpec of a consumer whose revocation has begun."""
     return service_provider_spec | {"templates": [], "revoked": True}
 
 

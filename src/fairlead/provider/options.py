@@ -77,7 +77,7 @@ class InviteOptions(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def parse_isolation(text: str) -> Isolation:
-    """The isolation of a flag's text, in any case.
+    """Parse the isolation of a flag, in any case.
 
     kube-bind takes whatever it does not know for ``none``, which keeps nothing apart; of these
     only the empty text means it here too.
@@ -96,7 +96,7 @@ def parse_isolation(text: str) -> Isolation:
 
 
 def parse_consumer_scope(text: str) -> Scope:
-    """The informer scope of a flag's text, in any case.
+    """Parse the informer scope of a flag, in any case.
 
     Raises:
         ValueError: the text is neither namespaced nor cluster.
@@ -110,7 +110,7 @@ def parse_consumer_scope(text: str) -> Scope:
 
 
 def parse_sync_interval(text: str) -> float:
-    """The seconds of a flag's text such as ``5m``.
+    """Parse the seconds of a flag such as ``5m``.
 
     Raises:
         ValueError: the text is no duration, or one that is too short.
@@ -127,7 +127,7 @@ def parse_sync_interval(text: str) -> float:
 
 
 def check_external_address(address: str) -> str:
-    """The address, if consumers can use it.
+    """Check that consumers can use an address, and return it.
 
     Raises:
         ValueError: it is no https URL with a host.
@@ -139,7 +139,7 @@ def check_external_address(address: str) -> str:
 
 
 def check_external_ca(pem: bytes) -> bytes:
-    """The certificates, if consumers can trust them.
+    """Check that consumers can trust certificates, and return them.
 
     Raises:
         ValueError: there is no certificate in it, or one that cannot be read.
@@ -156,7 +156,7 @@ def check_external_ca(pem: bytes) -> bytes:
 
 
 def check_namespace_prefix(prefix: str) -> str:
-    """The prefix, if namespaces can be named with it and a hash of at most 13 characters.
+    """Check that namespaces can be named with a prefix and a hash of 13 characters; return it.
 
     Raises:
         ValueError: they cannot.

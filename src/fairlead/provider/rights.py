@@ -74,7 +74,7 @@ class Grounds(NamedTuple):
 
 
 def rights(grounds: Grounds) -> dict[Id, JSON]:
-    """The roles that an export is to have and their bindings, each role before its binding."""
+    """Return the roles and bindings that an export needs, each role before its binding."""
     wanted = _wanted(grounds)
     return dict(sorted(wanted.items(), key=lambda item: ORDER.index(item[0].resource)))
 
@@ -92,12 +92,12 @@ def export_of(binding: Object) -> Key | None:
 
 
 def names_in_namespaces(export: str) -> tuple[str, str]:
-    """The names of an export's Roles and RoleBindings, for its resources and for its claims."""
+    """Return the names of an export's Roles and RoleBindings, for resources and for claims."""
     return f"{RESOURCES_PREFIX}{export}", f"{CLAIMS_PREFIX}{export}"
 
 
 def cluster_names(key: Key) -> tuple[str, str]:
-    """The names of an export's ClusterRoles and their bindings, for its resources and claims.
+    """Return the names of an export's ClusterRoles and bindings, for its resources and claims.
 
     Consumers choose the names of their exports. No namespace has a dot in its name, so that no
     choice of a consumer makes this another consumer's name.
@@ -183,7 +183,7 @@ def _cluster_scoped(resource: ExportResource, spec: ExportSpec, grounds: Grounds
 
 
 def _rules(resources: Iterable[GroupResource], verbs: tuple[str, ...]) -> list[JSON]:
-    """One rule for each API group."""
+    """Return one rule for each API group."""
     groups: dict[str, list[str]] = {}
     for resource in resources:
         groups.setdefault(resource.group, []).append(resource.resource)
@@ -196,7 +196,7 @@ def _rules(resources: Iterable[GroupResource], verbs: tuple[str, ...]) -> list[J
 
 
 def _grant(key: Key, namespace: str, name: str, rules: list[JSON]) -> dict[Id, JSON]:
-    """A role and its binding to the consumer, for a namespace or, without one, the cluster.
+    """Return a role and its binding to the consumer, for a namespace or else the cluster.
 
     Without rules there is nothing to bind.
     """

@@ -66,13 +66,13 @@ def made_at(binding: Object) -> str:
 
 
 def next_name(existing: Iterable[TokenSecret]) -> str:
-    """The name of a new token's Secret."""
+    """Return the name of a new token's Secret."""
     newest = max((one.generation for one in existing), default=0)
     return f"{BINDER_NAME}-{newest + 1}" if newest else BINDER_NAME
 
 
 def chosen_token(existing: Iterable[TokenSecret], in_use: str) -> TokenSecret | None:
-    """Return the token to hand out: the one that was handed out before, else the newest of ours.
+    """Return the token to hand out: the former one, else the newest of ours.
 
     Old clusters make tokens by themselves, and may delete them again.
     """

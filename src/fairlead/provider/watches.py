@@ -83,28 +83,28 @@ class ProviderWatches:
             informer.add_index(BY_EXPORT, export_key)
 
     def crds_by_name(self) -> dict[str, Object]:
-        """The CRDs that are labelled for export."""
+        """Return the CRDs that are labelled for export."""
         return {crd.meta.name: crd for crd in self.crds.list()}
 
 
 def schema_names(obj: Object) -> list[str]:
-    """The names of the BoundSchemas that a request or an export needs."""
+    """Return the names of the BoundSchemas that a request or an export needs."""
     return list(dict.fromkeys(resource.name for resource in _resources(obj)))
 
 
 def schema_keys(obj: Object) -> list[str]:
-    """Namespace and name of every BoundSchema that a request or an export needs."""
+    """Return namespace and name of every BoundSchema that a request or an export needs."""
     return [f"{obj.meta.namespace}/{name}" for name in schema_names(obj)]
 
 
 def crd_names(obj: Object) -> list[str]:
-    """The names of the CRDs that a request asks for."""
+    """Return the names of the CRDs that a request asks for."""
     names = (crd_name(resource.resource, resource.group) for resource in _resources(obj))
     return list(dict.fromkeys(names))
 
 
 def namespace_keys(request: Object) -> list[str]:
-    """Namespace and name of every APIServiceNamespace that a request has made beforehand."""
+    """Return namespace and name of every APIServiceNamespace that a request asks for."""
     names = [item.name for item in _spec(request).namespaces]
     if len(names) > MOST_NAMESPACES:
         # The request is refused, and has no namespace made.
@@ -113,25 +113,25 @@ def namespace_keys(request: Object) -> list[str]:
 
 
 def consumer_of(namespace: Object) -> list[str]:
-    """The cluster namespace of the consumer that a provider namespace belongs to."""
+    """Return the cluster namespace of the consumer that a provider namespace belongs to."""
     owner = owner_of(namespace)
     return [owner.namespace] if owner is not None else []
 
 
 def owner_key(namespace: Object) -> list[str]:
-    """The APIServiceNamespace that a provider namespace belongs to, as ``namespace/name``."""
+    """Return the APIServiceNamespace of a provider namespace, as ``namespace/name``."""
     owner = owner_of(namespace)
     return [str(owner)] if owner is not None else []
 
 
 def export_key(binding: Object) -> list[str]:
-    """The export that a binding of rights was made for, as ``namespace/name``."""
+    """Return the export that a binding of rights was made for, as ``namespace/name``."""
     key = export_of(binding)
     return [str(key)] if key is not None else []
 
 
 def template_names(binding: Object) -> list[str]:
-    """The templates that the consumer of a ClusterBinding was invited to."""
+    """Return the templates that the consumer of a ClusterBinding was invited to."""
     try:
         return list(record_of(binding).templates or ())
     except msgspec.ValidationError:
@@ -139,12 +139,12 @@ def template_names(binding: Object) -> list[str]:
 
 
 def states(delta: Delta) -> Iterator[Object]:
-    """The object before and after the change."""
+    """Yield the object before and after the change."""
     return (state for state in (delta.old, delta.new) if state is not None)
 
 
 def requests_for(cluster: str, objects: Iterable[Object]) -> Iterator[Request]:
-    """A request for each object."""
+    """Yield a request for each object."""
     return (Request(cluster, obj.meta.namespace, obj.meta.name) for obj in objects)
 
 

@@ -22,7 +22,7 @@ class BackoffPolicy(msgspec.Struct, frozen=True):
     """Seconds that a :class:`Backoff` must go well before its delays start from the beginning."""
 
     def delay(self, failures: int) -> float:
-        """Seconds to wait after so many failures before the last one."""
+        """Return the seconds to wait after a failure, given the number of failures before it."""
         # Beyond 64 doublings the power overflows and the maximum holds anyway.
         delay = min(self.initial * self.factor ** min(failures, 64), self.maximum)
         spread = self.jitter * (2 * random.random() - 1)  # noqa: S311

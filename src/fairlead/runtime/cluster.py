@@ -77,7 +77,7 @@ class Cluster:
         return Informer(shared.informer, lambda: self._release(scope, shared), cluster=self.name)
 
     def informers(self) -> Iterator[SharedInformer]:
-        """The informers that have a lease."""
+        """Return the informers that have a lease."""
         return (shared.informer for shared in self._shared.values())
 
     @property
@@ -100,7 +100,7 @@ class Cluster:
         return "; ".join(waiting)
 
     def events(self, component: str) -> EventRecorder:
-        """A recorder of events that name this component as their source."""
+        """Return a recorder of events that name this component as their source."""
         return EventRecorder(self._events, component)
 
     async def run(self) -> None:

@@ -81,7 +81,7 @@ async def _write(client: Client, crd: JSON) -> None:
 
 
 def merged(live: Object, crd: JSON) -> JSON | None:
-    """The live CRD with what the wanted one says, or None when it says the same already.
+    """Return the live CRD with the wanted content, or None if it has it already.
 
     A version of the live one that objects may still be stored in stays as it is, served no more:
     the server lets none go that ``status.storedVersions`` names.
@@ -109,7 +109,7 @@ def _still_stored(live: JSON, crd: JSON) -> list[JSON]:
 
 
 def _defaulted(spec: JSON) -> JSON:
-    """The spec with what the server fills in (apiextensions.k8s.io/v1 defaults)."""
+    """Return the spec with the server's defaults (apiextensions.k8s.io/v1)."""
     names = spec["names"]
     return {
         **{name: value for name, value in spec.items() if name != "preserveUnknownFields"},

@@ -84,7 +84,7 @@ class _Similar(NamedTuple):
 
 
 class Correlator:
-    """Decides which events are worth a write, by what was written lately, in bounded memory.
+    """Decides which events are worth a write, by the recent writes, in bounded memory.
 
     The numbers are those of client-go's event correlator
     (https://pkg.go.dev/k8s.io/client-go/tools/record#EventCorrelator). Times are seconds of the
@@ -97,7 +97,7 @@ class Correlator:
         self._budgets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
 
     def admit(self, happening: Happening, now: float) -> Happening | None:
-        """The event to write for this one, which may stand for several; None for none."""
+        """Return the event to write for this one, which may stand for several; None for none."""
         happening = self._combine(happening, now)
         source = (happening.component, happening.uid or happening.name)
         # A token bucket for each component and object: time refills it, an event takes one.
@@ -108,12 +108,12 @@ class Correlator:
         return happening if enough else None
 
     def series(self, happening: Happening, now: float) -> Series | None:
-        """The event on which this one is to be counted, if it is recent."""
+        """Return the event to which this one is added, if it is recent."""
         series = self._series.get(happening.digest())
         return series if series and now - series.last <= SERIES_SECONDS else None
 
     def written(self, happening: Happening, series: Series) -> None:
-        """Remember what was written."""
+        """Remember a written event."""
         _remember(self._series, happening.digest(), series)
 
     def _combine(self, happening: Happening, now: float) -> Happening:

@@ -149,7 +149,7 @@ class StatusWriter:
 
 
 def difference(old: Object, new: JSON, *, subresource: str = "") -> JSON:
-    """The merge patch that :func:`commit` would send, without its preconditions.
+    """Return the merge patch that :func:`commit` would send, without its preconditions.
 
     Raises:
         ValueError: ``new`` has another name or namespace.

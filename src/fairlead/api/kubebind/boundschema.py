@@ -1,4 +1,4 @@
-"""BoundSchema: a provider's CRD on its way to a consumer, and the way from one to the other.
+"""BoundSchema: a provider's CRD for a consumer, with the conversions in both directions.
 
 What is lost on purpose: names, labels and annotations of the provider's CRD, and conversion
 webhooks that are reached by a Service, which the consumer's cluster does not have.
@@ -182,11 +182,11 @@ class BoundSchemaSpec(
         return resource_name(self.names.plural, self.group)
 
     def sync_version(self) -> SchemaVersion | None:
-        """The version in which objects are synchronised: the first served one, as listed."""
+        """Return the version for synchronising objects: the first served one, as listed."""
         return next((version for version in self.versions if version.served), None)
 
     def resource(self) -> Resource | None:
-        """The resource in the consumer cluster; None when no version is served."""
+        """Return the resource in the consumer cluster; None if no version is served."""
         version = self.sync_version()
         if version is None:
             return None
@@ -242,7 +242,7 @@ def bound_schema_spec(
 def new_bound_schema(
     spec: BoundSchemaSpec, *, namespace: str, owner: OwnerReference | None = None
 ) -> JSON:
-    """The body of a BoundSchema to create, with the hash of its spec."""
+    """Return the body of a BoundSchema to create, with the hash of its spec."""
     metadata: JSON = {
         "name": spec.name,
         "namespace": namespace,
@@ -259,7 +259,7 @@ def new_bound_schema(
 
 
 def crd_from_bound_schema(spec: BoundSchemaSpec, *, owner: OwnerReference | None = None) -> JSON:
-    """The consumer's CRD of a BoundSchema."""
+    """Return the consumer's CRD of a BoundSchema."""
     metadata: JSON = {"name": crd_name(spec.names.plural, spec.group)}
     if owner is not None:
         metadata["annotations"] = {ANNOTATION_BOUND_BY: owner.name}
@@ -281,7 +281,7 @@ def crd_from_bound_schema(spec: BoundSchemaSpec, *, owner: OwnerReference | None
 
 
 def unwrapped_schema(schema: JSON) -> JSON:
-    """The OpenAPI schema itself, however it was given."""
+    """Return the OpenAPI schema itself, without the wrapper ``openAPIV3Schema``."""
     wrapped = schema.get(_WRAPPER)
     return wrapped if isinstance(wrapped, dict) else schema
 
@@ -293,7 +293,7 @@ def _crd_version(version: SchemaVersion) -> JSON:
 
 
 def _conversion(conversion: JSON | None) -> JSON | None:
-    """The part of a CRD's conversion that works from another cluster."""
+    """Return the part of a CRD's conversion that works from another cluster."""
     if not conversion or conversion.get("strategy") != "Webhook":
         return conversion and {"strategy": "None"}
     webhook = conversion.get("webhook") or {}

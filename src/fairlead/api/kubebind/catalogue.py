@@ -73,7 +73,7 @@ class Collection(Kind, kw_only=True):
 
 
 class ClusterSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Empty: that the object is there says it all."""
+    """Empty: the existence of the object is its content."""
 
 
 class Cluster(Kind, kw_only=True):
@@ -98,7 +98,7 @@ class ClusterIdentity(
 class BindableResourcesRequestSpec(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """A template and who asks for it; ``ttl_after_finished`` is a duration such as ``1h``."""
+    """A template and its consumer; ``ttl_after_finished`` is a duration such as ``1h``."""
 
     template_ref: NamedRef
     cluster_identity: ClusterIdentity

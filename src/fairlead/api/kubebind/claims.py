@@ -60,7 +60,7 @@ def claimable(claim: GroupResource) -> bool:
 
 
 def check_claims(claims: Sequence[PermissionClaim]) -> ClaimError | None:
-    """The first claim that can never be granted; None when all can."""
+    """Return the error of the first claim that can never be granted; None if all can."""
     seen: set[tuple[str, str]] = set()
     for index, claim in enumerate(claims):
         where = f"spec.permissionClaims[{index}]: {claim.name}"
@@ -157,7 +157,7 @@ def reference_allowed(
 def reference_versions(
     reference: SelectorReference, resources: Iterable[ExportResource]
 ) -> list[str]:
-    """In which versions referring objects are read: its own, else the export's, else none."""
+    """Return the versions in which referring objects are read: its own, else the export's."""
     if reference.versions:
         return list(reference.versions)
     for resource in resources:

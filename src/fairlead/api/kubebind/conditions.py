@@ -105,22 +105,22 @@ class _WithStatus(msgspec.Struct):
 
 
 def true(type_: str) -> Condition:
-    """A condition that holds; it has no severity, reason or message."""
+    """Return a condition that holds; it has no severity, reason or message."""
     return Condition(type_, "True")
 
 
 def false(type_: str, reason: str, message: str, *, severity: Severity = "Error") -> Condition:
-    """A condition that does not hold, why, and what to do about it."""
+    """Return a condition that does not hold, with the reason and the remedy."""
     return Condition(type_, "False", severity=severity, reason=reason, message=message)
 
 
 def unknown(type_: str, reason: str, message: str) -> Condition:
-    """A condition that cannot be told."""
+    """Return a condition whose status is Unknown."""
     return Condition(type_, "Unknown", reason=reason, message=message)
 
 
 def get_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
-    """The condition of this type, if it was ever set."""
+    """Return the condition of this type, None if it was never set."""
     return next((condition for condition in conditions if condition.type == type_), None)
 
 
@@ -133,7 +133,7 @@ def is_true(conditions: Iterable[Condition], type_: str) -> bool:
 def set_conditions(
     conditions: Iterable[Condition], *new: Condition, now: str, summary: bool = False
 ) -> list[Condition]:
-    """The list with each new condition in it, Ready first and the rest in alphabetical order.
+    """Return the list with each new condition, Ready first and the rest in alphabetical order.
 
     Args:
         conditions: the list as it was stored.
@@ -171,7 +171,7 @@ def transitions(old: Iterable[Condition], new: Iterable[Condition]) -> list[Cond
 
 
 def stored_conditions(obj: Object) -> list[Condition]:
-    """The conditions of any kube-bind object."""
+    """Return the conditions of any kube-bind object."""
     return obj.decode(_WithStatus).status.conditions
 
 
@@ -182,7 +182,7 @@ def status_events(old: Object, new: Object) -> list[Event]:
 
 
 def happening(condition: Condition) -> Event:
-    """The Event about a condition that has turned.
+    """Return the Event about a condition that has turned.
 
     What is wrong is a warning, and so is what is wrong while it is True.
     """
@@ -196,7 +196,7 @@ def happening(condition: Condition) -> Event:
 
 
 def summarize(conditions: Iterable[Condition]) -> Condition | None:
-    """Ready, as the worst of all other conditions says; None when there is no other.
+    """Return Ready, as the worst of all other conditions; None if there is no other.
 
     False/Error is worse than False/Warning, then False/Info, then True, then Unknown. Reason and
     message are those of the first of the worst in alphabetical order; True has neither.

@@ -60,7 +60,7 @@ def _crd(
 
 
 def consumer_crds() -> list[JSON]:
-    """The CRDs of a consumer's cluster."""
+    """Return the CRDs of a consumer's cluster."""
     return [
         _crd(names.APISERVICEBINDINGS, APIServiceBinding, _BOUND_COLUMNS, short_names=["sb"]),
         _crd(
@@ -73,7 +73,7 @@ def consumer_crds() -> list[JSON]:
 
 
 def provider_crds() -> list[JSON]:
-    """The CRDs of a provider's cluster."""
+    """Return the CRDs of a provider's cluster."""
     return [
         _crd(
             names.APISERVICEEXPORTS,

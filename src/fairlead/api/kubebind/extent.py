@@ -34,7 +34,7 @@ class ExtentError(NamedTuple):
 
 
 def check_extent(spec: ExportRequestSpec) -> ExtentError | None:
-    """How a request's resources or namespaces are too much; None when they are not."""
+    """Return the error if a request's resources or namespaces are too many; else None."""
     if len(spec.resources) > MOST_RESOURCES:
         return ExtentError(
             TOO_MANY_RESOURCES,
@@ -61,7 +61,7 @@ def check_extent(spec: ExportRequestSpec) -> ExtentError | None:
 
 
 def check_selectors(claims: Iterable[PermissionClaim]) -> ExtentError | None:
-    """The first claim whose selector is too much; None when none is."""
+    """Return the error of the first claim whose selector is too large; None if none is."""
     for index, claim in enumerate(claims):
         for field, number, most in _sizes(claim.selector):
             if number > most:
@@ -74,7 +74,7 @@ def check_selectors(claims: Iterable[PermissionClaim]) -> ExtentError | None:
 
 
 def _sizes(selector: Selector) -> Iterable[tuple[str, int, int]]:
-    """The lists of a selector: their names, how long they are and may be."""
+    """Yield the lists of a selector: name, length and limit."""
     yield "namedResources", len(selector.named_resources), MOST_NAMED
     yield "references", len(selector.references), MOST_TERMS
     terms = selector.label_selector

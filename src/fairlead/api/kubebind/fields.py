@@ -24,7 +24,7 @@ ATOMIC_LIST: JSON = {"x-kubernetes-list-type": "atomic"}
 
 
 def immutable(field: str) -> JSON:
-    """The rule that a field never changes once it is there, as keys of its schema."""
+    """Return the rule that a field never changes once it is set, as keys of its schema."""
     rule = {"rule": "self == oldSelf", "message": f"{field} is immutable"}
     return {"x-kubernetes-validations": [rule]}
 
@@ -58,7 +58,7 @@ class GroupResource(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
 
 
 class ExportResource(GroupResource, kw_only=True, frozen=True):
-    """A resource to export; all its versions come, whatever is listed."""
+    """A resource to export, in all its versions; the listed versions have no effect."""
 
     versions: Annotated[list[str], Meta(description="Versions that references are read in.")] = []
 

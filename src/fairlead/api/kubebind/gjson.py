@@ -80,7 +80,7 @@ def _walk(data: Any, parts: list[str]) -> Iterator[Any]:
 
 
 def _key(data: dict[str, Any], part: str) -> str | None:
-    """The member that a part names; the first one, where it has wildcards."""
+    """Return the name of the member that a part matches; the first one for wildcards."""
     plain = re.sub(r"\\(.)", r"\1", part)
     if plain in data:
         return plain

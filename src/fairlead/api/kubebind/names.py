@@ -48,7 +48,7 @@ LABEL_AGGREGATE_TO_PROVIDER: Final = "rbac.kube-bind.io/aggregate-to-provider"
 """On ClusterRoles whose rights the provider's controllers get, to hand them out."""
 LABEL_AGGREGATE_TO_KONNECTOR: Final = "rbac.kube-bind.io/aggregate-to-konnector"
 LABEL_AGGREGATE_TO_SERVE: Final = "rbac.kube-bind.io/aggregate-to-serve"
-"""On ClusterRoles whose rights the front door gets, to show objects to those who may see them."""
+"""On ClusterRoles whose rights the front door gets, to show objects to permitted people."""
 
 ANNOTATION_CLUSTER_NAMESPACE: Final = "kube-bind.io/cluster-namespace"
 ANNOTATION_CONSUMER_NAMESPACE: Final = "kube-bind.io/consumer-namespace"
@@ -59,8 +59,9 @@ ANNOTATION_SERVICE_NAMESPACE: Final = "kube-bind.io/api-service-namespace"
 """On a provider namespace: ``<cluster namespace>/<name of the APIServiceNamespace>``."""
 ANNOTATION_SOURCE_SPEC_HASH: Final = "kube-bind.io/source-spec-hash"
 ANNOTATION_DELETION_POLICY: Final = "kube-bind.io/deletion-policy"
-"""On a consumer's object, or on an APIServiceBinding for all its objects: what becomes of copies
-on the provider when the object goes. ``Orphan`` leaves them; anything else deletes them."""
+"""On a consumer's object, or on an APIServiceBinding for all its objects: the treatment of copies
+on the provider when the object goes. ``Orphan`` leaves them; any other value deletes them.
+"""
 DELETION_POLICY_ORPHAN: Final = "Orphan"
 ANNOTATION_HELD_COPIES: Final = "kube-bind.io/held-copies"
 """Ours, on an APIServiceBinding or its bundle: what becomes of copies that another cluster made
@@ -103,12 +104,12 @@ _BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def resource_name(resource: str, group: str) -> str:
-    """``resource.group``, the name of a BoundSchema; the core group is written ``core``."""
+    """Return ``resource.group``, the name of a BoundSchema; the core group is written ``core``."""
     return f"{resource}.{group or CORE_GROUP_NAME}"
 
 
 def crd_name(resource: str, group: str) -> str:
-    """The name of a CustomResourceDefinition."""
+    """Return the name of a CustomResourceDefinition."""
     return f"{resource}.{group}"
 
 
@@ -123,7 +124,7 @@ def bindable(group: str) -> bool:
 
 
 def identity_hash(identity: str) -> str:
-    """The part of a cluster namespace's name that is made from a consumer's identity.
+    """Return the part of a cluster namespace's name that encodes a consumer's identity.
 
     The first 8 bytes of SHA-224 as one big-endian number in base 36; each leading zero byte adds
     a ``0`` (kube-bind's handshake, so that both implementations find the same namespace).
@@ -134,12 +135,12 @@ def identity_hash(identity: str) -> str:
 
 
 def cluster_namespace(identity: str, prefix: str) -> str:
-    """The name of the cluster namespace of a consumer that was never seen before."""
+    """Return the name for a new cluster namespace of a consumer."""
     return prefix + identity_hash(identity)
 
 
 def service_namespace(cluster_ns: str, name: str) -> str:
-    """The provider namespace for one consumer namespace, at most 63 characters.
+    """Return the provider namespace for one consumer namespace, at most 63 characters.
 
     A longer name is cut and ends in a hash of the whole, so that two never become one.
     """
@@ -153,12 +154,12 @@ def service_namespace(cluster_ns: str, name: str) -> str:
 
 
 def service_namespace_ref(cluster_ns: str, name: str) -> str:
-    """The value of the annotation that ties a provider namespace to its APIServiceNamespace."""
+    """Return the annotation's value that ties a provider namespace to its APIServiceNamespace."""
     return f"{cluster_ns}/{name}"
 
 
 def spec_hash(spec: object) -> str:
-    """A SHA-256 of what a spec says, whatever the order of its keys; hexadecimal."""
+    """Return a SHA-256 of a spec, regardless of the order of its keys; hexadecimal."""
     canonical = msgspec.json.encode(msgspec.to_builtins(spec), order="sorted")
     return hashlib.sha256(canonical).hexdigest()
 

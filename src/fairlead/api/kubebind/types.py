@@ -98,7 +98,7 @@ class APIServiceBinding(Kind, kw_only=True):
 
 
 class APIServiceBindingBundle(Kind, kw_only=True):
-    """On the consumer: binds whatever the provider exports to it."""
+    """On the consumer: binds all exports of the provider to it."""
 
     spec: BindingSpec
     status: ConditionsStatus = ConditionsStatus()
@@ -190,7 +190,7 @@ class NamespaceSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
 class NamespaceStatus(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """The provider namespace, named only once it is there and can be used."""
+    """The provider namespace, set only once it exists and can be used."""
 
     conditions: Annotated[
         list[Condition], Meta(description="Whether the namespace can be used.")

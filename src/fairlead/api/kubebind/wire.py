@@ -72,7 +72,7 @@ class OAuth2CodeGrantMethod(
 class AuthenticationMethod(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """One way to be let in; ``method`` is the name of the field that describes it."""
+    """One way to authenticate; ``method`` is the name of the field that describes it."""
 
     method: str
     oauth2_code_grant: OAuth2CodeGrantMethod | None = msgspec.field(
@@ -127,7 +127,7 @@ class Error(_Document, kw_only=True, frozen=True):
 class BindingResponse(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """A provider's answer to a consumer: the way in, and what to ask for there.
+    """A provider's answer to a consumer: the kubeconfig, and the requests to make.
 
     ``kubeconfig`` is bytes here and base64 on the wire.
     """
@@ -177,7 +177,7 @@ _MISTAKES = {
 
 
 def decode_binding_response(data: bytes) -> BindingResponse:
-    """A provider's answer from its JSON or YAML, under either name.
+    """Decode a provider's answer from JSON or YAML, under either name.
 
     Raises:
         ValueError: it is none; the message names the field that is wrong.
@@ -197,7 +197,7 @@ def decode_binding_response(data: bytes) -> BindingResponse:
 
 
 def decode_export_requests(data: bytes) -> list[ExportRequestResponse]:
-    """APIServiceExportRequests from JSON or YAML, one or more documents, or a List of them.
+    """Decode APIServiceExportRequests from JSON or YAML, one or more documents, or a List.
 
     Of their metadata the name alone counts: the receiver decides the rest.
 

@@ -35,7 +35,7 @@ POSTGRESACCESSES = Resource(GROUP, "v1", "postgresaccesses", "PostgresAccess")
 
 FINALIZER = f"{GROUP}/finalizer"
 ABANDON_ANNOTATION = f"{GROUP}/abandon"
-"""Set to "true", it lets a deletion go on without touching the database."""
+"""Annotation: with "true" a deletion proceeds without a change in the database."""
 ROTATE_ANNOTATION = f"{GROUP}/rotate-at"
 """On a PostgresAccess: each new value asks for a new password, once. On the generated Secret: the
 value that its password was made for."""
@@ -140,7 +140,7 @@ class MemberOf(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True)
 
 
 class Attributes(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Attributes of the role; those that would give it power over others cannot be asked for."""
+    """Attributes of the role, without those that would give it power over other roles."""
 
     connection_limit: Annotated[
         Annotated[int, Meta(ge=-1, le=262143)] | None,
@@ -332,7 +332,7 @@ _GRACE_OF_USE = (
 
 
 def _secret_type(of: str) -> str:
-    """In CEL, the type of the generated Secret; the template may be new, and its type not."""
+    """Return CEL for the type of the generated Secret; a new template may lack one."""
     given = f"has({of}.secretTemplate) && has({of}.secretTemplate.type)"
     return f"({given} ? {of}.secretTemplate.type : 'Opaque')"
 

@@ -186,7 +186,7 @@ Duration = Annotated[str, Meta(pattern=GO_DURATION, max_length=32)]
 
 
 class PasswordPolicy(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """How passwords are made, and when anew; what is not set comes from the Controller."""
+    """Generation and rotation of passwords; unset fields come from the Controller."""
 
     length: Annotated[
         Annotated[int, Meta(ge=16, le=128)] | None,

@@ -128,7 +128,7 @@ class PostgresSettings(msgspec.Struct, rename="camel", omit_defaults=True, kw_on
 
 
 class ControllerSettings(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Settings of the operator; those of RabbitMQ and Redis are accepted and left alone."""
+    """Settings of the operator; sections of RabbitMQ and Redis are accepted without effect."""
 
     existing_secret_namespace: Annotated[
         bool | None,

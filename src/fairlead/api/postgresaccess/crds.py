@@ -26,7 +26,7 @@ ACCESS_COLUMNS = (
 
 
 def crds(*, exported: bool = False) -> list[JSON]:
-    """The CRDs of this group.
+    """Return the CRDs of this group.
 
     Args:
         exported: label PostgresAccess for export by kube-bind.

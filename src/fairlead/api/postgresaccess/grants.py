@@ -72,7 +72,7 @@ def _listed(words: Iterable[str]) -> str:
 
 
 def _fits_level() -> str:
-    """A CEL rule: the privileges are those of the level.
+    """Return a CEL rule: the privileges exist on the level.
 
     A map of levels would be shorter, but a server that estimates costs knows the size of a list
     only where it is written out.
@@ -85,7 +85,7 @@ def _fits_level() -> str:
 
 
 class IncludeFuture(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Default privileges: what is created later gets the same privileges at once."""
+    """Default privileges: objects that are created later get the same privileges at once."""
 
     owned_by: Annotated[
         list[Identifier],
@@ -136,7 +136,7 @@ GRANT_RULES = _rules(
 
 
 class Grant(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Privileges in one database: on itself, on a schema, or on what is in the schema.
+    """Privileges in one database: on itself, on a schema, or on objects in the schema.
 
     Without ``on``, CONNECT and TEMPORARY apply to the database, CREATE and USAGE to the schema,
     EXECUTE to all its routines and the others to all its tables and views.

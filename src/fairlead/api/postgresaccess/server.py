@@ -57,7 +57,7 @@ class NamespaceSelector(msgspec.Struct, rename="camel", omit_defaults=True, kw_o
 
 
 class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Where the server is, its administrator's credentials, and who may use it for what."""
+    """Address of the server, its administrator's credentials, and the permitted uses."""
 
     host: Annotated[str, Meta(min_length=1, description="Where the operator reaches it.")]
     port: Annotated[

@@ -98,7 +98,7 @@ TYPES: Final[Mapping[str, ConditionType]] = MappingProxyType(
 
 
 def state_of(condition: Told) -> State:
-    """How an object stands by one of its conditions.
+    """Return the state of an object by one of its conditions.
 
     What is not known is never well: neither a status Unknown, nor a type that is in no table, of
     which only a reason that is in one can tell something.

@@ -1,4 +1,4 @@
-"""The reasons of kube-bind's objects: those of the original, and some of ours."""
+"""The reasons of kube-bind's objects: the original's, and some of ours."""
 
 from __future__ import annotations
 

@@ -295,7 +295,7 @@ POSTGRES: Final = Reasons(
 
 
 def step_of(reason: str) -> StepName:
-    """In which step of an access something fails for this reason; grants for an unknown one."""
+    """Return the step of an access that fails for this reason; grants for an unknown one."""
     for name, some in _OF_STEP.items():
         if any(one.name == reason for one in some):
             return name

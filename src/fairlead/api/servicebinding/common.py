@@ -34,7 +34,7 @@ EMPTY_APPLICATION = "EmptyApplication"
 WRITES_PACED = "WritesPaced"
 """Ours: a workload was changed so often that it is left alone for a while."""
 WORKLOAD_NOT_ALLOWED = "WorkloadNotAllowed"
-"""Ours: the kind of the workload is none that a binding may write to."""
+"""Ours: a binding may not write to workloads of this kind."""
 NO_BINDING_DATA = "NoBindingData"
 REQUIRED_BINDING_NOT_FOUND = "RequiredBindingNotFound"
 ERROR = "Error"
@@ -68,7 +68,7 @@ IMMUTABLE = (
     "cannot update Service Binding if 'Ready' condition is True. If you want to rebind to another "
     "service/application, remove this binding and create a new one."
 )
-"""The texts are those of Service Binding Operator 1.4, which clients match on."""
+"""Texts of Service Binding Operator 1.4, which clients match on."""
 
 
 def validations(*rules: tuple[str, str]) -> JSON:
@@ -82,7 +82,7 @@ def validations(*rules: tuple[str, str]) -> JSON:
 
 
 def exclusive(selector: str) -> tuple[str, str]:
-    """The rule of a reference to workloads: by name or by this selector, not by both."""
+    """Return the rule of a reference to workloads: by name or by this selector, not both."""
     return f"self == oldSelf || !has(self.{selector}) || !has(self.name) || self.name == ''", (
         EXCLUSIVE
     )
@@ -144,7 +144,7 @@ _CONDITION: JSON = {
 
 
 def with_strict_conditions(crd: JSON) -> JSON:
-    """A CRD of bindings, whose conditions are what ``metav1.Condition`` demands.
+    """Return a CRD of bindings whose conditions are as ``metav1.Condition`` demands.
 
     https://github.com/kubernetes/apimachinery/blob/master/pkg/apis/meta/v1/types.go
     """
@@ -160,7 +160,7 @@ def with_strict_conditions(crd: JSON) -> JSON:
 def spec_versions(
     type_: type, *, columns: Sequence[PrinterColumn], status: bool = True
 ) -> list[Version]:
-    """The versions of a kind of servicebinding.io: v1 is stored, the others are deprecated.
+    """Return the versions of a kind of servicebinding.io: v1 is stored, others are deprecated.
 
     They have one schema, so that no conversion is needed.
     """

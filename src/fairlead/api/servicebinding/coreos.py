@@ -180,7 +180,7 @@ _UNCHANGED_WHILE_READY = (
 
 
 def coreos_crd() -> JSON:
-    """The CRD of ServiceBinding in binding.operators.coreos.com."""
+    """Return the CRD of ServiceBinding in binding.operators.coreos.com."""
     crd = build_crd(
         COREOS_SERVICEBINDINGS,
         [
@@ -197,5 +197,5 @@ def coreos_crd() -> JSON:
 
 
 def bindablekinds_crd() -> JSON:
-    """The CRD of BindableKinds."""
+    """Return the CRD of BindableKinds."""
     return build_crd(BINDABLEKINDS, [Version("v1alpha1", BindableKinds, status=False, columns=())])

@@ -81,12 +81,12 @@ class ClusterWorkloadResourceMapping(msgspec.Struct, rename="camel", omit_defaul
 
 
 def mapping_name(resource: Resource) -> str:
-    """The name of the mapping for a workload's resource; core kinds have no group to name."""
+    """Return the name of the mapping for a workload's resource; core kinds have no group in it."""
     return resource.group_resource
 
 
 def mapping_crd() -> JSON:
-    """The CRD of ClusterWorkloadResourceMapping."""
+    """Return the CRD of ClusterWorkloadResourceMapping."""
     return build_crd(
         CLUSTERWORKLOADRESOURCEMAPPINGS,
         spec_versions(ClusterWorkloadResourceMapping, columns=(AGE,), status=False),

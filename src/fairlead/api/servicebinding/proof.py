@@ -20,7 +20,7 @@ _FORMAT = "fairlead requester 1"
 
 
 def foreign_services(spec: CoreosSpec, namespace: str) -> list[int]:
-    """The positions of the services that are not in the binding's own namespace."""
+    """Return the positions of the services outside of the binding's own namespace."""
     return [
         position
         for position, service in enumerate(spec.services)
@@ -29,7 +29,7 @@ def foreign_services(spec: CoreosSpec, namespace: str) -> list[int]:
 
 
 def proof(key: bytes, namespace: str, name: str, requester: str, spec: CoreosSpec) -> str:
-    """The annotation's value.
+    """Return the annotation's value.
 
     The spec counts as controllers read it, so that neither defaults that a server adds nor the
     order of members change the value.

@@ -117,7 +117,7 @@ _COLUMNS = (
 
 
 def servicebinding_crd() -> JSON:
-    """The CRD of ServiceBinding in servicebinding.io."""
+    """Return the CRD of ServiceBinding in servicebinding.io."""
     crd = build_crd(SERVICEBINDINGS, spec_versions(ServiceBinding, columns=_COLUMNS))
     for version in crd["spec"]["versions"]:
         # The specification's own CRD accepts an object without spec; the status reports it then.
@@ -126,5 +126,5 @@ def servicebinding_crd() -> JSON:
 
 
 def crds() -> list[JSON]:
-    """Every CRD the binding controllers own."""
+    """Return every CRD that the binding controllers own."""
     return [servicebinding_crd(), mapping_crd(), coreos_crd(), bindablekinds_crd()]

@@ -15,7 +15,7 @@ ROLL_ANNOTATION = "servicebinding.io/roll-on-change"
 """Annotation: with "true" Pods are replaced when a Secret changes that is projected as it is."""
 
 ENVIRONMENT_ANNOTATION = "servicebinding.io/bind-as-env"
-"""Annotation: with "true" all entries are environment variables too, besides files."""
+"""Annotation: with "true" all entries are environment variables as well as files."""
 
 _MODE = re.compile("0?[0-7]{3}")
 _BOOLEANS = {"": False, "false": False, "true": True}

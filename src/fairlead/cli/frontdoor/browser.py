@@ -31,7 +31,7 @@ def show(url: str, *, skip: bool, by: str = "") -> None:
 
 
 def opener(environ: Mapping[str, str], platform: str) -> list[str]:
-    """The command that opens an address, [] where there is no browser to be expected."""
+    """Return the command that opens an address, [] where no browser is expected."""
     if named := environ.get("BROWSER", "").split(os.pathsep)[0]:
         try:
             return shlex.split(named)

@@ -58,7 +58,7 @@ _DRY = {
 
 
 class _Plugin(click.Group):
-    """Finds the command wherever it stands, as kubectl's plugins do, and explains errors."""
+    """Finds the command at any position, as kubectl's plugins do, and explains errors."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args in (["-h"], ["--help"], ["--version"]):
@@ -182,7 +182,7 @@ def _kubectl_options(function: F) -> F:
 
 
 def _bind_options(function: F) -> F:
-    """The original's flags of binding."""
+    """Add the original's flags of binding."""
     options = [
         click.option(
             "--dry-run",

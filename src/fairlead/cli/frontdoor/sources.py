@@ -31,8 +31,7 @@ from fairlead.konnector.secrets import content
 
 Fetch = Callable[[Client], Awaitable[BindingResponse]]
 RESPONSE_KEYS = ("binding-response", "kubeconfig")
-"""Keys of a Secret that may hold a BindingResponse: that of kube-bind's controllers, and the one
-that its CLI takes."""
+"""Keys of a Secret that may hold a BindingResponse: of kube-bind's controllers, and of its CLI."""
 
 
 async def identity_of(client: Client, namespace: str = "kube-system") -> str:
@@ -51,7 +50,7 @@ class Identity(msgspec.Struct, frozen=True):
     namespace: str = "kube-system"
 
     async def of(self, client: Client) -> str:
-        """The name of this cluster."""
+        """Return the name of this cluster."""
         return self.said or await identity_of(client, self.namespace)
 
 

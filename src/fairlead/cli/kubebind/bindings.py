@@ -196,7 +196,7 @@ class ObjectsTable:
         self._rows = rows
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The table for the width that there is now."""
+        """Yield the table for the current width."""
         if not self._rows:
             yield f"All objects of {_plain(self._binding)} are in sync."
             return
@@ -228,7 +228,7 @@ class BindingsTable:
         self._now = now
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The table for the width that there is now."""
+        """Yield the table for the current width."""
         if not self._rows:
             yield _NONE
             return

@@ -1,4 +1,4 @@
-"""``fairlead provider consumers``: who uses a provider's cluster, as a table or as JSON."""
+"""``fairlead provider consumers``: the consumers of a provider, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Shown(NamedTuple):
 
 
 def table(found: Sequence[Row], *, now: datetime, width: int = _PIPE_WIDTH) -> Shown:
-    """The table in so many columns of characters: words stay whole, and so namespaces do."""
+    """Return the table for a width in characters: words stay whole, and so do namespaces."""
     cells = [_cells(row, now) for row in found]
     columns = {
         name: [Text(name), *(row[index] for row in cells)] for index, name in enumerate(_COLUMNS)

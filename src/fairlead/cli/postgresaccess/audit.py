@@ -163,7 +163,7 @@ def _held(privileges: Sequence[Privilege], how: str = "") -> Iterator[Text]:
 
 
 def _things(one: Privilege | Owned, of: int) -> str:
-    """Objects in words; ``of`` is how many there are of their kind, 0 where that is not told."""
+    """Return objects in words; ``of`` is the number of their kind, 0 if unknown."""
     database = plain(one.database)
     if one.on == "database":
         return f"database {database}"

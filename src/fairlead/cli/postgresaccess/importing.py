@@ -94,7 +94,7 @@ def command(
 
 
 def text_of(one: Imported, server: str) -> str:
-    """One document of YAML, with its comments before it."""
+    """Return one document of YAML, with its comments before it."""
     claim = _CLAIMED if one.claimed else _UNCLAIMED
     comments = _COMMENT.format(role=plain(one.role), server=server, claim=claim).splitlines()
     comments += [

@@ -14,7 +14,7 @@ _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 
 
 async def environment(container: JSON, source: PodSource) -> dict[str, str]:
-    """The variables of ``envFrom`` and ``env``, the later winning, with ``$(NAME)`` expanded.
+    """Resolve the variables of ``envFrom`` and ``env``, the later winning; expand ``$(NAME)``.
 
     Raises:
         PodRunError: something it refers to is missing, or only a node would know it.
@@ -59,7 +59,7 @@ async def _whole(item: JSON, source: PodSource) -> Mapping[str, bytes]:
 
 
 async def _variable(item: JSON, source: PodSource, known: Mapping[str, str]) -> str | None:
-    """The value of one variable, None for one whose optional source is missing."""
+    """Resolve one variable; return None if its optional source is missing."""
     origin: JSON | None = item.get("valueFrom")
     name = item["name"]
     if not origin:

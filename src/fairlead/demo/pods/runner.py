@@ -1,4 +1,4 @@
-"""Runs a workload's container as a local process, with what a kubelet would have given it.
+"""Runs a workload's container as a local process, with a kubelet's environment and files.
 
 The pod template's environment and volumes are resolved from the cluster. Volumes become files in
 a private temporary folder, and paths in the environment that lead into a mounted volume are made
@@ -99,7 +99,7 @@ async def run_workload(
 
 
 def pod_template(body: JSON) -> JSON:
-    """The pod template of a workload; a Pod is its own.
+    """Return the pod template of a workload; a Pod is its own.
 
     Raises:
         PodRunError: it has none.
@@ -115,7 +115,7 @@ def pod_template(body: JSON) -> JSON:
 
 
 def choose_container(template: JSON, name: str, workload: str) -> JSON:
-    """The named container, or the default one.
+    """Return the named container, or the default one.
 
     Raises:
         PodRunError: there is none of that name.
@@ -132,7 +132,7 @@ def choose_container(template: JSON, name: str, workload: str) -> JSON:
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """A temporary folder that only this user may enter, gone afterwards."""
+    """Yield a temporary folder that only this user may enter, deleted afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="fairlead-pod-"))
     try:
         yield folder

@@ -14,7 +14,7 @@ _LABEL = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 
 
 class PodRunError(Exception):
-    """The pod cannot be run here; one line that names what is missing."""
+    """The pod cannot be run here; the text names the missing part in one line."""
 
 
 class PodSource:
@@ -32,7 +32,7 @@ class PodSource:
         return self._workload.meta.namespace
 
     async def secret(self, name: str, *, optional: bool = False) -> dict[str, bytes] | None:
-        """The entries of a Secret, None when it is missing and may be.
+        """Read the entries of a Secret; None if it is optional and missing.
 
         Raises:
             PodRunError: it is missing, or must not be read.
@@ -40,11 +40,11 @@ class PodSource:
         return await self._read(SECRETS, name, optional=optional)
 
     async def config_map(self, name: str, *, optional: bool = False) -> dict[str, bytes] | None:
-        """The entries of a ConfigMap; like :meth:`secret`."""
+        """Read the entries of a ConfigMap; like :meth:`secret`."""
         return await self._read(CONFIGMAPS, name, optional=optional)
 
     async def entry(self, kind: str, reference: JSON) -> bytes | None:
-        """One entry by a ``secretKeyRef`` or ``configMapKeyRef``, None when it may be missing.
+        """Read one entry by a ``secretKeyRef`` or ``configMapKeyRef``; None if it may be missing.
 
         Raises:
             PodRunError: the object or its entry is missing.

@@ -20,7 +20,7 @@ class Mounts:
         self.paths: dict[PurePosixPath, Path] = {}
 
     def local(self, text: str, *, ancestors: bool = False) -> str:
-        """A path at or below a mount path as it is here; any other text as it is.
+        """Return the local path of a path at or below a mount path; any other text as it is.
 
         With ``ancestors``, folders that mount paths are in are translated too.
         """
@@ -107,7 +107,7 @@ def _downward(downward: JSON, source: PodSource, volume: str, mode: int | None) 
 def _chosen(
     entries: Mapping[str, bytes] | None, definition: JSON, what: str, mode: int | None
 ) -> Files:
-    """All entries, or those that ``items`` names under the paths it gives."""
+    """Return all entries, or those of ``items`` under their paths."""
     if entries is None:
         return {}
     items: Sequence[JSON] | None = definition.get("items")

@@ -22,7 +22,7 @@ class EmbeddedPostgresError(Exception):
 
 
 def find_install(version: int) -> Path:
-    """The folder of an embedded version, with bin, lib and share in it.
+    """Find the folder of an embedded version, with bin, lib and share in it.
 
     Raises:
         EmbeddedPostgresError: it is not embedded, or not installed.
@@ -72,7 +72,7 @@ def give_away(path: Path, account: pwd.struct_passwd | None) -> None:
 
 
 def reachable(install: Path, account: pwd.struct_passwd | None, folder: Path) -> Path:
-    """The install where the account can run it: as it is, or copied below the folder."""
+    """Return an install that the account can run: as it is, or copied below the folder."""
     if account is None or _searchable(install / "bin" / "postgres", account):
         return install
     package = install.parent

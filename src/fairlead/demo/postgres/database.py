@@ -65,7 +65,7 @@ Grant = tuple[str, str, str]
 async def administrator(
     server: DatabaseServer, database: str = "postgres"
 ) -> AsyncIterator[psycopg.AsyncConnection[tuple[object, ...]]]:
-    """A session of the administrator, in autocommit."""
+    """Open a session of the administrator, in autocommit."""
     connection = await psycopg.AsyncConnection.connect(
         host=server.host,
         port=server.port,
@@ -121,7 +121,7 @@ async def role_exists(server: DatabaseServer, role: str) -> bool:
 
 
 async def is_plain_login(server: DatabaseServer, role: str) -> bool:
-    """Whether the role may log in, and is nothing more: no attribute, no membership."""
+    """Whether the role may log in, without any attribute or membership."""
     async with administrator(server) as connection:
         cursor = await connection.execute(_ATTRIBUTES.format(role=sql.Literal(role)))
         row = await cursor.fetchone()
@@ -129,7 +129,7 @@ async def is_plain_login(server: DatabaseServer, role: str) -> bool:
 
 
 async def grants_of(server: DatabaseServer, database: str, role: str) -> set[Grant]:
-    """Every privilege that was granted to the role itself, seen from one database."""
+    """Return every privilege that was granted to the role itself, seen from one database."""
     async with administrator(server, database) as connection:
         cursor = await connection.execute(_GRANTS.format(role=sql.Literal(role)))
         return {(str(kind), str(name), str(what)) async for kind, name, what in cursor}

@@ -144,7 +144,7 @@ class EmbeddedPostgres:
         return self._folder
 
     def dsn(self, database: str = "postgres", username: str = "", password: str = "") -> str:
-        """A connection URI, the superuser's unless told otherwise."""
+        """Return a connection URI, by default the superuser's."""
         user = quote(username or self.username, safe="")
         secret = quote(password if username else self.password, safe="")
         return f"postgresql://{user}:{secret}@{self.host}:{self.port}/{quote(database, safe='')}"
@@ -250,7 +250,7 @@ class EmbeddedPostgres:
         self._tell_guard(str(self._postmaster.pid))
 
     async def _ready(self) -> None:
-        """The postmaster writes its state into the eighth line of its pid file."""
+        """Wait until the postmaster's state, the eighth line of its pid file, is ready."""
         status = self.folder / "data" / "postmaster.pid"
         process = self._postmaster
         while process is not None:

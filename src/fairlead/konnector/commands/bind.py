@@ -119,7 +119,7 @@ async def bind_bundle(
     namespace: str = DEFAULT_NAMESPACE,
     copies: Copies = "",
 ) -> tuple[str, list[str]]:
-    """Bind by an APIServiceBindingBundle whatever the provider exports, now and later.
+    """Bind all exports of the provider by an APIServiceBindingBundle, now and later.
 
     Rights are given only on what the response asks for, which is Ready at the end; of the rest
     ``progress`` is told how they are given.
@@ -230,7 +230,7 @@ class _Bind:
         await self._create(APISERVICEBINDINGBUNDLES, self._written.bundle)
 
     async def _written_for(self, response: BindingResponse) -> list[ExportRequestResponse]:
-        """Request exports and write the objects for their bindings; return the requests."""
+        """Request the exports and write the objects that bindings need; return the requests."""
         await check_apart(self._client, self._provider, self._config.server)
         self._ref = self._written.secret = await find_secret_ref(
             self._client, self._config, self._ref.namespace
@@ -263,7 +263,7 @@ class _Bind:
         return [request.metadata.name for request in requests]
 
     async def _exported(self, asked: ExportRequestResponse) -> ExportRequestResponse:
-        """The request under the name that it got, once the provider exports it."""
+        """Return the request under its final name, once the provider exports it."""
         self.doing = f"asking the provider for {asked.metadata.name}"
         known = await bindings_by_name(self._client)
         chosen = await choose_name(

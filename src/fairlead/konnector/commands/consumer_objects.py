@@ -85,7 +85,7 @@ def secret_ref(config: ClusterConfig, namespace: str) -> ClusterSecretKeyRef:
 async def find_secret_ref(
     client: Client, config: ClusterConfig, namespace: str
 ) -> ClusterSecretKeyRef:
-    """Where the kubeconfig of a provider is kept, be it by ``kubectl bind`` of the original.
+    """Return the Secret with a provider's kubeconfig, also one of the original's ``kubectl bind``.
 
     That names its Secrets at random, marks them by a label, and keeps one per server and cluster
     namespace as well.
@@ -217,7 +217,7 @@ def _trust(config: ClusterConfig) -> tuple[bytes, str]:
 async def ensure_roles(
     client: Client, request: ExportRequestResponse, progress: Progress
 ) -> list[Object]:
-    """Write the konnector's rights on the bound kinds, and those of the Service Binding operator.
+    """Write the konnector's rights on the bound kinds, and the Service Binding operator's.
 
     Returns:
         The ClusterRoles that were changed, as they were before.
@@ -292,7 +292,7 @@ def disposable(secret: Object) -> bool:
 
 
 async def users_of(client: Client, secret: Key) -> list[str]:
-    """Bindings and bundles that refer to a Secret."""
+    """Return the bindings and bundles that refer to a Secret."""
     return [
         f"{found.kind} {found.meta.name}"
         for resource in (APISERVICEBINDINGS, APISERVICEBINDINGBUNDLES)
@@ -302,13 +302,13 @@ async def users_of(client: Client, secret: Key) -> list[str]:
 
 
 def secret_key(binding: Object) -> Key:
-    """The Secret that a binding or a bundle refers to: their specs are alike."""
+    """Return the Secret that a binding or a bundle refers to: their specs are alike."""
     ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
     return Key(ref.namespace, ref.name)
 
 
 async def delete(client: Client, resource: Resource, found: Object) -> None:
-    """Delete this very object; one that is gone already is as good."""
+    """Delete this very object; its absence is accepted."""
     try:
         await client.delete(resource, found.meta.name, found.meta.namespace, uid=found.meta.uid)
     except NotFound:

@@ -35,7 +35,7 @@ _MAX_NAME = 253
 
 
 def with_name(response: BindingResponse, name: str) -> BindingResponse:
-    """The response with its one request under another name; "" keeps the provider's.
+    """Return the response with its one request under another name; "" keeps the provider's.
 
     Raises:
         ValueError: there are several requests, or the name is none that objects can have.
@@ -60,7 +60,7 @@ def named(request: ExportRequestResponse, name: str) -> ExportRequestResponse:
 
 
 def candidates(base: str, known: Collection[str]) -> Iterator[str]:
-    """Names to try in order: those of ``known`` that are the base with a number, then all."""
+    """Yield the names to try: first ``known`` ones that are the base with a number, then all."""
     every = [_numbered(base, number) for number in range(1, ATTEMPTS + 1)]
     yield from (name for name in every if name in known)
     yield from (name for name in every if name not in known)
@@ -74,7 +74,7 @@ def _numbered(base: str, number: int) -> str:
 
 
 async def bindings_by_name(client: Client) -> dict[str, Object]:
-    """The consumer's APIServiceBindings."""
+    """Return the consumer's APIServiceBindings."""
     return {found.meta.name: found for found in await list_all(client, APISERVICEBINDINGS)}
 
 
@@ -87,7 +87,7 @@ async def choose_name(
     namespace: str,
     progress: Progress,
 ) -> str:
-    """The first name that is free on both sides, or that stands for the very same already.
+    """Return the first name that is free on both sides, or that stands for the same request.
 
     Args:
         bindings: the consumer's, by name.

@@ -71,7 +71,7 @@ async def absence(client: Client, namespace: str, provider: ClusterConfig | None
 
 
 async def look(client: Client, namespace: str, provider: ClusterConfig | None = None) -> Traces:
-    """The traces of a konnector; see :func:`absence`."""
+    """Look for the traces of a konnector; see :func:`absence`."""
     return Traces(
         lease=await _seen(client, LEASES, LEASE, namespace),
         deployment=await _seen(client, DEPLOYMENTS, NAME, namespace),

@@ -59,7 +59,7 @@ class Deadline:
         self._end = asyncio.get_running_loop().time() + seconds
 
     def left(self) -> float:
-        """The remaining seconds, always above 0, so that a last look is made."""
+        """Return the remaining seconds, always above 0, so that a last look is made."""
         return max(self._end - asyncio.get_running_loop().time(), 0.1)
 
 
@@ -68,7 +68,7 @@ _LAST_WORD_SECONDS = 1.0
 
 
 async def within(seconds: float, work: Awaitable[T], what: Callable[[], str]) -> T:
-    """The result of ``work``, which may hang on a server that takes connections and is silent.
+    """Await ``work``, which may hang on a silent server, and return its result.
 
     Raises:
         BindError: it took too long; ``what`` says what was being done.

@@ -40,7 +40,7 @@ async def request_export(
     created: Callable[[Object], None] = lambda _request: None,
     progress: Progress,
 ) -> None:
-    """Create the request and wait until there is an export; one that is there is as good.
+    """Create the request and wait until there is an export; an existing one is accepted.
 
     A request that was refused, or whose export was deleted, leads to nothing any more: it is made
     anew. ``created`` is told of a request that was not there before.

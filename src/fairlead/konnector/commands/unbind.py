@@ -386,7 +386,7 @@ def waits_for(binding: Object) -> str:
 
 
 async def _tell_unused_secrets(client: Client, namespace: str, progress: Progress) -> None:
-    """Report the Secrets without a binding: it is not known any more which was this binding's."""
+    """List the Secrets without a binding, since it is not known which was this binding's."""
     for secret in (await client.list(SECRETS, namespace)).items:
         if disposable(secret) and not await users_of(client, secret.key):
             progress(f"Secret {secret.key} is used by no binding: delete it if it is not needed")

@@ -68,7 +68,7 @@ class Written:
 async def undone_on_failure(
     client: Client, provider: Client, written: Written, progress: Progress
 ) -> AsyncIterator[None]:
-    """Take back what was written if the block is left by an error, or is cancelled.
+    """Undo the writes if the block is left by an error, or is cancelled.
 
     Args:
         client: of the consumer's cluster.

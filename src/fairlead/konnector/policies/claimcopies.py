@@ -36,7 +36,7 @@ _NOT_PAYLOAD = {"apiVersion", "kind", "metadata", "status"}
 
 
 def owner_of(obj: Object) -> str:
-    """The owner label, "" when there is none."""
+    """Return the owner label, "" if there is none."""
     return obj.meta.labels.get(LABEL_OWNER, "")
 
 
@@ -51,25 +51,25 @@ def payload(obj: Object) -> JSON:
 
 
 def consumer_copy(provider: Object) -> JSON:
-    """The payload of a provider's object on the consumer."""
+    """Return the payload of a provider's object on the consumer."""
     return _copied(provider, OWNER_PROVIDER, provider_annotations(provider.meta))
 
 
 def provider_copy(consumer: Object, *, cluster_namespace: str) -> JSON:
-    """The payload of a consumer's object on the provider."""
+    """Return the payload of a consumer's object on the provider."""
     annotations = source_annotations(consumer.meta, cluster_namespace)
     return _copied(consumer, OWNER_CONSUMER, annotations)
 
 
 def binding_reference(name: str, uid: str) -> OwnerReference:
-    """The owner of copies on the consumer."""
+    """Return the owner of copies on the consumer."""
     return OwnerReference(API_VERSION, APISERVICEBINDINGS.kind, name, uid)
 
 
 def new_body(
     source: Object, content: JSON, *, name: str, namespace: str, owner: OwnerReference | None
 ) -> JSON:
-    """The body of a copy that does not exist yet."""
+    """Return the body of a copy that does not exist yet."""
     metadata: JSON = {
         "name": name,
         "namespace": namespace,
@@ -87,7 +87,7 @@ def new_body(
 
 
 def replaced_body(target: Object, content: JSON, *, owner: OwnerReference | None) -> JSON:
-    """The body of a copy that exists: its resourceVersion, owners and finalizers stay."""
+    """Return the body of a copy that exists: its resourceVersion, owners and finalizers stay."""
     old = target.to_dict()
     kept: JSON = {name: old[name] for name in ("apiVersion", "kind", "secrets") if name in old}
     metadata = {

@@ -66,7 +66,7 @@ _status = msgspec.json.Decoder(_Status)
 
 
 def status_of(obj: Object) -> Any:
-    """The decoded ``status``, or None when there is none."""
+    """Return the decoded ``status``, or None if there is none."""
     raw = obj.decode(_Status).status
     return msgspec.json.decode(raw) if raw else None
 
@@ -124,7 +124,7 @@ def is_foreign(provider: ObjectMeta, cluster_namespace: str) -> bool:
 
 
 def is_system(namespace: str) -> bool:
-    """Whether a namespace's name is one of those that Kubernetes keeps for itself."""
+    """Whether Kubernetes reserves the name of a namespace for itself."""
     return namespace.startswith("kube-")
 
 
@@ -146,7 +146,7 @@ def payload(obj: Object) -> JSON:
 
 
 def place(body: JSON, key: Key, owner: JSON | None) -> JSON:
-    """The body of a copy, put at its provider key; ``owner`` is an owner reference."""
+    """Return the body of a copy, put at its provider key; ``owner`` is an owner reference."""
     metadata: JSON = {**body["metadata"], "name": key.name}
     metadata.pop("namespace", None)
     if key.namespace:
@@ -157,7 +157,7 @@ def place(body: JSON, key: Key, owner: JSON | None) -> JSON:
 
 
 def in_step(consumer: Object, provider: Object) -> bool:
-    """Whether both payloads are equal byte by byte; False proves nothing."""
+    """Whether both payloads are equal byte by byte; False is inconclusive."""
     left, right = consumer.meta, provider.meta
     return (
         (left.labels == right.labels or _followed(left.labels) == _followed(right.labels))
@@ -167,7 +167,7 @@ def in_step(consumer: Object, provider: Object) -> bool:
 
 
 def copy_of(consumer: Object, cluster_namespace: str) -> JSON:
-    """The body of a new provider copy, still under the consumer's name.
+    """Return the body of a new provider copy, still under the consumer's name.
 
     Its members but the metadata are as they were encoded.
     """
@@ -210,7 +210,7 @@ def let_go(provider: Object) -> JSON:
 
 
 def with_status(consumer: Object, provider: Object) -> JSON:
-    """The consumer's object with the provider's status, for a PUT of the subresource.
+    """Return the consumer's object with the provider's status, for a PUT of the subresource.
 
     A server takes nothing else from it (Kubernetes API conventions, "Spec and Status"), so it has
     nothing else but what names the object and its version.
@@ -227,7 +227,7 @@ def with_status(consumer: Object, provider: Object) -> JSON:
 
 
 def status_in_step(consumer: Object, provider: Object) -> bool:
-    """Whether both statuses are equal byte by byte; False proves nothing."""
+    """Whether both statuses are equal byte by byte; False is inconclusive."""
     return _status.decode(consumer.raw).status == _status.decode(provider.raw).status
 
 

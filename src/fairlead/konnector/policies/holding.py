@@ -73,7 +73,7 @@ def before(cluster: str) -> str:
 
 
 def recorded_cluster(export: Object | None) -> str:
-    """The uid of the cluster in which an export is bound, "" when none was recorded."""
+    """Return the uid of the cluster in which an export is bound, "" when none was recorded."""
     if export is None:
         return ""
     try:

@@ -45,7 +45,7 @@ class Strategy(Protocol):
         """Return the place of the provider's end of a consumer key."""
 
     def to_consumer(self, key: Key) -> Key | None:
-        """The consumer key for a provider key; None when the object is not this consumer's."""
+        """Return the consumer key for a provider key; None if it is not this consumer's."""
 
 
 class Prefixed(msgspec.Struct, frozen=True):
@@ -59,11 +59,11 @@ class Prefixed(msgspec.Struct, frozen=True):
     needs_namespace: bool = False
 
     def place(self, key: Key) -> Place:
-        """The prefixed name."""
+        """Return the prefixed name."""
         return Place(Key("", self.prefix + key.name))
 
     def to_consumer(self, key: Key) -> Key | None:
-        """The name without the prefix, which is taken off once."""
+        """Return the name without the prefix, which is removed once."""
         name = key.name.removeprefix(self.prefix)
         return Key("", name) if name and self.prefix + name == key.name else None
 
@@ -76,7 +76,7 @@ class Namespaced(msgspec.Struct, frozen=True):
     needs_namespace: bool = False
 
     def place(self, key: Key) -> Place:
-        """The same name in the cluster namespace."""
+        """Return the same name in the cluster namespace."""
         return Place(Key(self.cluster_namespace, key.name))
 
     def to_consumer(self, key: Key) -> Key | None:
@@ -87,7 +87,7 @@ class Namespaced(msgspec.Struct, frozen=True):
 def choose(
     *, scope: str, isolation: str, cluster_namespace: OwnerReference, namespaces: Strategy
 ) -> Strategy:
-    """The strategy for a BoundSchema's scope and an export's isolation.
+    """Return the strategy for a BoundSchema's scope and an export's isolation.
 
     ``namespaces`` is the one of what the provider has assigned.
 

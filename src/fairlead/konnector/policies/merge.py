@@ -111,7 +111,7 @@ def _others(value: Any, owned: Owned | None) -> Any:
 
 
 def _items(target: list[Any], source: list[Any], owned: Owned) -> list[Any]:
-    """The source's items, merged with the target's of the same key; then those of others."""
+    """Return the source's items, merged with the target's of equal keys; then others' items."""
     keys = _keys(owned)
     if keys is None:
         return [*source, *(item for item in target if not _ours(item, owned, source))]
@@ -124,7 +124,7 @@ def _items(target: list[Any], source: list[Any], owned: Owned) -> list[Any]:
 
 
 def _keys(owned: Owned) -> list[str] | None:
-    """The names of the fields that tell items of a list apart; None for a list of scalars."""
+    """Return the names of the key fields of a list's items; None for a list of scalars."""
     for name in owned:
         if name.startswith("k:"):
             return sorted(msgspec.json.decode(name[2:]))
@@ -136,7 +136,7 @@ def _key(item: JSON, keys: list[str]) -> bytes:
 
 
 def _marker(item: JSON, keys: list[str]) -> str:
-    """The item's name in a tree of fields, whose keys are in alphabetical order."""
+    """Return the item's name in a tree of fields, whose keys are in alphabetical order."""
     return "k:" + msgspec.json.encode({name: item.get(name) for name in keys}).decode()
 
 

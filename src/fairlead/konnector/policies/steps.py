@@ -50,7 +50,7 @@ class Content(NamedTuple):
 
 
 def content(value: Any) -> Content:
-    """A JSON value with its digest."""
+    """Return a JSON value with its digest."""
     return Content(value, digest(value))
 
 
@@ -93,7 +93,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     outcomes: Mapping[Side, Outcome] = {}
 
     def at(self, side: Side) -> Object | None:
-        """The end on this side."""
+        """Return the end on this side."""
         return self.consumer if side == "consumer" else self.provider
 
     def place(self, side: Side) -> Key | None:

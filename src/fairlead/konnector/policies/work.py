@@ -31,7 +31,7 @@ class ConnectionSpec(msgspec.Struct, frozen=True):
     sources: frozenset[SecretKey] = frozenset()
 
     def joined(self, binding: str, source: SecretKey) -> ConnectionSpec:
-        """The same connection for one binding more; "" when it is not for a binding."""
+        """Return the same connection with one more binding; "" is for another kind of user."""
         bindings = self.bindings | ({binding} if binding else set())
         return ConnectionSpec(self.kubeconfig, bindings, self.sources | {source})
 

@@ -1,4 +1,4 @@
-"""The work for one permission claim: both ends of it, what is claimed, and its policy."""
+"""The work for one permission claim: its ends, its selection, and its policy."""
 
 from __future__ import annotations
 

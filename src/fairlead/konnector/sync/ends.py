@@ -95,7 +95,7 @@ class WatchedCollection:
         return lease is not None and lease.get(key.namespace, key.name) is not None
 
     def objects(self, namespace: str = "") -> list[Object]:
-        """The objects of one namespace, or all that are seen."""
+        """Return the objects of one namespace, or all that are seen."""
         return [found for lease in self._leases.values() for found in lease.list(namespace)]
 
     def ready(self, namespace: str) -> bool:
@@ -200,7 +200,7 @@ async def _announce(namespace: str, lease: Informer, known: Callable[[str], None
 
 
 class BothEnds(msgspec.Struct, frozen=True):
-    """Both ends of one resource, and how the keys of one lead to those of the other.
+    """Both ends of one resource, and the mapping between their keys.
 
     ``export`` owns the APIServiceNamespaces that are asked for.
     """
@@ -212,7 +212,7 @@ class BothEnds(msgspec.Struct, frozen=True):
     export: OwnerReference
 
     def at(self, side: Side) -> WatchedCollection:
-        """The end on this side."""
+        """Return the end on this side."""
         return self.consumer if side == "consumer" else self.provider
 
     def look(self, key: Key) -> Pair | None:

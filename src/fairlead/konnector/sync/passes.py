@@ -72,12 +72,12 @@ class MakeController(Protocol):
     """Makes controllers whose work is counted."""
 
     def __call__(self, name: str, reconcile: Reconciler, *, workers: int = 2) -> Controller:
-        """A controller that runs when its ``run`` does."""
+        """Return a controller that runs when its ``run`` does."""
         ...
 
 
 async def at_once() -> None:
-    """Wait for nothing."""
+    """Return at once, where no wait is needed."""
 
 
 class EngineContext(msgspec.Struct, frozen=True, kw_only=True):

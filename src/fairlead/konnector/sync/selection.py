@@ -28,7 +28,7 @@ class Referrers:
             informer.add_index(_INDEX, self._names)
 
     def of(self, name: str) -> Iterable[JSON]:
-        """Objects that refer to this name, in any namespace."""
+        """Yield the objects that refer to this name, in any namespace."""
         for informer in self.informers:
             for found in informer.by_index(_INDEX, name):
                 yield found.to_dict()
@@ -100,7 +100,7 @@ class Selection:
         )
 
     def namespaces(self) -> frozenset[str]:
-        """The consumer's namespaces that are named, or referred to at the moment."""
+        """Return the consumer's namespaces that are named, or referred to at the moment."""
         named = {item.namespace for item in self._claim.selector.named_resources}
         return frozenset(named | self._namespaces.keys()) - {""}
 
@@ -138,7 +138,7 @@ def keys(targets: Targets, known: Iterable[Key]) -> set[Key]:
 
 
 class Reserved:
-    """The konnector's namespace, and the Secrets with kubeconfigs wherever they are.
+    """The konnector's namespace, and the Secrets with kubeconfigs in any namespace.
 
     A claim as wide as all Secrets must not hand one provider the way to another, nor may a
     provider bring kubeconfigs to where they are read.

@@ -55,7 +55,7 @@ class UndoneWrites:
         self._series: dict[Key, dict[str, _Series]] = {}
 
     def pause(self, pair: Pair, step: Step) -> float:
-        """Seconds to wait before a step, 0 when it may be taken now."""
+        """Return the seconds to wait before a step, 0 if it may be taken now."""
         series = self._series.get(pair.key, {}).get(_kind(step))
         if series is None or series.count < FREE:
             return 0.0

@@ -12,11 +12,11 @@ from fairlead.provider.namespaces import identity_of
 
 
 class UnknownConsumerError(Exception):
-    """No consumer has this name, or more than one; the text names those that there are."""
+    """No consumer has this name, or more than one; the text names the existing ones."""
 
 
 async def find_consumer(client: Client, name: str) -> Object:
-    """The cluster namespace of the consumer with this identity, or of this very name.
+    """Return the cluster namespace of the consumer with this identity, or of this very name.
 
     Raises:
         UnknownConsumerError: there is none, or several.

@@ -14,7 +14,7 @@ _ISSUERS = ("https://", "http://")
 
 
 def check_author(text: str) -> str:
-    """The author name of a person or a group, if it is one.
+    """Check the author name of a person or a group, and return it.
 
     Raises:
         ValueError: it is none; the text says what one looks like.

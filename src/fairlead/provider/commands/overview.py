@@ -86,7 +86,7 @@ class State(NamedTuple):
 
 
 def rows(state: State, *, now: datetime) -> list[Row]:
-    """One row for each cluster namespace, in the order of the identities.
+    """Return one row for each cluster namespace, in the order of the identities.
 
     Namespaces without an identity are no consumer's. Heartbeats are judged by ``now``.
     """
@@ -103,9 +103,9 @@ def rows(state: State, *, now: datetime) -> list[Row]:
 
 
 def age(since: str, now: datetime) -> str:
-    """How long ago a time was, as kubectl says it: ``12s``, ``5m``, ``3h``, ``4d``; "" if never.
+    """Format the age of a time, as kubectl does: ``12s``, ``5m``, ``3h``, ``4d``; "" if never.
 
-    A time that cannot be read is told as it is.
+    A time that cannot be parsed is returned as it is.
     """
     if not since:
         return ""
@@ -212,7 +212,7 @@ def _view(binding: Object, now: datetime) -> ClusterBindingView:
 
 
 async def consumers(client: Client) -> list[Row]:
-    """All consumers of a provider's cluster, of a kind that cannot be listed without its objects.
+    """Return all consumers of a provider's cluster; unlisted kinds have no objects in them.
 
     Raises:
         ApiError: the server refused.

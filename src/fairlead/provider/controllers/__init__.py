@@ -1,4 +1,4 @@
-"""The provider's controllers: from what consumers write in their cluster namespaces to their use.
+"""The provider's controllers, which carry out the requests of consumers.
 
 ``bindableresources`` hands out invitations that are asked for by an object. ``exportrequest``
 turns a request into BoundSchemas and an APIServiceExport, ``export`` tells the hash of its

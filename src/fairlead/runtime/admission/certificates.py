@@ -46,7 +46,7 @@ class KeyPair(msgspec.Struct, frozen=True):
 
 
 def bundle(data: Mapping[str, str]) -> str:
-    """The authorities that a client has to trust, PEM, from what the Secret holds."""
+    """Return the authorities that a client has to trust, PEM, from the Secret's data."""
     return "".join(data.get(name, "") for name in (AUTHORITY, NEXT, FORMER))
 
 
@@ -105,7 +105,7 @@ def _signed(data: Mapping[str, str], hosts: Sequence[str], now: datetime) -> dic
 
 
 def make_authority(now: datetime) -> KeyPair:
-    """A new authority, which trusts itself."""
+    """Make a new authority, which signs itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{_COMMON_NAME}-ca")])
     usage = x509.KeyUsage(
@@ -128,7 +128,7 @@ def make_authority(now: datetime) -> KeyPair:
 
 
 def make_leaf(authority: KeyPair, hosts: Sequence[str], now: datetime) -> KeyPair:
-    """A certificate for these names and addresses."""
+    """Make a certificate for these names and addresses."""
     issuer = _certificate(authority.certificate)
     issuer_key = serialization.load_pem_private_key(authority.key.encode(), None)
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
@@ -187,7 +187,7 @@ def _certificate(text: str) -> x509.Certificate:
 
 
 def _pair(data: Mapping[str, str], certificate: str, key: str) -> KeyPair | None:
-    """A certificate with its own key; None when either is missing or is not what it should be."""
+    """Return a certificate with its own key; None if either is missing or invalid."""
     pair = KeyPair(data.get(certificate, ""), data.get(key, ""))
     try:
         loaded = serialization.load_pem_private_key(pair.key.encode(), None)
@@ -231,7 +231,7 @@ def _serves(leaf: KeyPair, authority: str, hosts: Sequence[str]) -> bool:
 
 
 def decoded(data: Mapping[str, str]) -> dict[str, str]:
-    """A Secret's data as text; what is no text is left out."""
+    """Decode a Secret's data as text; data that is no text is left out."""
     found = {}
     for name, value in data.items():
         try:
@@ -242,5 +242,5 @@ def decoded(data: Mapping[str, str]) -> dict[str, str]:
 
 
 def encoded(data: Mapping[str, str]) -> dict[str, str]:
-    """Text as a Secret's data."""
+    """Encode text as a Secret's data."""
     return {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}

@@ -59,7 +59,7 @@ class CertificateUser:
         self._ends: datetime | None = None
 
     def ends(self) -> datetime | None:
-        """When the certificate ends that the server answers with; None without one."""
+        """Return the end of the certificate that the server uses; None without one."""
         return self._ends
 
     async def run(self) -> None:
@@ -231,7 +231,7 @@ class CertificateKeeper:
 
 
 def _trusting(live: Object, wanted: str) -> JSON:
-    """The configuration, each of its webhooks with this ``caBundle``."""
+    """Return the configuration, each of its webhooks with this ``caBundle``."""
     body = live.to_dict()
     for hook in body.get("webhooks") or ():
         hook["clientConfig"] = {**(hook.get("clientConfig") or {}), "caBundle": wanted}

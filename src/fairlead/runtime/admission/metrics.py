@@ -19,7 +19,7 @@ from fairlead.client.metrics import Histogram
 Said = Literal["allowed", "changed", "warned", "refused", "failed"]
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Seconds: an API server waits up to 10 unless it is told otherwise, and 30 at most."""
+"""Buckets in seconds: an API server waits 10 by default, and 30 at most."""
 _OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 _UNKNOWN = "unknown"
 """Operation of a review that cannot be decoded."""
@@ -39,13 +39,13 @@ class ReviewMetrics(Collector):
         self._seconds: dict[str, Histogram] = {}
 
     def reviewed(self, webhook: str, operation: str, said: Said, seconds: float) -> None:
-        """A review was answered, or could not be."""
+        """Count a review, answered or not."""
         known = operation if operation in _OPERATIONS else _UNKNOWN
         self._reviews[webhook, known, said] += 1
         self._seconds.setdefault(webhook, Histogram(BUCKETS)).observe(seconds)
 
     def collect(self) -> Iterable[Metric]:
-        """All series; called at each scrape."""
+        """Yield all series; called at each scrape."""
         total = CounterMetricFamily(
             "fairlead_webhook_reviews",
             "Admission reviews by what was said",

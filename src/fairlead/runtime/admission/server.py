@@ -224,7 +224,7 @@ def _said(verdict: Verdict) -> Said:
 
 
 async def _content(request: web.BaseRequest) -> bytes | None:
-    """The body; None when there is more of it than may be."""
+    """Read the body; return None if it is too large."""
     content = bytearray()
     async for chunk in request.content.iter_any():
         content += chunk

@@ -36,7 +36,7 @@ class Expectations:
             self._created.add(key)
 
     def seen(self, key: Key) -> None:
-        """The cache has told of the object: if it holds none, there is none."""
+        """Note that the cache has shown the object: if it holds none, there is none."""
         self._created.discard(key)
 
     def echoes(self, obj: Object) -> bool:
@@ -81,7 +81,7 @@ class Expectations:
         return found
 
     def newest(self, key: Key, cached: Object | None) -> Object | None:
-        """The object as it was last seen or written, whichever is later."""
+        """Return the object as it was last seen or written, whichever is later."""
         if key not in self._written:
             return cached
         written, expires = self._written[key]

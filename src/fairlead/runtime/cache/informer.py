@@ -103,7 +103,7 @@ class SharedInformer:
             self.put(object_, initial=True)
 
     def _early(self, objects: list[Object]) -> int:
-        """How many of these came with the list's first pages, if the store holds nothing else.
+        """Return how many of these came with the list's first pages, if the store has no others.
 
         Pages come in order. Where the last of as many objects as the store holds is the very one
         that is stored, all before it are, too.
@@ -115,7 +115,7 @@ class SharedInformer:
         return number if self.store.get(last.meta.namespace, last.meta.name) is last else 0
 
     def _news(self, objects: list[Object]) -> list[Object]:
-        """Remove the objects that are gone; returns those that are new or changed."""
+        """Remove the objects that are gone; return new and changed ones."""
         get = self.store.get
         found, news = 0, []
         for object_ in objects:
@@ -164,7 +164,7 @@ class SharedInformer:
         self._tell(Delta("DELETED", object_, None))
 
     def subscribe(self, handler: Handler) -> None:
-        """Tell the handler what is there, then what changes."""
+        """Call the handler with the stored objects, then with every change."""
         for object_ in self.store.list():
             delta = Delta("ADDED", None, object_, initial=True)
             try:
@@ -174,7 +174,7 @@ class SharedInformer:
         self._handlers = (*self._handlers, handler)
 
     def unsubscribe(self, handler: Handler) -> None:
-        """Tell the handler nothing more."""
+        """Call the handler no more."""
         self._handlers = tuple(known for known in self._handlers if known is not handler)
 
     def add_index(self, function: IndexFunction) -> None:
@@ -221,7 +221,7 @@ def _complain(delta: Delta, error: Exception) -> None:
 
 
 class InformerClosed(RuntimeError):  # noqa: N818
-    """The lease on the informer was given back, so that it will not sync any more."""
+    """The lease on the informer was closed, so that it will not sync any more."""
 
 
 class Informer:
@@ -271,7 +271,7 @@ class Informer:
 
     @property
     def restarts(self) -> Counter[str]:
-        """How often the watch or the list ended, by reason; of all who share it."""
+        """Number of ends of the watch or the list, by reason; shared by all leases."""
         return self._shared.reflector.restarts
 
     @property
@@ -280,11 +280,11 @@ class Informer:
         return self._closed.is_set()
 
     def get(self, namespace: str, name: str) -> Object | None:
-        """The object as last seen; cluster-scoped objects have namespace ""."""
+        """Return the object as last seen; cluster-scoped objects have namespace ""."""
         return self._shared.store.get(namespace, name)
 
     def list(self, namespace: str = "") -> list[Object]:
-        """The objects of one namespace, or of all."""
+        """Return the objects of one namespace, or of all."""
         return self._shared.store.list(namespace)
 
     def add_index(self, name: str, function: IndexFunction) -> None:
@@ -302,7 +302,7 @@ class Informer:
         self._shared.add_index(function)
 
     def by_index(self, name: str, value: str) -> Objects:
-        """The objects for which the index function gave this value.
+        """Return the objects for which the index function gave this value.
 
         Raises:
             KeyError: this lease has no index of that name.
@@ -310,7 +310,7 @@ class Informer:
         return self._shared.store.by_index(self._indexes[name], value)
 
     def subscribe(self, handler: Handler) -> None:
-        """Call the handler with what is there (as initial ADDED), then with every change."""
+        """Call the handler with the stored objects (as initial ADDED), then with every change."""
         self._handlers.append(handler)
         self._shared.subscribe(handler)
 
@@ -332,7 +332,7 @@ class Informer:
             raise InformerClosed(f"the informer of {self.scope} was closed before it had synced")
 
     async def close(self) -> None:
-        """Give the lease back; its handlers hear nothing more. Closing twice is harmless."""
+        """Close the lease; its handlers are not called any more. Closing twice is harmless."""
         if self._closed.is_set():
             return
         self._closed.set()

@@ -56,7 +56,7 @@ class Pages(Protocol):
         continue_: str = "",
         metadata_only: bool = False,
     ) -> Page:
-        """One page of a list."""
+        """Return one page of a list."""
         ...
 
 

@@ -85,7 +85,7 @@ class ListWatch(Protocol):
         metadata_only: bool = False,
         arrived: Callable[[Sequence[Object]], None] | None = None,
     ) -> ObjectList:
-        """All objects and the version of the collection that they make.
+        """Return all objects and the version of the collection that they make.
 
         ``arrived`` is told of pages before the last one is there.
         """
@@ -102,7 +102,7 @@ class ListWatch(Protocol):
         timeout_seconds: float | None = None,
         metadata_only: bool = False,
     ) -> AsyncIterator[WatchEvent]:
-        """The changes after a version, until the server closes."""
+        """Return the changes after a version, until the server closes."""
         ...
 
 
@@ -194,23 +194,23 @@ class Sink(Protocol):
     """Destination of the objects that a reflector sees."""
 
     async def replace(self, objects: list[Object]) -> None:
-        """The collection consists of exactly these."""
+        """Replace the collection by exactly these objects."""
         ...
 
     def arrived(self, objects: Sequence[Object]) -> None:
-        """These are some of the collection, which is still being listed."""
+        """Take some objects of the collection, which is still being listed."""
         ...
 
     def clear(self) -> None:
-        """The resource is gone, and all its objects."""
+        """Remove all objects, since the resource is gone."""
         ...
 
     def put(self, object_: Object) -> None:
-        """An object is there, new or changed."""
+        """Take an object that is new or changed."""
         ...
 
     def remove(self, object_: Object) -> None:
-        """An object is gone; this is what it was last."""
+        """Remove an object, given in its last state."""
         ...
 
 

@@ -30,11 +30,11 @@ class Index:
         self._values: dict[Key, tuple[str, ...]] = {}
 
     def keys(self, value: str) -> Iterable[Key]:
-        """The keys of the objects that have this value."""
+        """Return the keys of the objects that have this value."""
         return self._keys.get(value, ())
 
     def put(self, key: Key, object_: Object) -> None:
-        """Replace what is known of this key."""
+        """Replace the entries of this key."""
         values = self._compute(object_)
         if self._values.get(key, ()) == values:
             return
@@ -88,12 +88,12 @@ class Store:
         return self._bytes
 
     def get(self, namespace: str, name: str) -> Object | None:
-        """The object, or None."""
+        """Return the object, or None."""
         names = self._namespaces.get(namespace)
         return names.get(name) if names is not None else None
 
     def list(self, namespace: str = "") -> list[Object]:
-        """The objects of a namespace, or all."""
+        """Return the objects of a namespace, or all."""
         if namespace:
             return list(self._namespaces.get(namespace, {}).values())
         return list(self)
@@ -136,7 +136,7 @@ class Store:
         return old
 
     def add_index(self, function: IndexFunction) -> None:
-        """Index all objects, present and future; adding a function again changes nothing."""
+        """Index all objects, present and future; adding a function again has no effect."""
         if function in self._indexes:
             return
         index = Index(function)
@@ -149,7 +149,7 @@ class Store:
         self._indexes.pop(function, None)
 
     def by_index(self, function: IndexFunction, value: str) -> Objects:
-        """The objects for which the function gave this value.
+        """Return the objects for which the function gave this value.
 
         Raises:
             KeyError: the function was never added.
@@ -196,7 +196,7 @@ class SharedStrings:
         meta.annotations = self._values(meta.annotations)
 
     def inherit(self, meta: ObjectMeta, old: ObjectMeta) -> None:
-        """Have the metadata of an object hold what is equal in the version that it replaces.
+        """Share the equal parts of an object's metadata with the version that it replaces.
 
         Namespace and name are those of both. To compare the rest costs less than to look up each
         string. Annotations are looked up all the same: they are often one object's own, and the
@@ -258,7 +258,7 @@ def metadata_alone(object_: Object) -> Object:
 
 
 def strip_managed_fields(object_: Object) -> Object:
-    """The object without ``metadata.managedFields``, which is often a third of its bytes."""
+    """Return the object without ``metadata.managedFields``, often a third of its bytes."""
     raw = object_.raw
     start = raw.find(_MARK)
     if start < 0:

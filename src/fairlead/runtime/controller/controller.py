@@ -118,7 +118,7 @@ class _Limit:
             raise TimeoutError from error
 
     def close(self) -> None:
-        """Look no more."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
 

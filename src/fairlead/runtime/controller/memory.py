@@ -46,7 +46,7 @@ class Bursts:
             self._look_later()
 
     def close(self) -> None:
-        """Look no more."""
+        """Cancel the timer."""
         for timer in (self._timer, self._last):
             if timer is not None:
                 timer.cancel()
@@ -71,7 +71,7 @@ class Bursts:
 
 
 def give_back() -> None:
-    """Give free memory back to the system, where the C library is one that can."""
+    """Give free memory back to the system, if the C library has malloc_trim."""
     trim = _malloc_trim()
     if trim is not None:
         trim(0)

@@ -19,7 +19,7 @@ from fairlead.runtime.backoff import BackoffPolicy
 K = TypeVar("K", bound=Hashable)
 
 RETRIES = BackoffPolicy(initial=0.005, maximum=1000.0, jitter=0.0)
-"""The back-off of a key whose reconciler raised: that of client-go's item rate limiter.
+"""Back-off of a key whose reconciler raised, as in client-go's item rate limiter.
 
 https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLimiter
 """
@@ -50,11 +50,11 @@ class Band(enum.IntEnum):
 
 
 class QueueClosed(Exception):  # noqa: N818
-    """The queue is shut down and gives out nothing more."""
+    """The queue is shut down and gives out no keys."""
 
 
 class _Waiting(Generic[K]):
-    """Keys that wait, and since when: the oldest first, and those of several groups in turn."""
+    """Waiting keys with their start: the oldest first, and keys of several groups in turn."""
 
     def __init__(self, group: Callable[[K], Hashable] | None) -> None:
         self._group = group
@@ -85,7 +85,7 @@ class _Waiting(Generic[K]):
         return since
 
     def next(self) -> tuple[K, float]:
-        """The key whose turn it is, and since when it has waited."""
+        """Return the next key, and since when it has waited."""
         group, keys = next(iter(self._groups.items()))
         key, since = keys.popitem(last=False)
         # A dict keeps its largest table, so that an empty one is thrown away.
@@ -159,7 +159,7 @@ class WorkQueue(Generic[K]):
         return len(self._bands[band])
 
     def started(self) -> list[float]:
-        """When each key that is being worked on was given out."""
+        """Return when each key that is being worked on was given out."""
         return list(self._processing.values())
 
     def add(self, key: K, band: Band = Band.LIVE) -> None:
@@ -181,7 +181,7 @@ class WorkQueue(Generic[K]):
         self._wake()
 
     def add_after(self, key: K, delay: float, band: Band = Band.LIVE) -> None:
-        """Add the key after so many seconds; of several delays the one that ends first counts."""
+        """Add the key after so many seconds; of several delays the shortest counts."""
         if delay <= 0:
             self.add(key, band)
             return
@@ -250,7 +250,7 @@ class WorkQueue(Generic[K]):
         self._again[key] = Band.LIVE
 
     async def get(self) -> K:
-        """The next key; it is the caller's until :meth:`done`.
+        """Wait for the next key; it is the caller's until :meth:`done`.
 
         Raises:
             QueueClosed: the queue was shut down.

@@ -45,7 +45,7 @@ class TerminalError(Exception):
 
 
 Reconciler = Callable[[Request], Awaitable[Result | None]]
-"""Brings one object nearer to what is wanted; raises to be called again after a back-off."""
+"""Brings one object closer to its wanted state; raises to be called again after a back-off."""
 
 Mapper = Callable[[Delta], Iterable[Request]]
 """The requests that a change gives rise to."""
@@ -55,7 +55,7 @@ Predicate = Callable[[Delta], bool]
 
 
 def object_mapper(cluster: str = "") -> Mapper:
-    """A mapper to the changed object itself."""
+    """Return a mapper to the changed object itself."""
 
     def map_(delta: Delta) -> Iterable[Request]:
         meta = delta.object.meta
@@ -67,7 +67,7 @@ def object_mapper(cluster: str = "") -> Mapper:
 def owner_mapper(
     kind: str, api_group: str, cluster: str = "", *, namespaced: bool = True
 ) -> Mapper:
-    """A mapper to the owners of this kind and group, those of before the change included.
+    """Return a mapper to the owners of this kind and group, former ones included.
 
     Owners live in the namespace of what they own, or have none when not ``namespaced``.
     """
@@ -87,23 +87,23 @@ def owner_mapper(
 
 
 def changed(view: Callable[[Object | None], object]) -> Predicate:
-    """A predicate: ``view`` says another thing of the object than before; None is no object."""
+    """Return a predicate: ``view`` of the object has changed; it gets None without an object."""
     return lambda delta: view(delta.old) != view(delta.new)
 
 
 def metadata_changed(*fields: str) -> Predicate:
-    """A predicate: the object came or went, or one of these fields of its metadata has changed."""
+    """Return a predicate: the object came or went, or one of these metadata fields has changed."""
     values = attrgetter(*fields)
     return changed(lambda obj: None if obj is None else (values(obj.meta),))
 
 
 def any_of(*predicates: Predicate) -> Predicate:
-    """A predicate: one of these holds."""
+    """Return a predicate: one of these holds."""
     return lambda delta: any(predicate(delta) for predicate in predicates)
 
 
 spec_changed: Predicate = metadata_changed("generation", "deletion_timestamp")
-"""The object came or went, or what is wanted of it has changed.
+"""Predicate: the object came or went, or its spec has changed.
 
 API servers raise the generation with the spec, and leave it alone when the status is written: so
 our own status writes do not bring us back.
@@ -112,7 +112,7 @@ https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-me
 
 
 def came_or_went(delta: Delta) -> bool:
-    """A predicate: the object was added or deleted."""
+    """Whether the object was added or deleted."""
     return delta.type != "MODIFIED"
 
 
@@ -131,7 +131,7 @@ async def step_by_step(
     last: Callable[[T], bool],
     most: int = 12,
 ) -> Settled[S, T]:
-    """Decide what comes next, perform it, learn from what came of it, and decide again.
+    """Decide the next step, perform it, learn its outcome, and decide again.
 
     So the decision is pure, and each edge of a flowchart is a row of its table test.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 Check = Callable[[], str]
-"""Returns "" or what is wrong."""
+"""Returns the fault, "" if there is none."""
 
 
 class AddressError(ValueError):
@@ -30,7 +30,7 @@ class Checks:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host and port of ``host:port``; an empty host means every interface.
+    """Split ``host:port`` into both; an empty host means every interface.
 
     Raises:
         AddressError: the address has no port, or it is no number from 0 to 65535.

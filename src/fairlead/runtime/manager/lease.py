@@ -35,7 +35,7 @@ _RELEASE_SECONDS = 3.0
 
 
 class LeadershipLost(Exception):  # noqa: N818
-    """Another process may lead now; whatever only a leader may do has been stopped."""
+    """Another process may lead now; the work of a leader has been stopped."""
 
 
 class LeaseSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -53,7 +53,7 @@ class _Lease(msgspec.Struct):
 
 
 def default_identity() -> str:
-    """This host and a random part, so that two processes of one host differ."""
+    """Return this host's name with a random part, so that two processes of one host differ."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 

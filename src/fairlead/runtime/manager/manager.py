@@ -99,7 +99,7 @@ class Manager:
         (self._leading if leader_only else self._free).append(runnable)
 
     def add_ready_check(self, name: str, check: Callable[[], str]) -> None:
-        """Let /readyz ask this too; the check returns "" or what is wrong."""
+        """Add a check to /readyz; it returns the fault, "" if there is none."""
         self._checks.ready[name] = check
 
     async def engage(self, cluster: Cluster, runnables: Sequence[Runnable]) -> Engagement:
@@ -292,7 +292,7 @@ async def together(runnables: Sequence[Runnable]) -> None:
 
 
 def first_error(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first exception that is no group."""
+    """Return the first exception that is no group."""
     error: BaseException = failures
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

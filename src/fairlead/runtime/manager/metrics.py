@@ -76,7 +76,7 @@ class Metrics:
         self._controllers.pop(controller, None)
 
     def render(self) -> tuple[bytes, str]:
-        """The text for a scrape and its content type."""
+        """Return the text for a scrape and its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
     async def measure_lag(self) -> None:
@@ -133,7 +133,7 @@ class _Reader(Protocol):
     """Reads one number of a controller."""
 
     def __call__(self, stats: ControllerStats) -> float:
-        """The number."""
+        """Return the number."""
         ...
 
 

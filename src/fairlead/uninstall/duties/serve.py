@@ -1,4 +1,4 @@
-"""The front door's duties: requests in flight, and people who are signed in."""
+"""The front door's duties: open requests, and people who are signed in."""
 
 from __future__ import annotations
 

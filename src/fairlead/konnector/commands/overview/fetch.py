@@ -72,7 +72,7 @@ class Places(msgspec.Struct, frozen=True):
     needs_namespace: bool = True
 
     def place(self, key: Key) -> Place:
-        """The same name in the namespace that the provider has assigned."""
+        """Return the same name in the namespace that the provider has assigned."""
         if assigned := self.assigned.get(key.namespace):
             return Place(Key(assigned, key.name))
         return Place(None, refusal=self.refusals.get(key.namespace, ""))
@@ -102,7 +102,7 @@ class Overview:
             await client.close()
 
     async def look(self, name: str = "") -> list[FetchedBinding]:
-        """All bindings by name, or the one of this name.
+        """Return all bindings by name, or the one of this name.
 
         Raises:
             UnknownBindingError: there is none of this name.
@@ -149,7 +149,7 @@ class Overview:
         return found
 
     async def events(self, bound: FetchedBinding, copy: Object) -> list[Object]:
-        """Events about a copy on the provider, with the consumer's credentials there.
+        """List Events about a copy on the provider, with the consumer's credentials there.
 
         Raises:
             ClientError: they may not be listed, or the provider cannot be reached.
@@ -240,7 +240,7 @@ class Overview:
         return FetchedBinding(binding, kinds, known, reached=True)
 
     async def _provider(self, binding: Object) -> Client:
-        """A client with the consumer's credentials; one for all bindings that share them.
+        """Return a client with the consumer's credentials; one for all bindings that share them.
 
         Raises:
             ConfigError: the credentials are not there or cannot be used.

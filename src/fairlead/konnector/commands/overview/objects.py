@@ -58,7 +58,7 @@ class ObjectRow(msgspec.Struct, frozen=True, rename="camel"):
 def object_rows(
     bound: FetchedBinding, warnings: Mapping[str, Object], now: datetime
 ) -> list[ObjectRow]:
-    """The objects of a binding that are not in sync, those that wait longest first.
+    """Return the objects of a binding that are not in sync, the longest waiting first.
 
     Args:
         bound: what was fetched of it.

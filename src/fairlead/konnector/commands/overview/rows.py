@@ -78,7 +78,7 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
     remedy: str = ""
 
     def heartbeat_age(self, now: datetime) -> float | None:
-        """Seconds since the last heartbeat; None when none is known."""
+        """Return the seconds since the last heartbeat; None if none is known."""
         try:
             return _seconds(now, parse_time(self.last_heartbeat_time or ""))
         except ValueError:
@@ -86,7 +86,7 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def make_row(bound: FetchedBinding, now: datetime) -> Row:
-    """The line about one binding at a moment."""
+    """Return the line about one binding at a moment."""
     try:
         status = bound.binding.decode(APIServiceBinding).status
     except msgspec.ValidationError:

@@ -74,7 +74,7 @@ def schema_status(schema: BoundSchema, crd: Object | None, *, now: str) -> Bound
 
 
 def worst_conditions(crds: Mapping[str, Object | None]) -> list[Condition]:
-    """The worst condition of each type: False, then Unknown, then True, first by name.
+    """Return the worst condition of each type: False, then Unknown, then True, first by name.
 
     Args:
         crds: by the names of their BoundSchemas, which the messages repeat.

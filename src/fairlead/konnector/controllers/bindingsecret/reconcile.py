@@ -13,7 +13,7 @@ INVALID = "KubeconfigSecretInvalid"
 def reconcile(
     ref: ClusterSecretKeyRef, *, found: bool, content: bytes, unreadable: str, fault: str
 ) -> Condition:
-    """The condition SecretValid.
+    """Return the condition SecretValid.
 
     Args:
         ref: where the binding says that its kubeconfig is.

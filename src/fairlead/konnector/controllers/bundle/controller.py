@@ -1,4 +1,4 @@
-"""Binds whatever the provider exports, for each APIServiceBindingBundle.
+"""Binds all exports of the provider, for each APIServiceBindingBundle.
 
 A binding goes only when the provider itself says that its export is gone.
 """

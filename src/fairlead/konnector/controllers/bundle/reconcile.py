@@ -83,7 +83,7 @@ def reconcile(state: State) -> Plan:
 
 
 def status(state: State, plan: Plan, failures: Mapping[str, str], *, now: str) -> ConditionsStatus:
-    """The bundle's status after the plan was carried out.
+    """Return the bundle's status after the plan was carried out.
 
     Args:
         state: what was read.

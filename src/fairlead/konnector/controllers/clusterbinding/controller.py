@@ -254,7 +254,7 @@ class _Failure(NamedTuple):
 
 
 class Probe:
-    """Tries kubeconfigs for one connection; one that failed is tried again after a back-off."""
+    """Tries kubeconfigs for one connection; a failed one is tried again after a back-off."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace

@@ -29,7 +29,7 @@ def reconcile(
     *,
     usable: Callable[[bytes], bool],
 ) -> dict[str, ConnectionSpec]:
-    """All connections that shall be, by :func:`identify`.
+    """Return all wanted connections, by :func:`identify`.
 
     A member whose Secret is gone or broken keeps the connection it has, so that the provider's
     copy of the kubeconfig can mend the Secret; without one it gets none.

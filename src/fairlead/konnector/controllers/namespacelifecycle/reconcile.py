@@ -62,6 +62,6 @@ def _may_be_made(name: str) -> bool:
 
 
 def new_namespace(name: str) -> JSON:
-    """A consumer namespace that the provider asked for."""
+    """Return the body of a consumer namespace that the provider has requested."""
     metadata = {"name": name, "labels": {LABEL_OWNER: OWNER_PROVIDER}}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}

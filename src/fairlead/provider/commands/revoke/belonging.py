@@ -41,7 +41,7 @@ _NAMED = 3
 
 
 def provider_namespaces(namespaces: Iterable[Object], consumer: str) -> list[Object]:
-    """The namespaces that belong to APIServiceNamespaces of a cluster namespace."""
+    """Return the namespaces that belong to APIServiceNamespaces of a cluster namespace."""
     return [one for one in namespaces if (owner := owner_of(one)) and owner.namespace == consumer]
 
 
@@ -68,7 +68,7 @@ def released(copy: Object, consumer: Object) -> JSON:
 
 
 def marked(binding: Object) -> JSON:
-    """A ClusterBinding that says that its consumer is being revoked."""
+    """Return the body of a ClusterBinding that marks its consumer as being revoked."""
     body = binding.to_dict()
     stored = body["spec"].get("serviceProviderSpec") or {}
     body["spec"]["serviceProviderSpec"] = with_revocation(stored)
@@ -76,7 +76,7 @@ def marked(binding: Object) -> JSON:
 
 
 def mark(consumer: str) -> JSON:
-    """The ClusterBinding of a consumer that has none, to say that it is being revoked."""
+    """Return a new ClusterBinding that marks a consumer without one as being revoked."""
     reference = {"name": KUBECONFIG_NAME, "key": KUBECONFIG_NAME}
     return {
         "apiVersion": API_VERSION,
@@ -91,7 +91,7 @@ def mark(consumer: str) -> JSON:
 
 
 def claimed(exports: Iterable[Object]) -> list[Resource]:
-    """The kinds that a consumer could write because its exports claim them."""
+    """Return the kinds that a consumer could write because its exports claim them."""
     names: set[str] = set()
     for export in exports:
         with suppress(msgspec.ValidationError):
@@ -112,11 +112,11 @@ def without_identity(namespace: Object) -> JSON:
 
 
 _KEPT_FINALIZERS = frozenset({FINALIZER_NAMESPACE, "foregroundDeletion", "orphan"})
-"""Ours, and those that the garbage collector takes off by itself."""
+"""Finalizers of ours, and those that the garbage collector removes by itself."""
 
 
 def foreign_finalizers(obj: Object) -> list[str]:
-    """The finalizers of an object that are neither ours nor Kubernetes' own."""
+    """Return the finalizers of an object that are neither ours nor Kubernetes' own."""
     return [name for name in obj.meta.finalizers if name not in _KEPT_FINALIZERS]
 
 
@@ -131,7 +131,7 @@ def without_finalizers(obj: Object) -> JSON | None:
 
 
 def without_subject(binding: Object, consumer: str) -> JSON | None:
-    """A binding of rights without the consumer; None if it has no other subject.
+    """Return a binding of rights without the consumer; None if it has no other subject.
 
     A binding that does not name the consumer comes back as it is.
     """
@@ -150,7 +150,7 @@ def names(binding: Object, consumer: str) -> bool:
 
 
 def role_of(binding: Object) -> tuple[Resource, Key]:
-    """The role that a binding of rights is for."""
+    """Return the role that a binding of rights is for."""
     ref = binding.decode(_Binding).role_ref
     if ref.kind == CLUSTERROLES.kind:
         return CLUSTERROLES, Key("", ref.name)
@@ -174,7 +174,7 @@ def held(objects: Sequence[Object]) -> str:
 
 
 def count(number: int, one: str, many: str = "") -> str:
-    """A number of things, in words."""
+    """Return a number of things, in words."""
     return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"
 
 

@@ -92,7 +92,7 @@ class Desk:
         return found
 
     async def list(self, resource: Resource, namespace: str = "") -> list[Object]:
-        """Metadata of all objects; none of a kind that has gone meanwhile."""
+        """List metadata of all objects; none of a kind that has disappeared."""
         try:
             return (await self.client.list(resource, namespace, metadata_only=True)).items
         except NotFound:

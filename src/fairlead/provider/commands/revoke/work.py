@@ -99,7 +99,7 @@ _OWN_KINDS = (APISERVICEEXPORTREQUESTS, APISERVICENAMESPACES)
 
 
 class RevokeError(Exception):
-    """Revoking has not come to its end; says what it waits for and how to go on."""
+    """Revoking is unfinished; the text names the obstacle and how to go on."""
 
 
 class UnlookedError(RevokeError):
@@ -107,7 +107,7 @@ class UnlookedError(RevokeError):
 
 
 async def lock_out(client: Client, consumer: Object, progress: Progress) -> None:
-    """Take a consumer's access away, and nothing else, as :func:`revoke` does first.
+    """Remove a consumer's access, and no data, like the first step of :func:`revoke`.
 
     Raises:
         RevokeError: some of it could not be taken away.

@@ -107,7 +107,7 @@ _PATIENCE = 30.0
 
 
 class RotateError(Exception):
-    """The rotation has not come to its end; says where it stands and how to go on."""
+    """The rotation is unfinished; the text tells its state and how to go on."""
 
 
 async def rotate(
@@ -249,7 +249,7 @@ class _Rotation:
         self._say(f"{self._identity} uses the new token")
 
     async def take_away(self) -> None:
-        """Delete every token but the one that was handed out."""
+        """Delete every token except the one that was handed out."""
         # The kubeconfig that the konnector fetches at this moment decides: the consumer keeps a
         # token that works, even if another command was faster.
         stored = await stored_kubeconfig(self._client, self._name)

@@ -56,7 +56,7 @@ class ExportController:
             await self._statuses.write(export, body)
 
     async def _schemas(self, export: Object) -> dict[str, Object]:
-        """The schemas of an export; those that the cache, which may lag, lacks are asked for.
+        """Return the schemas of an export; the server is asked for those that the cache lacks.
 
         Raises:
             ClientError: the server does not say whether one is there.

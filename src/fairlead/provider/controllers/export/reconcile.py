@@ -58,7 +58,7 @@ def reconcile(export: Object, schemas: Mapping[str, Object]) -> Plan:
 
 
 def adopted(schema: Object, export: Object) -> JSON:
-    """The BoundSchema's body with the export as its owner."""
+    """Return the BoundSchema's body with the export as its owner."""
     body = schema.to_dict()
     owners = body["metadata"].get("ownerReferences") or []
     mine = msgspec.to_builtins(export.owner_reference())
@@ -68,14 +68,14 @@ def adopted(schema: Object, export: Object) -> JSON:
 
 
 def annotated(export: Object, source_spec_hash: str) -> JSON:
-    """The export's body with the hash over all its schemas."""
+    """Return the export's body with the hash over all its schemas."""
     body = export.to_dict()
     body["metadata"].setdefault("annotations", {})[ANNOTATION_SOURCE_SPEC_HASH] = source_spec_hash
     return body
 
 
 def conditioned(export: Object, condition: Condition, *, now: str) -> JSON:
-    """The export's body with a condition; exports have no summary."""
+    """Return the export's body with a condition; exports have no summary."""
     return with_status(export, [condition], now=now, summary=False)
 
 

@@ -81,7 +81,7 @@ class Sources:
         self._fetched: dict[str, Object] = {}
 
     async def find(self, key: Request, names: Iterable[str], *, follow: bool) -> dict[str, Object]:
-        """The CRDs of these names, by name.
+        """Return the CRDs of these names, by name.
 
         Raises:
             ClientError: it was time to ask the server, which gave no answer.
@@ -269,7 +269,7 @@ class RequestController:
         )
 
     async def _export(self, request: Object) -> Object | None:
-        """The export of the same name; asked for when the cache, which may lag, has none.
+        """Return the export of the same name; the server is asked if the cache has none.
 
         Raises:
             ClientError: the server does not say whether there is one.
@@ -278,7 +278,7 @@ class RequestController:
         return cached if cached is not None else await self._asked(request)
 
     async def _asked(self, request: Object) -> Object | None:
-        """The export of the same name, as the server has it.
+        """Return the export of the same name, as the server has it.
 
         Raises:
             ClientError: the server does not say whether there is one.

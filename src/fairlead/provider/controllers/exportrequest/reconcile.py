@@ -271,7 +271,7 @@ def _export(
 
 
 def _as_made(options: ProviderOptions, export: ExportSpec) -> ProviderOptions:
-    """The options with which an export was made.
+    """Return the options with which an export was made.
 
     It is immutable and the consumer's rights go by it, so that schemas made for other options
     would have the konnector watch where it may not.
@@ -323,7 +323,7 @@ def _check_scopes(scopes: dict[str, str], options: ProviderOptions) -> None:
 def _schema_update(
     stored: Object, owner: OwnerReference | None, replaced: BoundSchemaSpec | None
 ) -> JSON | None:
-    """The body of a BoundSchema with its owner and its newest spec; None when it has both."""
+    """Return the body of a BoundSchema with its owner and newest spec; None if it has both."""
     controller = stored.meta.controller()
     if controller is not None and (owner is None or controller.uid != owner.uid):
         raise _waiting(
@@ -364,7 +364,7 @@ def _new_export(request: APIServiceExportRequest, options: ProviderOptions) -> J
 def _new_namespaces(
     request: APIServiceExportRequest, state: State, owner: OwnerReference | None
 ) -> list[JSON]:
-    """APIServiceNamespaces to make beforehand; they wait for the export that is to own them."""
+    """Return the APIServiceNamespaces to make beforehand, once the export exists as owner."""
     if owner is None:
         return []
     return [

@@ -203,7 +203,7 @@ class NamespaceController:
         return missing
 
     def _bound(self, identity: Id) -> bool:
-        """Whether a binding is there; roles come before theirs and need no look."""
+        """Whether a binding exists; roles are made before their bindings and need no look."""
         bindings = {
             ROLEBINDINGS: self._watches.role_bindings,
             CLUSTERROLEBINDINGS: self._watches.cluster_role_bindings,

@@ -72,7 +72,7 @@ async def remains(client: Client, namespace: str, cluster_namespace: str) -> Rem
 async def _objects(
     client: Client, resource: Resource, namespace: str, cluster_namespace: str
 ) -> tuple[list[str], bool]:
-    """The names of the consumer's first objects of a kind, and whether there may be more."""
+    """Return names of the consumer's first objects of a kind, and whether there may be more."""
     found: list[str] = []
     continue_ = ""
     while True:
@@ -115,7 +115,7 @@ async def _kinds(client: Client, cluster_namespace: str) -> AsyncIterator[Object
 
 
 async def _bound(client: Client, cluster_namespace: str) -> set[str]:
-    """The names of CRDs that the exports and BoundSchemas of a cluster namespace name."""
+    """Return the names of CRDs that the exports and BoundSchemas of a cluster namespace name."""
     names = {
         schema.meta.name for schema in (await client.list(BOUNDSCHEMAS, cluster_namespace)).items
     }

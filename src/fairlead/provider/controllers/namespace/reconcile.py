@@ -103,7 +103,7 @@ def heir(service_namespace: Object | None, exports: Sequence[Object]) -> Object 
 
 
 def new_service_namespace(key: Key, export: Object) -> JSON:
-    """The body of an APIServiceNamespace that goes with an export."""
+    """Return the body of an APIServiceNamespace that goes with an export."""
     return {
         "apiVersion": API_VERSION,
         "kind": APISERVICENAMESPACES.kind,
