@@ -16,9 +16,21 @@ from fairlead.client import ApiError, Client, ConnectionFailed, NotFound
 GOLDEN = Path(__file__).parents[1] / "golden" / "jsonpatches.jsonl"
 NOTES = Resource(GROUP, "v1", "notes", "Note")
 DOCUMENT: dict[str, Any] = {
-    "x": "1", "y/z": "2", "t~u": "3", "0": "zero", "": "blank", "text": "aü日",
-    "n": 1, "f": 1.5, "b": True, "none": None, "big": 9007199254740993,
-    "list": ["a", "b"], "deep": {"a": {"b": [{"c": 1}, {"c": 2}]}}, "empty": {}, "nolist": [],
+    "x": "1",
+    "y/z": "2",
+    "t~u": "3",
+    "0": "zero",
+    "": "blank",
+    "text": "aü日",
+    "n": 1,
+    "f": 1.5,
+    "b": True,
+    "none": None,
+    "big": 9007199254740993,
+    "list": ["a", "b"],
+    "deep": {"a": {"b": [{"c": 1}, {"c": 2}]}},
+    "empty": {},
+    "nolist": [],
 }
 OTHERWISE = {
     "patch-013": "an index with a leading zero is none, as RFC 6901 has it",

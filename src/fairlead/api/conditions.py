@@ -91,7 +91,7 @@ def turned(
     Args:
         old: the conditions as they were stored.
         new: the conditions as they are stored now.
-        type_: of the condition.
+        type_: the type of the condition.
         good: the message where the condition is True and has none of its own.
     """
     before, after = get_condition(old, type_), get_condition(new, type_)

@@ -29,7 +29,7 @@ def key_in(secret: Object) -> bytes:
     """Return the key that a Secret holds.
 
     Raises:
-        UnusableKeyError: it holds something else.
+        UnusableKeyError: the Secret holds no key of the right length.
     """
     try:
         key = (secret.decode(_Body).data or {}).get(_KEY, b"")

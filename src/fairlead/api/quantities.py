@@ -21,7 +21,7 @@ def parse_quantity(text: str) -> Decimal:
     """Parse an amount in bytes or cores.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no quantity.
     """
     found = _PATTERN.fullmatch(text)
     if not found:

@@ -31,8 +31,8 @@ def load(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes: int = 0
     Args:
         text: the document; bytes are UTF-8.
         aliases: whether YAML aliases are welcome; a small text full of them is a huge value.
-        max_depth: how many collections may stand in one another.
-        max_nodes: how many values there may be, without what aliases stand for; 0 for any.
+        max_depth: the most collections that may be nested.
+        max_nodes: the most values, without the contents of aliases; 0 for any number.
 
     Raises:
         UnwelcomeYAMLError: it is too deep or too large, has aliases, or a value that is none of

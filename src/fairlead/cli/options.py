@@ -194,8 +194,8 @@ def parse_duration(text: str, *, option: str = "", least: str = "") -> float:
     """Return the seconds of a duration such as 90s, 2m or 1h30m; a bare number is in seconds.
 
     Args:
-        text: what was given.
-        option: by which option; the message names it.
+        text: the given text.
+        option: the option's name, for the message.
         least: the shortest that is taken, a duration too; "" takes all above zero.
 
     Raises:

@@ -62,7 +62,7 @@ class Counted:
         """Return the whole body.
 
         Raises:
-            TooMuch: it is more than allowed.
+            TooMuch: the body is larger than allowed.
         """
         parts = []
         while chunk := await self.readany():
@@ -80,7 +80,7 @@ class Allowance:
         """Count bytes that have arrived.
 
         Raises:
-            TooMuch: it is more than was left.
+            TooMuch: more bytes arrived than were left.
         """
         self._left -= count
         if self._left < 0:

@@ -107,7 +107,7 @@ class Client:
         """Raise unless this process may write; for writes to other servers than the client's.
 
         Raises:
-            Fenced: it may not any more.
+            Fenced: this process may not write any more.
         """
         if reason := self._transport.fence(""):
             raise Fenced(f"nothing was written: {reason}")
@@ -118,7 +118,7 @@ class Client:
         """Get one object, as it is now.
 
         Raises:
-            NotFound: there is none.
+            NotFound: the object does not exist.
         """
         path = object_path(resource, name, namespace, subresource)
         return decode_answer(await self._transport.request("GET", path), resource)
@@ -194,15 +194,15 @@ class Client:
         """Creates an object, or POSTs to a subresource of the object ``name``.
 
         Args:
-            resource: what to create.
+            resource: the kind to create.
             body: the whole object.
-            namespace: where, if the body does not say it.
-            name: whose subresource, such as a ServiceAccount's ``token``.
-            subresource: which.
+            namespace: the namespace, if the body does not name it.
+            name: the object with the subresource, such as a ServiceAccount for its ``token``.
+            subresource: the subresource, "" for the object itself.
             dry_run: the server checks and answers, and stores nothing.
 
         Raises:
-            AlreadyExists: there is one of this name.
+            AlreadyExists: an object of this name exists.
             Invalid: validation failed.
         """
         encoded = encode_body(body)
@@ -219,7 +219,7 @@ class Client:
         """Replaces an object; its name, namespace and resourceVersion are the body's.
 
         Raises:
-            Conflict: it has changed since the resourceVersion.
+            Conflict: the object has changed since the resourceVersion.
         """
         encoded = encode_body(body)
         meta = body_meta(encoded)
@@ -290,15 +290,15 @@ class Client:
         """Asks for an object's deletion; finalizers may keep it for a while.
 
         Args:
-            resource: of what.
-            name: which.
-            namespace: where.
+            resource: the kind of the object.
+            name: its name.
+            namespace: its namespace.
             uid: delete only this very object.
             resource_version: delete only this state of it.
             propagation: ``Background``, ``Foreground`` or ``Orphan``; "" leaves it to the server.
 
         Raises:
-            NotFound: there is none.
+            NotFound: the object does not exist.
             Conflict: a precondition does not hold.
         """
         path = object_path(resource, name, namespace)

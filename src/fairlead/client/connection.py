@@ -130,7 +130,7 @@ class Sockets:
         """Make a socket whose kernel notices within a minute that the other end is gone.
 
         Raises:
-            AddressRefused: none may be made for this address.
+            AddressRefused: connections to this address are not allowed.
         """
         family, kind, protocol, _, place = address
         if why := self._refused(str(place[0])):

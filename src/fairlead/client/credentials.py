@@ -86,7 +86,7 @@ class FileToken:
         """Return the token, read again after :data:`TOKEN_PERIOD`.
 
         Raises:
-            ConfigError: no token was ever read.
+            ConfigError: the file has never held a token.
         """
         if self._clock() - self._read_at >= TOKEN_PERIOD:
             self._read()

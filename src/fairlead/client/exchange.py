@@ -299,7 +299,7 @@ class Connections:
         A request that may be sent twice is, when its connection turns out to be closed.
 
         Raises:
-            ConnectionFailed: this is closed.
+            ConnectionFailed: the connections are closed.
             aiohttp.ClientError: there was no answer, or none in time.
         """
         again = sent.method in IDEMPOTENT
@@ -386,7 +386,7 @@ def _line(text: str) -> str:
     """Encode a line of a request's head.
 
     Raises:
-        ValueError: it has a control character.
+        ValueError: the text has a control character.
     """
     if _control(text) is not None:
         raise ValueError("a control character in a request's head: header injection?")

@@ -118,11 +118,11 @@ def decode_kubeconfig(data: bytes, *, where: str, aliases: bool) -> Kubeconfig:
 
     Args:
         data: the bytes.
-        where: what messages call the file.
+        where: the name of the kubeconfig in messages.
         aliases: whether YAML aliases are welcome; a small text full of them is a huge value.
 
     Raises:
-        ConfigError: the bytes are no YAML, or not of this form; quotes nothing of them.
+        ConfigError: the bytes are no kubeconfig in YAML or JSON; the message quotes none of them.
     """
     try:
         content = yamltext.load(data.decode(), aliases=aliases, max_depth=_MAX_DEPTH)

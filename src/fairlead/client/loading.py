@@ -26,7 +26,7 @@ def load_config(kubeconfig: str | None = None, context: str | None = None) -> Cl
     else the Pod's ServiceAccount. The namespace is "default" where the context names none.
 
     Raises:
-        ConfigError: nothing was found, or what was found cannot be used.
+        ConfigError: no configuration was found, or it cannot be used.
     """
     return find_config(kubeconfig, context, environ=os.environ)
 
@@ -56,7 +56,7 @@ def context_names(kubeconfig: str | None = None) -> list[str]:
     """Return the contexts of the kubeconfig of :func:`load_config`; [] without one.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the kubeconfig cannot be read.
     """
     paths = _files(kubeconfig, os.environ)
     contexts = merge(_read(path) for path in paths).contexts

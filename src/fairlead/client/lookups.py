@@ -89,7 +89,7 @@ async def look_at(client: Client, resource: Resource, namespace: str = "") -> li
 
     Raises:
         Unseen: the server did not say what there is of this kind.
-        Unauthorized: it does not know who asks, and would say nothing of any other kind.
+        Unauthorized: the server does not know the user, which concerns all kinds.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -223,8 +223,8 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """Return the message about a missing name: the closest known name, and the known names.
 
     Args:
-        what: in front of the name, such as a kind.
-        name: that was asked for.
+        what: the text before the name, such as a kind.
+        name: the missing name.
         known: the names that there are.
     """
     names = sorted(known)

@@ -158,9 +158,9 @@ class Transport:
 
         Raises:
             ApiError: the server refused, also after the retries that its answer allows.
-            ConnectionFailed: there was no whole answer.
+            ConnectionFailed: the answer is missing or incomplete.
             ConfigError: no credential or no TLS context can be made.
-            Fenced: it is a write, and this process may not write any more.
+            Fenced: the request is a write, and this process may not write any more.
         """
 
         def check() -> None:
@@ -201,7 +201,7 @@ class Transport:
         Raises:
             ApiError: the server refused.
             ConnectionFailed: the server was not reached.
-            TimeoutError: from reading: nothing arrived for ``timeouts.watch_idle`` seconds.
+            TimeoutError: while reading, no byte arrived for ``timeouts.watch_idle`` seconds.
         """
         target = self._target(path, params)
         idle = self.timeouts.watch_idle

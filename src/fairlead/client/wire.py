@@ -229,7 +229,7 @@ def decode_event(line: bytes, resource: Resource) -> WatchEvent:
     """Decode the event on a line.
 
     Raises:
-        ApiError: it is an ERROR event; :class:`~fairlead.client.errors.Gone` is one of them.
+        ApiError: the line is an ERROR event; :class:`~fairlead.client.errors.Gone` is one of them.
         UnexpectedAnswer: the line is no watch event.
     """
     # Servers write all lines alike, so the object can be cut out without a look at the whole line.

@@ -35,7 +35,7 @@ async def sign_in(url: str, name: str, password: str) -> None:
     """Open an address, fill in the form that it leads to, and go where that leads.
 
     Raises:
-        StoryError: there is no form, or a server refuses what is in it.
+        StoryError: the page has no form, or a server refuses the input.
         ClientError: a server does not answer.
     """
     async with aiohttp.ClientSession(

@@ -74,7 +74,7 @@ class FrontDoor:
         """Wait until the server answers with its introduction.
 
         Raises:
-            FrontDoorError: it has not within two minutes.
+            FrontDoorError: the server has not answered within two minutes.
         """
         async with BackendClient(Address(self.url), seconds=_PATIENCE_SECONDS) as backend:
             await backend.provider()

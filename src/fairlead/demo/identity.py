@@ -40,7 +40,7 @@ async def as_service_account(admin: Client, namespace: str, name: str) -> Cluste
     """Return the admin's cluster with the credentials of a ServiceAccount.
 
     Raises:
-        ApiError: there is no such ServiceAccount, or tokens may not be asked for.
+        ApiError: the ServiceAccount does not exist, or tokens are not allowed.
     """
     request: JSON = {
         "apiVersion": "authentication.k8s.io/v1",

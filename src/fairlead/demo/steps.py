@@ -110,7 +110,7 @@ def expect(holds: object, otherwise: str) -> None:
     """Go on when ``holds`` is true.
 
     Raises:
-        StoryError: it is not; ``otherwise`` says what was seen instead.
+        StoryError: ``holds`` is false; ``otherwise`` is the message.
     """
     if not holds:
         raise StoryError(otherwise)

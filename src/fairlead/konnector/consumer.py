@@ -173,8 +173,8 @@ class Provider:
         """Return why a binding's objects are not synchronised, "" if they are.
 
         Args:
-            binding: by name.
-            said: what was told already; what comes of the same is left out.
+            binding: the binding's name.
+            said: an exception that was reported already; faults that it caused are left out.
         """
         told = self.consumer.reports.problems.message(binding, said=said)
         lacking = ungranted(self.kubebind.exports.get(self.namespace, binding))
@@ -299,7 +299,7 @@ class Provider:
         """Return a reference to the consumer's cluster namespace, which is read once.
 
         Raises:
-            ClientError: it cannot be read.
+            ClientError: the namespace cannot be read.
         """
         if self._owner is None:
             found = await self.client.get(NAMESPACES, self.namespace)

@@ -33,8 +33,8 @@ def manifests(
     """Return all objects to apply, in order.
 
     Args:
-        namespace: of the konnector and its kubeconfig Secrets.
-        image: that runs it.
+        namespace: the namespace of the konnector and its kubeconfig Secrets.
+        image: the image that runs it.
         pods: how many, how large and where; one of them works at a time.
     """
     program = Program(

@@ -90,7 +90,7 @@ def provider_config(kubeconfig: bytes) -> ClusterConfig:
     """Return the config of a provider; the current context's namespace is the cluster namespace.
 
     Raises:
-        ConfigError: it cannot be used, or it names no namespace.
+        ConfigError: the kubeconfig cannot be used, or it names no namespace.
     """
     config = parse_kubeconfig(kubeconfig)
     if not config.namespace:

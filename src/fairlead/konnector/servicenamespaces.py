@@ -95,7 +95,7 @@ class ServiceNamespaces:
         """Whether the provider itself says that there is no APIServiceNamespace.
 
         Raises:
-            ClientError: it does not say that, nor the opposite.
+            ClientError: the provider gave no answer.
         """
         found = await find(self._client, APISERVICENAMESPACES, namespace, self._cluster_namespace)
         return found is None

@@ -57,7 +57,7 @@ async def install_crds(client: Client) -> None:
     """Create or update the CRDs of a provider's cluster, and wait until they are served.
 
     Raises:
-        CRDError: one was not established in time.
+        CRDError: a CRD was not established in time.
         ApiError: the server refused.
     """
     await _install_crds(client, provider_crds())

@@ -113,7 +113,7 @@ async def tally(client: Client, exports: Iterable[Object], where: Places) -> Cop
 
     Raises:
         Unauthorized: the server does not know who asks.
-        ApiError: it refused to say which kinds it has.
+        ApiError: the server refused to tell which kinds it has.
     """
     found = Copies(Counter(), {})
     for resource in await served(client, exports):

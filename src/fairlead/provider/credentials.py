@@ -124,7 +124,7 @@ async def _ensure(client: Client, resource: Resource, body: JSON, *fields: str) 
     """Create an object, or put the body's fields into the existing one.
 
     Raises:
-        Conflict: it was changed meanwhile.
+        Conflict: the object was changed meanwhile.
         ApiError: the server refused.
     """
     metadata = body["metadata"]
@@ -195,11 +195,11 @@ def consumer_kubeconfig(
     """Return a kubeconfig with a token as its only credential.
 
     Args:
-        config: of the provider's own client, whose server and CA are the default.
-        options: which may replace both.
+        config: the config of the provider's own client, whose server and CA are the default.
+        options: options that may replace both.
         namespace: the cluster namespace, where the konnector finds all that is its own.
-        token: of the ServiceAccount there.
-        ca: that came with the token, as PEM; used when nothing else is known.
+        token: the token of the ServiceAccount there.
+        ca: the CA beside the token, as PEM; used if no other is known.
     """
     cluster: dict[str, str] = {"server": options.external_address or config.server}
     trusted = options.external_ca or config.certificate_authority or ca

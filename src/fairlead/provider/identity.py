@@ -63,7 +63,7 @@ async def ensure_cluster_namespace(
     ``requested_in``, "" for an administrator's invitation, which is never refused by it.
 
     Raises:
-        TooManyConsumersError: it would be a new one, and one too many.
+        TooManyConsumersError: the consumer would be a new one, and one too many.
         OtherAuthorError: the identity is another author's, requests in another namespace are
             answered with it, or the author is a group and it is new.
         InviteError: its namespace cannot be used.

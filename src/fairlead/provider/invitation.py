@@ -60,20 +60,21 @@ async def invite(
     are exports, the provider namespaces made for it.
 
     Args:
-        client: of the provider's cluster, with an administrator's rights.
-        name: of the consumer, for people.
+        client: a client of the provider's cluster, with an administrator's rights.
+        name: the consumer's name, for people.
         template: name of the APIServiceExportTemplate to bind.
-        identity: of the consumer's cluster; two invitations of one identity share a namespace.
-            Its default is ``name``.
-        author: who invites; an identity stays with the author who invited it first.
-        binding_name: of the request, and so of export and binding; default is the template's.
-        options: how the provider is reached; what they do not say stays as it was before.
+        identity: the identity of the consumer's cluster; two invitations of one identity share a
+            namespace.
+        author: the person who invites; an identity stays with its first author.
+        binding_name: the name of the request, and so of export and binding; default is the
+            template's.
+        options: the consumer's access to the provider; empty fields stay as they were.
         requested_in: the namespace of the request that asks for it; it stays the only one.
         most: consumers of this author; a new one beyond them is refused.
-        progress: is told what the one who invites may want to know.
+        progress: called with lines for the person who invites.
 
     Raises:
-        TemplateMissingError: there is no such template.
+        TemplateMissingError: the template does not exist.
         OtherAuthorError: the identity is another author's, or another namespace's.
         TooManyConsumersError: the author has ``most`` already.
         InviteError: the invitation cannot be given; the message says what to do.

@@ -53,9 +53,9 @@ def manifests(
     """Return all objects to apply, in order.
 
     Args:
-        namespace: of the controllers.
-        image: that runs them.
-        exports: what consumers may be offered, each as ``plural.group``.
+        namespace: the controllers' namespace.
+        image: the image that runs them.
+        exports: the kinds to offer, each as ``plural.group``.
         claims: which core resources consumers may claim beside them; rights on these are part of
             the result only when there are exports.
         invitations: whether BindableResourcesRequests are answered; see :func:`invitation_role`.
@@ -140,7 +140,7 @@ def _named(export: str) -> tuple[str, str]:
     """Split an export into plural and group.
 
     Raises:
-        ValueError: it has no group.
+        ValueError: the export has no group.
     """
     plural, dot, group = export.partition(".")
     if not (plural and dot and group):

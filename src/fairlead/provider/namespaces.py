@@ -61,10 +61,10 @@ def reservation(name: str, namespace: Object | None, key: Key, options: Provider
     """Return why a name cannot be a provider namespace, "" if it can.
 
     Args:
-        name: of the provider namespace.
-        namespace: that of this name, if there is one.
-        key: of the APIServiceNamespace that would have it.
-        options: where the provider and its consumers live.
+        name: the name of the provider namespace.
+        namespace: the namespace of this name, if it exists.
+        key: the APIServiceNamespace that would have it.
+        options: the namespaces of the provider, and the prefix of cluster namespaces.
     """
     if name == key.namespace or (namespace is not None and is_cluster_namespace(namespace)):
         return "it is the cluster namespace of a consumer"

@@ -130,7 +130,7 @@ def check_external_address(address: str) -> str:
     """Check that consumers can use an address, and return it.
 
     Raises:
-        ValueError: it is no https URL with a host.
+        ValueError: the address is no https URL with a host.
     """
     parts = urlsplit(address)
     if parts.scheme != "https" or not parts.hostname:
@@ -142,7 +142,7 @@ def check_external_ca(pem: bytes) -> bytes:
     """Check that consumers can trust certificates, and return them.
 
     Raises:
-        ValueError: there is no certificate in it, or one that cannot be read.
+        ValueError: the text has no certificate, or an invalid one.
     """
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -159,7 +159,7 @@ def check_namespace_prefix(prefix: str) -> str:
     """Check that namespaces can be named with a prefix and a hash of 13 characters; return it.
 
     Raises:
-        ValueError: they cannot.
+        ValueError: such names would be invalid or too long.
     """
     if not _PREFIX.fullmatch(prefix):
         raise ValueError(

@@ -107,7 +107,7 @@ class Cluster:
         """Watch and write events until cancelled; the tasks end with this one.
 
         Raises:
-            RuntimeError: it is running already.
+            RuntimeError: the cluster is running already.
         """
         if self._group is not None:
             raise RuntimeError(f"cluster {self.name} is running already")

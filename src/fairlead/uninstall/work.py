@@ -56,8 +56,8 @@ async def survey(client: Client, program: Program, *, namespace: str = "") -> Su
 
     Args:
         client: with an administrator's rights.
-        program: which.
-        namespace: where it was installed, "" for its default.
+        program: the program's name.
+        namespace: the namespace of its installation, "" for its default.
 
     Raises:
         ClientError: the server refused the look or cannot be reached.
@@ -78,11 +78,11 @@ async def uninstall(
 
     Args:
         client: with an administrator's rights.
-        program: which.
-        namespace: where it was installed, "" for its default.
-        choices: what a person has decided.
-        timeout: in seconds, for all of it.
-        progress: is told each step.
+        program: the program's name.
+        namespace: the namespace of its installation, "" for its default.
+        choices: a person's choices.
+        timeout: limit in seconds for all of it.
+        progress: called with each step.
 
     Raises:
         UninstallError: something needs it, or the time is up; says what it waits for.

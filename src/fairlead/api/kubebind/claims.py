@@ -91,7 +91,7 @@ def matches(
 
     Args:
         selector: the claim's.
-        meta: of the object, with the consumer's namespace.
+        meta: the object's metadata, with the consumer's namespace.
         referrers: the consumer's objects of a reference's kind; asked last and only for
             references, because they may have to be listed. It gives none for a reference that
             :func:`reference_allowed` refuses or that has no version.

@@ -137,8 +137,8 @@ def set_conditions(
 
     Args:
         conditions: the list as it was stored.
-        new: what was found; a later one of the same type wins, so that a condition which is set
-            twice in one pass keeps its transition time if it ends as it began.
+        new: the conditions of this pass; a later one of the same type wins, so that a condition
+            which is set twice in one pass keeps its transition time if it ends as it began.
         now: the transition time of what has changed, RFC 3339 with whole seconds.
         summary: whether to set Ready from all others (see :func:`summarize`).
     """

@@ -180,7 +180,7 @@ def decode_binding_response(data: bytes) -> BindingResponse:
     """Decode a provider's answer from JSON or YAML, under either name.
 
     Raises:
-        ValueError: it is none; the message names the field that is wrong.
+        ValueError: the data is no such answer; the message names the wrong field.
     """
     what = " or ".join(ANSWERS)
     documents = _documents(data)
@@ -202,7 +202,7 @@ def decode_export_requests(data: bytes) -> list[ExportRequestResponse]:
     Of their metadata the name alone counts: the receiver decides the rest.
 
     Raises:
-        ValueError: they are none; the message names the field that is wrong.
+        ValueError: the data has no such requests; the message names the wrong field.
     """
     found: list[JSON] = []
     for document in _documents(data):

@@ -33,7 +33,7 @@ def read_wishes(annotations: Mapping[str, str]) -> Wishes:
     """Return the options in the annotations of a binding.
 
     Raises:
-        ValueError: one of them has a value that it cannot have; the text names it.
+        ValueError: the value of an annotation is invalid; the text names the annotation.
     """
     mode = annotations.get(DEFAULT_MODE_ANNOTATION, "")
     if mode and not _MODE.fullmatch(mode):

@@ -114,7 +114,7 @@ def backend(where: Where, entry: Entry, *, signed_in: bool = True) -> BackendCli
     """Return a client of a server, with the person's token unless ``signed_in`` is False.
 
     Raises:
-        SignInNeeded: there is no token, or its time is over.
+        SignInNeeded: the token is missing or has expired.
         OSError: the authority's file cannot be read.
     """
     from fairlead.portal.client.backend import BackendClient, Trust

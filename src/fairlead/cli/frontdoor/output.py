@@ -34,7 +34,7 @@ def show(objects: Sequence[JSON], output: str, *, listed: bool = True) -> None:
 
     Args:
         objects: each with kind and apiVersion.
-        output: which.
+        output: the format: json, yaml or name.
         listed: whether one object alone is a list in JSON and YAML, too.
     """
     if output == "name":

@@ -38,7 +38,7 @@ async def identity_of(client: Client, namespace: str = "kube-system") -> str:
     """Return the identity of a cluster: the uid of a namespace.
 
     Raises:
-        ClientError: it cannot be read.
+        ClientError: the namespace cannot be read.
     """
     return (await client.get(NAMESPACES, namespace)).meta.uid
 
@@ -62,8 +62,8 @@ def template_source(
     Args:
         where: the server's options.
         template: its name.
-        name: of the binding, "" for the template's.
-        identity: of the cluster.
+        name: the binding's name, "" for the template's.
+        identity: the cluster's identity.
         dry: whether the server is only asked what it offers, so that nothing is written there.
     """
     entry = find_server(where)
@@ -147,7 +147,7 @@ def remote_source(
     """Return the source for requests that are made with a kubeconfig of the provider.
 
     Args:
-        requests: what is wanted.
+        requests: the wanted exports.
         kubeconfig: the way to the provider; b"" where it is in a Secret.
         secret: namespace and name of that Secret.
         namespace: the cluster namespace, "" for that of the kubeconfig.

@@ -370,7 +370,7 @@ def options_of(given: _Given) -> ServeOptions:
     """Return the options for the flags.
 
     Raises:
-        ValueError: they cannot be, or do not go together; the message names the flag.
+        ValueError: flags are invalid or do not go together; the message names the flag.
     """
     try:
         host, port = split_address(given.listen_address)

@@ -163,7 +163,7 @@ def _texts(path: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
 
     Raises:
         DocumentError: a folder has no manifests, or a file is no text.
-        OSError: it cannot be read.
+        OSError: the path cannot be read.
     """
     if path == "-":
         name = "standard input"

@@ -63,10 +63,10 @@ async def run_workload(
     """Run one container of a workload here, and wait for its end.
 
     Args:
-        client: of the cluster that the workload, its Secrets and ConfigMaps are in.
-        resource: of the workload: anything with a pod template, or a Pod.
-        namespace: of the workload.
-        name: of the workload.
+        client: a client of the cluster with the workload, its Secrets and ConfigMaps.
+        resource: the workload's kind: any with a pod template, or a Pod.
+        namespace: the workload's namespace.
+        name: the workload's name.
         container: the container to run; default: the pod's default one, or the first.
         command: runs instead of the container's own command and arguments.
         capture: return stdout and stderr, as one text, instead of passing them through. Without
@@ -102,7 +102,7 @@ def pod_template(body: JSON) -> JSON:
     """Return the pod template of a workload; a Pod is its own.
 
     Raises:
-        PodRunError: it has none.
+        PodRunError: the object has no pod template.
     """
     spec: JSON = body.get("spec") or {}
     if "jobTemplate" in spec:
@@ -118,7 +118,7 @@ def choose_container(template: JSON, name: str, workload: str) -> JSON:
     """Return the named container, or the default one.
 
     Raises:
-        PodRunError: there is none of that name.
+        PodRunError: no container has that name.
     """
     containers: list[JSON] = template["spec"]["containers"]
     annotations = (template.get("metadata") or {}).get("annotations") or {}

@@ -35,7 +35,7 @@ class PodSource:
         """Read the entries of a Secret; None if it is optional and missing.
 
         Raises:
-            PodRunError: it is missing, or must not be read.
+            PodRunError: the Secret is missing, or may not be read.
         """
         return await self._read(SECRETS, name, optional=optional)
 

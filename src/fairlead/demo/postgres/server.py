@@ -83,7 +83,7 @@ class EmbeddedPostgres:
         settings: configuration parameters on top of ours.
 
     Raises:
-        EmbeddedPostgresError: on entering, when the server cannot be started.
+        EmbeddedPostgresError: on entering, if the server cannot be started.
     """
 
     host = "127.0.0.1"
@@ -163,7 +163,8 @@ class EmbeddedPostgres:
         """Start the server on its data folder, on the port it had before if it had one.
 
         Raises:
-            EmbeddedPostgresError: it did not come up; the message ends with its last log line.
+            EmbeddedPostgresError: the server did not start; the message ends with its last log
+                line.
         """
         attempts = 1 if self.port else _PORT_ATTEMPTS
         for attempt in range(attempts):

@@ -40,10 +40,10 @@ async def accept(
     Doing it again changes nothing, unless the provider's export was made anew with other claims.
 
     Args:
-        client: of the consumer's cluster, with an administrator's rights.
-        name: of the binding.
-        timeout: in seconds, for the waiting.
-        progress: told of each step, and first of what is bound and claimed.
+        client: a client of the consumer's cluster, with an administrator's rights.
+        name: the binding's name.
+        timeout: limit of the wait in seconds.
+        progress: called with each step, the first of which lists the bound and claimed kinds.
         namespace: the konnector's.
 
     Raises:

@@ -85,14 +85,14 @@ async def bind(
     taking them back may last for :data:`~fairlead.konnector.commands.undo.UNDO_SECONDS` more.
 
     Args:
-        client: of the consumer's cluster, with an administrator's rights.
-        response: from the provider.
+        client: a client of the consumer's cluster, with an administrator's rights.
+        response: the provider's answer.
         name: of request, export and binding, where the response has one request; the default is
             the request's own. A name that stands for something else gets a number.
-        timeout: in seconds, for everything together.
-        progress: told of each step.
+        timeout: limit in seconds for all of it.
+        progress: called with each step.
         namespace: the konnector's, where the kubeconfig is kept.
-        copies: what becomes of copies that another cluster has made, "" to leave that open.
+        copies: the decision about copies of another cluster, "" to leave it open.
 
     Raises:
         BindError: the response cannot be used, the provider refused, or it took too long; the
@@ -125,11 +125,11 @@ async def bind_bundle(
     ``progress`` is told how they are given.
 
     Args:
-        client: of the consumer's cluster, with an administrator's rights.
-        response: from the provider, with or without requests.
-        name: of the bundle; the default is that of the cluster namespace.
-        timeout: in seconds, for everything together.
-        progress: told of each step.
+        client: a client of the consumer's cluster, with an administrator's rights.
+        response: the provider's answer, with or without requests.
+        name: the bundle's name; the default is the cluster namespace's.
+        timeout: limit in seconds for all of it.
+        progress: called with each step.
         namespace: the konnector's, where the kubeconfig is kept.
         copies: as for :func:`bind`.
 
@@ -155,10 +155,10 @@ async def write_bundle(
     """Write what :func:`bind_bundle` does, and wait for no konnector; the bundle's name.
 
     Args:
-        client: of the consumer's cluster, with an administrator's rights.
-        response: from the provider, with requests.
-        timeout: in seconds, for everything together.
-        progress: told of each step.
+        client: a client of the consumer's cluster, with an administrator's rights.
+        response: the provider's answer, with requests.
+        timeout: limit in seconds for all of it.
+        progress: called with each step.
         reach: makes the provider's client, also for what the consumer keeps of it.
 
     Raises:

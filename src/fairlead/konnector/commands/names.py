@@ -38,7 +38,7 @@ def with_name(response: BindingResponse, name: str) -> BindingResponse:
     """Return the response with its one request under another name; "" keeps the provider's.
 
     Raises:
-        ValueError: there are several requests, or the name is none that objects can have.
+        ValueError: the response has several requests, or the name is invalid for objects.
     """
     if name and len(response.requests) > 1:
         names = ", ".join(request.metadata.name for request in response.requests)
@@ -92,13 +92,13 @@ async def choose_name(
     Args:
         bindings: the consumer's, by name.
         provider: a client with the invitation's credentials.
-        request: what is wanted, under the name that is wanted.
-        secret: where the consumer keeps the way to this provider.
+        request: the wanted export, under the wanted name.
+        secret: the consumer's Secret with the provider's kubeconfig.
         namespace: the cluster namespace.
-        progress: told when the name is not the wanted one.
+        progress: called if the name is not the wanted one.
 
     Raises:
-        BindError: what has the name is being deleted, or all names are taken.
+        BindError: the object of this name is being deleted, or all names are taken.
         ClientError: the provider cannot be reached, or does not allow it.
     """
     base = request.metadata.name
@@ -172,7 +172,7 @@ async def check_unbound(
     Args:
         bindings: the names of the consumer's.
         provider: a client with the invitation's credentials.
-        request: what is wanted, under the name that it is to have.
+        request: the wanted export, under its final name.
         namespace: the cluster namespace.
 
     Raises:

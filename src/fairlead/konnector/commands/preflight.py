@@ -38,7 +38,7 @@ def check_response(response: BindingResponse) -> ClusterConfig:
     """Return the provider's config in a BindingResponse.
 
     Raises:
-        BindError: it cannot; the message says what to do.
+        BindError: the answer cannot be used; the message has the remedy.
     """
     try:
         config = provider_config(response.kubeconfig)
@@ -64,7 +64,7 @@ def check_rights(request: ExportRequestResponse, *, blame: str) -> None:
     """Raise if a provider names kinds of the cluster itself, on which rights are never given.
 
     Raises:
-        BindError: it names more; the message ends with ``blame``.
+        BindError: the request names more; the message ends with ``blame``.
     """
     for item in request.spec.resources:
         if not bindable(item.group):
@@ -85,7 +85,7 @@ async def check_apart(consumer: Client, provider: Client, server: str = "") -> N
     invitation calls the provider, where that is not how it is reached.
 
     Raises:
-        BindError: they are one, or the provider does not accept the credentials.
+        BindError: both are one cluster, or the provider does not accept the credentials.
         ClientError: a server cannot be reached.
     """
     namespace = provider.config.namespace
@@ -131,14 +131,14 @@ async def check_crds(
     """Raise if a CRD in the cluster that is not the binding's has a name to be bound.
 
     Args:
-        client: of the consumer's cluster.
-        request: what is wanted.
+        client: a client of the consumer's cluster.
+        request: the wanted export.
         bindings: the consumer's, by name.
-        secret: where the consumer keeps the way to this provider.
-        provider: that way.
+        secret: the consumer's Secret with the provider's kubeconfig.
+        provider: the config in it.
 
     Raises:
-        BindError: one does; says what to do.
+        BindError: such a CRD exists; the message has the remedy.
         ClientError: the server refused the look or cannot be reached.
     """
     for item in request.spec.resources:

@@ -63,9 +63,10 @@ async def absence(client: Client, namespace: str, provider: ClusterConfig | None
     """Return why a konnector does not do the awaited work, in one sentence with the remedy.
 
     Args:
-        client: of the consumer's cluster.
+        client: a client of the consumer's cluster.
         namespace: the konnector's.
-        provider: where heartbeats are looked for, with the consumer's own credentials.
+        provider: the provider's config with the consumer's credentials, for a look at the
+            heartbeat.
     """
     return describe(await look(client, namespace, provider), moment())
 

@@ -71,7 +71,7 @@ async def within(seconds: float, work: Awaitable[T], what: Callable[[], str]) ->
     """Await ``work``, which may hang on a silent server, and return its result.
 
     Raises:
-        BindError: it took too long; ``what`` says what was being done.
+        BindError: the time is up; ``what`` returns the interrupted work.
     """
     try:
         async with asyncio.timeout(seconds + _LAST_WORD_SECONDS):
@@ -97,7 +97,7 @@ class WaitOptions(msgspec.Struct, frozen=True):
         """Wait until a binding is Ready and its kinds are served.
 
         Raises:
-            BindError: it took too long; the message says what was missing.
+            BindError: the time is up; the message names the missing part.
             ClientError: the server refused the look.
         """
         name = request.metadata.name
@@ -111,7 +111,7 @@ class WaitOptions(msgspec.Struct, frozen=True):
         """Wait until a bundle has bound what its provider exports.
 
         Raises:
-            BindError: it took too long; the message says what was missing.
+            BindError: the time is up; the message names the missing part.
             ClientError: the server refused the look.
         """
         await self._until(APISERVICEBINDINGBUNDLES, name, _unsynced)

@@ -65,7 +65,7 @@ def planned(response: BindingResponse, *, namespace: str = DEFAULT_NAMESPACE) ->
     """Return the objects that a bind would write into the consumer's cluster, the Secret empty.
 
     Args:
-        response: from the provider; one without a kubeconfig has a Secret of a made-up name.
+        response: the provider's answer; without a kubeconfig the Secret has a made-up name.
         namespace: the konnector's.
 
     Raises:
@@ -117,11 +117,11 @@ async def rehearse(
     """Have both servers check the writes of a bind by ``dryRun=All``; as :func:`planned`.
 
     Args:
-        client: of the consumer's cluster.
-        response: from the provider; without a kubeconfig the provider's cluster is not asked.
+        client: a client of the consumer's cluster.
+        response: the provider's answer; without a kubeconfig the provider's cluster is not asked.
         name: as for ``bind``.
         namespace: the konnector's.
-        progress: told of each object.
+        progress: called with each object.
 
     Raises:
         BindError: a bind would fail; the message says why.

@@ -80,7 +80,7 @@ async def impact(client: Client, name: str) -> Impact:
     """Count the objects that are deleted with a binding.
 
     Raises:
-        UnbindError: there is nothing of that name; says which names there are.
+        UnbindError: no binding has that name; the message lists the existing names.
         ClientError: the server refused the look or cannot be reached.
     """
     found = await _binding(client, name)
@@ -113,12 +113,12 @@ async def unbind(
     """Delete a binding, wait until it is gone, and remove what binding wrote for it alone.
 
     Args:
-        client: of the consumer's cluster, with an administrator's rights.
-        name: of the APIServiceBinding.
+        client: a client of the consumer's cluster, with an administrator's rights.
+        name: the name of the APIServiceBinding.
         bundle: the name is that of an APIServiceBindingBundle, which goes with all its bindings.
         orphan: leave the copies on the provider.
-        timeout: in seconds, for the konnector to take the binding apart.
-        progress: told of each step, and of what is waited for.
+        timeout: limit in seconds for the konnector's work.
+        progress: called with each step, and with each awaited object.
         namespace: the konnector's, where the kubeconfig is kept.
 
     Raises:
@@ -231,7 +231,7 @@ async def bundle_impact(client: Client, name: str) -> Impact:
     """Count the objects that are deleted with the bindings of a bundle.
 
     Raises:
-        UnbindError: there is nothing of that name; says which names there are.
+        UnbindError: no bundle has that name; the message lists the existing names.
         ClientError: the server refused the look or cannot be reached.
     """
     owned = await bindings_of(client, await _bundle(client, name))

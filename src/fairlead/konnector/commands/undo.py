@@ -45,7 +45,7 @@ class Written:
     """Writes of one run of bind, those in doubt included.
 
     Args:
-        secret: where the way to the provider is kept.
+        secret: the Secret for the provider's kubeconfig.
         bundle: name of the bundle that is to be, "" for none.
     """
 
@@ -71,10 +71,10 @@ async def undone_on_failure(
     """Undo the writes if the block is left by an error, or is cancelled.
 
     Args:
-        client: of the consumer's cluster.
+        client: a client of the consumer's cluster.
         provider: with the consumer's credentials.
         written: filled by the block.
-        progress: told what is taken back, and what cannot be.
+        progress: called with each undone write, and with each failure.
     """
     try:
         yield

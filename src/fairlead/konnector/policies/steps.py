@@ -114,7 +114,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the outcome for the end on this side; None if its content is the wanted one.
 
         Args:
-            side: of the copy.
+            side: the side of the copy.
             wanted: makes what is wanted of the original.
             found: makes what is there of the copy.
             same: whether both ends are equal byte by byte, which spares reading them.

@@ -88,7 +88,7 @@ class ClaimedObjects:
 
 
 class _Run:
-    """One run of a claim: the policy, with the other claims that it depends on."""
+    """One run of a claim: its policy, and the other claims on the same objects."""
 
     def __init__(
         self,

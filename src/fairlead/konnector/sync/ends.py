@@ -142,9 +142,9 @@ class WatchedCollection:
         """Follow the namespaces until cancelled, then give the leases back.
 
         Args:
-            handler: is told of every change.
-            known: is called with a namespace whose objects are known now, "" for all.
-            opened: is called with each new lease.
+            handler: called with every change.
+            known: called with a namespace whose objects are known now, "" for all.
+            opened: called with each new lease.
         """
         self._dirty.set()
         self._budget.join(self, self.mark)

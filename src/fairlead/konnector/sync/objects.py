@@ -32,10 +32,10 @@ def surroundings(
     Args:
         provider: the connection.
         binding: its name.
-        verb: what is done, for names of controllers.
+        verb: the kind of work, for names of controllers.
         subject: the resource or claim.
-        kind: of the objects, for people.
-        more: what differs from most.
+        kind: the kind of the objects, for people.
+        more: fields that differ from the defaults.
     """
     consumer, name = provider.consumer, f"{verb}-{subject}"
     return EngineContext(

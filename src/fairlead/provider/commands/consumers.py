@@ -19,7 +19,7 @@ async def find_consumer(client: Client, name: str) -> Object:
     """Return the cluster namespace of the consumer with this identity, or of this very name.
 
     Raises:
-        UnknownConsumerError: there is none, or several.
+        UnknownConsumerError: no consumer has the name, or several have.
         ApiError: the server refused.
     """
     return choose((await client.list(NAMESPACES)).items, name)
@@ -29,7 +29,7 @@ def choose(namespaces: Sequence[Object], name: str) -> Object:
     """Return the one of the namespaces that a name means.
 
     Raises:
-        UnknownConsumerError: there is none, or several.
+        UnknownConsumerError: no consumer has the name, or several have.
     """
     known = [namespace for namespace in namespaces if identity_of(namespace)]
     found = [one for one in known if name in {identity_of(one), one.meta.name}]

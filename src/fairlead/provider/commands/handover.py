@@ -17,7 +17,7 @@ def check_author(text: str) -> str:
     """Check the author name of a person or a group, and return it.
 
     Raises:
-        ValueError: it is none; the text says what one looks like.
+        ValueError: the text is no author name; the message gives an example.
     """
     group = text.startswith(GROUP_AUTHOR) and text != GROUP_AUTHOR
     person = text.startswith(_ISSUERS) and "/" in text.partition("://")[2].strip("/")

@@ -56,7 +56,7 @@ def renewed(
     """Return the data that the Secret must hold; equal to ``data`` if it is up to date.
 
     Args:
-        data: what it holds now, {} when there is none; it may be anything.
+        data: the Secret's present data, valid or not; {} without a Secret.
         hosts: the names and addresses that the certificate has to be for.
         now: the time, aware.
         published: whether every client trusts all of :func:`bundle`.

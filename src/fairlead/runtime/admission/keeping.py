@@ -92,7 +92,7 @@ class CertificateKeeper:
     """Writes the Secret and the bundles of the configurations; a runnable of the leader.
 
     Args:
-        cluster: where all of it is.
+        cluster: the cluster with the Secret and the configurations.
         owner: the value of :data:`OWNER_LABEL` that marks objects as this program's.
         key: namespace and name of the Secret.
         configuration: the name of the mutating and of the validating configuration.

@@ -110,8 +110,8 @@ class WorkQueue(Generic[K]):
     when that is done. Times are those of the running loop, in seconds.
 
     Args:
-        stats: what is counted into.
-        group: of a key; of several groups that wait each has its turn, however many keys it has.
+        stats: counts the keys.
+        group: returns the group of a key; groups take turns, however many of their keys wait.
     """
 
     def __init__(

@@ -136,15 +136,15 @@ async def step_by_step(
     So the decision is pure, and each edge of a flowchart is a row of its table test.
 
     Args:
-        state: what is known at first.
-        decide: the next step, from what is known alone.
-        perform: does it; gives what is known then, None when there is nothing more to do until
-            something happens.
+        state: the knowledge at the begin.
+        decide: returns the next step, from the knowledge alone.
+        perform: carries a step out; returns the new knowledge, None if no step can follow until
+            an event.
         last: whether a step is an end, which is not performed.
         most: steps, more than any object needs; to need more is a defect.
 
     Raises:
-        RuntimeError: it did not come to an end; what it was about to do is named.
+        RuntimeError: no end was reached; the message names the next step.
     """
     for _ in range(most):
         step = decide(state)

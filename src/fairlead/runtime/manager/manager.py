@@ -128,7 +128,7 @@ class Manager:
         Raises:
             ListenError: an address cannot be listened on.
             ManagerError: leadership was lost.
-            Exception: what a runnable raised.
+            Exception: an exception of a runnable.
         """
         async with AsyncExitStack() as stack:
             if not self._listening:

@@ -105,7 +105,7 @@ class Overview:
         """Return all bindings by name, or the one of this name.
 
         Raises:
-            UnknownBindingError: there is none of this name.
+            UnknownBindingError: no binding has this name.
             ClientError: the consumer's bindings cannot be listed.
         """
         bindings = await list_all(self._consumer, APISERVICEBINDINGS)
@@ -152,7 +152,7 @@ class Overview:
         """List Events about a copy on the provider, with the consumer's credentials there.
 
         Raises:
-            ClientError: they may not be listed, or the provider cannot be reached.
+            ClientError: listing Events is not allowed, or the provider cannot be reached.
         """
         client = await self._provider(bound.binding)
         fields = f"involvedObject.kind={copy.kind},involvedObject.name={copy.meta.name}"

@@ -61,7 +61,7 @@ def object_rows(
     """Return the objects of a binding that are not in sync, the longest waiting first.
 
     Args:
-        bound: what was fetched of it.
+        bound: the data fetched for the binding.
         warnings: the last Warning about each object, by its uid.
         now: the moment from which ages are told.
     """

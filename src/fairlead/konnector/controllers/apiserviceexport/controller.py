@@ -186,7 +186,7 @@ class APIServiceExportController:
         """Ask the provider for an object that the cache lacks.
 
         Raises:
-            ClientError: nothing is known; what runs goes on until something is.
+            ClientError: the provider gave no answer; running work goes on until it does.
         """
         return await find(self._provider.client, resource, name, self._provider.namespace)
 

@@ -77,7 +77,7 @@ def worst_conditions(crds: Mapping[str, Object | None]) -> list[Condition]:
     """Return the worst condition of each type: False, then Unknown, then True, first by name.
 
     Args:
-        crds: by the names of their BoundSchemas, which the messages repeat.
+        crds: CRDs by the names of their BoundSchemas, which the messages repeat.
     """
     worst: dict[str, tuple[int, str, Condition]] = {}
     for name, crd in sorted(crds.items()):

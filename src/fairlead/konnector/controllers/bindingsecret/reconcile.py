@@ -16,11 +16,11 @@ def reconcile(
     """Return the condition SecretValid.
 
     Args:
-        ref: where the binding says that its kubeconfig is.
+        ref: the binding's reference to its kubeconfig.
         found: whether the Secret is there.
-        content: what its key holds; b"" when the key is missing.
+        content: the content of the key; b"" if the key is missing.
         unreadable: why the Secret could not be read at all, such as a missing right; "" if it was.
-        fault: what is wrong with the content; never a part of it.
+        fault: the fault of the content, without quoting it.
     """
     where = f"Secret {ref.namespace}/{ref.name}"
     if not found and unreadable:

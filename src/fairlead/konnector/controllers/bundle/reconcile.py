@@ -86,9 +86,9 @@ def status(state: State, plan: Plan, failures: Mapping[str, str], *, now: str) -
     """Return the bundle's status after the plan was carried out.
 
     Args:
-        state: what was read.
-        plan: what was made of it.
-        failures: what could not be created, deleted or asked about, and why, by binding.
+        state: the facts of the pass.
+        plan: the plan that was carried out.
+        failures: the failed creations, deletions and questions: the reasons by binding.
         now: the transition time of what has changed.
     """
     old = state.bundle.status

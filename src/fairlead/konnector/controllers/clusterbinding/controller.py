@@ -155,7 +155,7 @@ class ClusterBindingController:
         in the consumer's Secret.
 
         Raises:
-            ClientError: it cannot be read.
+            ClientError: the Secret cannot be read.
         """
         ref = state.binding.spec.kubeconfig_secret_ref
         try:
@@ -272,8 +272,9 @@ class Probe:
         """Return why a kubeconfig must not replace the one in use, "" if it may.
 
         Args:
-            kubeconfig: that the provider wants to be used.
-            uid: of the ClusterBinding that the one in use leads to; so must the new one.
+            kubeconfig: the new kubeconfig of the provider.
+            uid: the uid of the present ClusterBinding, which the new kubeconfig must lead to as
+                well.
         """
         digest = sha256(kubeconfig + uid.encode()).digest()
         if self._failure is not None and self._failure.digest != digest:

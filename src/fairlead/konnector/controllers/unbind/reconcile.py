@@ -47,7 +47,7 @@ def reconcile(
         binding: its metadata.
         crds: the CRDs that it owns and that are still there.
         claimed: claimed objects that still have a copy.
-        obstacle: what keeps copies from going, "" when nothing does.
+        obstacle: why copies are not deleted, "" if they are.
         patience: seconds after which a provider that cannot be reached counts as gone.
         given_up: whether the provider was unreachable for so long that it counts as gone; then
             objects are let go without it, and what it has claimed goes with the binding.

@@ -175,7 +175,7 @@ class Desk:
         ``holders`` says what holds the objects that were found: themselves, or what is in them.
 
         Raises:
-            UnseenError: nothing that can be looked at has held them for a while.
+            UnseenError: the obstacle has not been among the listed objects for a while.
         """
         loop = asyncio.get_running_loop()
         told, began = "", loop.time()

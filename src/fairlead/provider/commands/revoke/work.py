@@ -110,7 +110,7 @@ async def lock_out(client: Client, consumer: Object, progress: Progress) -> None
     """Remove a consumer's access, and no data, like the first step of :func:`revoke`.
 
     Raises:
-        RevokeError: some of it could not be taken away.
+        RevokeError: a part of the access could not be removed.
     """
     await _Revocation(Desk(client, progress), consumer, keep_data=True, force=False).lock_out()
 
@@ -133,8 +133,8 @@ async def revoke(
         client: with an administrator's rights.
         consumer: its cluster namespace.
         keep_data: leave provider namespaces and copies, which then have no owner.
-        timeout: in seconds.
-        progress: is told each step.
+        timeout: limit in seconds.
+        progress: called with each step.
         force: take finalizers off objects of the kinds that the consumer could write, if they
             are still there after a while: a consumer can put as many there as it likes.
 

@@ -23,7 +23,7 @@ def reconcile(tokens: Sequence[TokenSecret], in_use: str) -> Plan:
     """Return the next step: a rotation that was begun is finished before there is another.
 
     Args:
-        tokens: of the consumer, the oldest first.
+        tokens: the consumer's tokens, the oldest first.
         in_use: the token in the kubeconfig that the konnector fetches.
     """
     ours = [one for one in tokens if one.generation]

@@ -56,8 +56,8 @@ async def probe(kubeconfig: bytes) -> None:
     """Use a consumer's kubeconfig as its konnector will.
 
     Raises:
-        ProbeError: it does not work.
-        NotReachedError: nothing can be said from here.
+        ProbeError: the kubeconfig does not work.
+        NotReachedError: the address cannot be reached from here, which proves nothing.
     """
     try:
         config = parse_kubeconfig(kubeconfig)
@@ -124,10 +124,10 @@ async def rotate(
     Args:
         client: with an administrator's rights.
         consumer: its cluster namespace.
-        options: how it reaches the provider from now on; what they do not say stays.
+        options: the consumer's access to the provider from now on; empty fields stay as they are.
         timeout: for how many seconds to wait for the konnector.
         finish: take the old token away whatever the konnector says or does not say.
-        progress: is told each step.
+        progress: called with each step.
 
     Raises:
         RotateError: the old token had to stay.
@@ -208,7 +208,7 @@ class _Rotation:
         """Wait until the konnector has reported that it uses the new kubeconfig.
 
         Raises:
-            RotateError: it has not, in time, or never will.
+            RotateError: the konnector has not reported in time, or never will.
         """
         binding = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
         if binding is not None and is_original(binding):
@@ -304,7 +304,7 @@ class _Rotation:
         """Try the new credentials; where their address is not for here, the token alone.
 
         Raises:
-            RotateError: they do not work, and nothing was written.
+            RotateError: the credentials do not work, and no object was written.
         """
         try:
             await probe(kubeconfig)

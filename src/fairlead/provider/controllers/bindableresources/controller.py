@@ -199,8 +199,8 @@ async def store_answer(
     """Store a BindingResponse in a Secret of the request's own, which goes with it.
 
     Raises:
-        SecretRefusedError: there is a Secret of this name that is not the request's: who may ask
-            for an invitation may not overwrite others' Secrets by it.
+        SecretRefusedError: a Secret of this name exists and is not the request's: the right to ask
+            for an invitation must not overwrite others' Secrets.
         ApiError: the server refused.
     """
     encoded = base64.b64encode(msgspec.json.encode(response)).decode()

@@ -84,7 +84,7 @@ class Sources:
         """Return the CRDs of these names, by name.
 
         Raises:
-            ClientError: it was time to ask the server, which gave no answer.
+            ClientError: a look at the server was due, and it gave no answer.
         """
         wanted = list(names)
         if follow and self._due(key):
@@ -149,7 +149,7 @@ class Offers:
         """Return the offer as the server has it.
 
         Raises:
-            ClientError: it does not say.
+            ClientError: the server refused or cannot be reached.
         """
         binding = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, namespace)
         record = record_of(binding)

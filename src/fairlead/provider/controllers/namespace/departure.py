@@ -37,7 +37,7 @@ from fairlead.runtime import BackoffPolicy
 
 
 FIRST = 5
-"""Objects of a kind that are looked for; there may be more."""
+"""Objects of a kind that one look lists; there may be more."""
 
 _PAGE = 50
 

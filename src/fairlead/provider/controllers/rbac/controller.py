@@ -189,7 +189,7 @@ class RbacController:
         """Whether the server itself says that an export is gone or being deleted.
 
         Raises:
-            ClientError: it does not say.
+            ClientError: the server refused or cannot be reached.
         """
         found = await find(self._client, APISERVICEEXPORTS, key.name, key.namespace)
         return found is None or found.meta.deleting
