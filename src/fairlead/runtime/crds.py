@@ -93,6 +93,7 @@ def merged(live: Object, crd: JSON) -> JSON | None:
     for field in ("labels", "annotations"):
         if crd["metadata"].get(field):
             metadata[field] = {**before.get(field, {}), **crd["metadata"][field]}
+    # Compared with the server's defaults filled in, or every start would write each CRD.
     if metadata == before and _defaulted(body["spec"]) == _defaulted(spec):
         return None
     return {**body, "metadata": metadata, "spec": spec}

@@ -94,6 +94,8 @@ async def remove_finalizer(
     kept = [one for one in obj.meta.finalizers if one not in finalizers]
     if kept == obj.meta.finalizers:
         return False
+    # A merge patch replaces the whole list. The resourceVersion in it makes a Conflict of a
+    # finalizer that was added meanwhile, which would be lost otherwise.
     fields = {"finalizers": kept}
     try:
         await patch_metadata(client, resource, obj, fields)

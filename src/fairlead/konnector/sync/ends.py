@@ -223,6 +223,7 @@ class BothEnds(msgspec.Struct, frozen=True):
         """
         target, asked, refusal = self.strategy.place(key)
         here = self.consumer.newest(key)
+        # Before the first list is complete, a missing object may merely not be listed yet.
         if here is None and not self.consumer.ready(key.namespace):
             return None
         there = self.provider.newest(target) if target is not None else None

@@ -88,6 +88,7 @@ def _turned(
     if following is None:
         following = make_authority(now)
         return {**data, NEXT: following.certificate, NEXT_KEY: following.key}
+    # A leaf of an authority that servers do not trust yet would be refused.
     if not published:
         return data
     # Without a certificate, so that one is signed by the new authority. The former stays trusted

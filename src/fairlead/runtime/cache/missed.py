@@ -111,7 +111,7 @@ class Comparisons:
         try:
             found = await self._missed(informer)
         except ClientError as error:
-            # The reflector says what keeps it from listing; this list was to compare alone.
+            # The reflector reports what keeps it from listing; this one is to compare alone.
             _log.debug("not compared", resource=str(informer.scope), error=str(error))
             return
         except Exception:  # noqa: BLE001  to compare must not end what works
@@ -133,7 +133,7 @@ class Comparisons:
         if not first:
             return {}
         await asyncio.sleep(AGAIN_SECONDS)
-        # Most were on their way, and the cache has another state now.
+        # Most differences are changes on their way, which the cache has by now.
         get = informer.store.get
         first = {key: one for key, one in first.items() if _State.of(get(*key)) == one.cached}
         if not first:

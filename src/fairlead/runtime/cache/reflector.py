@@ -258,6 +258,7 @@ class Reflector:
         """List again, for the watch has left out something."""
         self._missed = True
         if self._limit is not None:
+            # A limit that is over ends the running watch; the next phase is a list.
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     async def _attempt(self) -> tuple[PhaseEnd, Exception | None]:
@@ -331,6 +332,7 @@ class Reflector:
             elif type_ == "DELETED":
                 self._sink.remove(object_)
             version = object_.meta.resource_version
+            # Every event, bookmarks included, moves the version from which the next watch resumes.
             if version and version != self._version:
                 self._version = version
                 # Neither a bookmark nor an event that is repeated at each watch counts as a
@@ -357,6 +359,7 @@ class Reflector:
             self.restarts[outcome.value] += 1
         if outcome in _AT_ONCE:
             return 0.0
+        # The server accepted this watch and closed it early: a short pause, which does not grow.
         if outcome is PhaseEnd.SHORT and self._stood >= STOOD_SECONDS:
             return self._backoff.policy.delay(0)
         if self._phase is Phase.WATCH and outcome is PhaseEnd.REFUSED:
@@ -371,6 +374,7 @@ class Reflector:
         if listing or outcome not in _ORDINARY or self._backoff.failures > 1:
             self._report(outcome, error or ConnectionFailed("the server closes it at once"))
         self._absent = self._absent + 1 if outcome is PhaseEnd.ABSENT else 0
+        # A starting server may answer 404: only after several the cached objects are dropped.
         if self._absent == ABSENT_ANSWERS:
             self._sink.clear()
         # A server that says how long to stay away knows better than our back-off.

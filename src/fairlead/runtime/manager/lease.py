@@ -148,6 +148,8 @@ class LeaderElection:
         async with asyncio.TaskGroup() as group:
             leading = group.create_task(body(), name=f"leader of {self._title}")
             renewing = group.create_task(self._renew(), name=f"renewal of {self._title}")
+            # The first end stops both: work without the Lease, or the Lease without work. The
+            # group then waits until the work has ended.
             await asyncio.wait({leading, renewing}, return_when=asyncio.FIRST_COMPLETED)
             leading.cancel()
             renewing.cancel()
@@ -216,6 +218,7 @@ class LeaderElection:
 
     def _observe(self, lease: Object) -> None:
         spec = lease.decode(_Lease).spec
+        # Any change of the spec is a renewal, and restarts the wait, by our own clock.
         if spec != self._seen or not self._seen_at:
             self._seen = spec
             self._seen_at = asyncio.get_running_loop().time()
@@ -224,6 +227,7 @@ class LeaderElection:
         if self._seen.holder_identity in {"", self.identity}:
             return False
         age = asyncio.get_running_loop().time() - self._seen_at
+        # The holder has written its own duration into the Lease; a candidate waits for that one.
         return age < (self._seen.lease_duration_seconds or self._duration)
 
     async def _create(self) -> bool:
@@ -263,6 +267,7 @@ class LeaderElection:
             lease_duration_seconds=max(1, round(self._duration)),
             acquire_time=(old.acquire_time if mine else None) or stamp,
             renew_time=stamp,
+            # The first holder of a new Lease takes it over from no other process.
             lease_transitions=old.lease_transitions + (not mine and bool(old.acquire_time)),
         )
 
@@ -271,6 +276,7 @@ class LeaderElection:
         if self._lease is None:
             return
         body: JSON = self._lease.to_dict()
+        # As client-go does: without a holder, and for one second, the Lease is free at once.
         spec = msgspec.structs.replace(
             self._lease.decode(_Lease).spec,
             holder_identity="",

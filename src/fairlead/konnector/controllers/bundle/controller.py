@@ -244,6 +244,8 @@ class Absence:
         now = asyncio.get_running_loop().time()
         # The first look is due at once, since every clock is later.
         count, last = self._looks.get(name, (0, -math.inf))
+        # Two looks close together may meet the same fault, such as a server in the middle of its
+        # start.
         if now - last < self._interval:
             return False
         self._looks.pop(name, None)

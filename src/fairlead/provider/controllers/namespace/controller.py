@@ -102,6 +102,8 @@ class NamespaceController:
 
     async def _arrange(self, stored: Object, state: State) -> None:
         plan = reconcile(state, self._options, now=now())
+        # The finalizer comes before the namespace: an object without it could be deleted and leave
+        # its namespace behind.
         if plan.finalize:
             stored = await add_finalizer(
                 self._client, APISERVICENAMESPACES, stored, FINALIZER_NAMESPACE
@@ -130,6 +132,7 @@ class NamespaceController:
         # APIServiceNamespace the konnector lets originals go.
         keep = await self._heir(key, stored) is not None
         plan = await self._departure.proceed(key, names, assigned, keep=keep)
+        # Only now, with no provider namespace left, may the APIServiceNamespace itself go.
         if plan.done:
             await remove_finalizer(self._client, APISERVICENAMESPACES, stored, FINALIZER_NAMESPACE)
         else:
