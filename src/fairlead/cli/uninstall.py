@@ -80,10 +80,10 @@ def command(
 ) -> None:
     """Take PROGRAM away: webhooks, Deployment, RBAC, ServiceAccount, namespace.
 
-    It refuses while something needs the program, and names the command that ends that well. What
-    has waited since the program was deleted first, such as objects in a namespace that stays in
-    Terminating, is let go with --orphan. Doing it again finishes what was interrupted. It asks
-    first, and where there is no terminal it wants --yes.
+    It refuses while the program is in use, and prints the commands that end each use well.
+    --orphan also releases objects that have waited since the program was deleted first, such as
+    those in a namespace that stays in Terminating. If it is interrupted, run it again to
+    continue. It asks before it deletes; without a terminal it needs --yes.
 
     \b
     Examples:

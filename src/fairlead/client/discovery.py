@@ -15,7 +15,7 @@ from fairlead.client.errors import NotFound, NotServed, UnexpectedAnswer
 
 _FORM = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 AGGREGATED = f"{_FORM.format('v2')},{_FORM.format('v2beta1')},application/json"
-"""Asks for everything at once and takes the plain form from servers that cannot."""
+"""Accept header for the aggregated form of discovery, or else the plain form."""
 
 
 class GroupVersions(NamedTuple):

@@ -39,9 +39,9 @@ from fairlead.client.outages import Outages
 
 
 class ClientError(Exception):
-    """The base of everything that this package raises on purpose.
+    """Base of all expected errors of this package.
 
-    ``outages`` are those of the server, where this is part of one.
+    ``outages`` are the server's, if the error is part of an outage.
     """
 
     outages: Outages | None = None

@@ -103,7 +103,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds; ``read`` and ``watch_idle`` limit silence, not the whole answer."""
+    """Timeouts in seconds; ``read`` and ``watch_idle`` limit silence, not the whole answer."""
 
     connect: float = 15.0
     read: float = 60.0

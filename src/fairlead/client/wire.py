@@ -41,7 +41,7 @@ def body_meta(body: bytes) -> ObjectMeta:
     """Decode the metadata of an encoded body.
 
     Raises:
-        BadRequest: the body has none that makes sense.
+        BadRequest: the body has no valid metadata.
     """
     try:
         return msgspec.json.decode(body, type=_Named).metadata

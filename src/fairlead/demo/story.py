@@ -48,7 +48,7 @@ LATER_PRIVILEGES = ("CONNECT", "SELECT", "UPDATE")
 
 
 def condition_is_true(name: str) -> Until:
-    """Waits for a condition; says the condition's own reason and message meanwhile."""
+    """Return a check that a condition is True; it returns the reason why not, "" if it is."""
 
     def check(object_: Object | None) -> str:
         if object_ is None:
@@ -66,12 +66,12 @@ def condition_is_true(name: str) -> Until:
 
 
 def exists(object_: Object | None) -> str:
-    """Waits for an object to be there."""
+    """Return "does not exist" without an object, else ""."""
     return "" if object_ is not None else "does not exist"
 
 
 def gone(object_: Object | None) -> str:
-    """Waits for an object to be gone."""
+    """Return why an object is not gone, "" if it is."""
     if object_ is None:
         return ""
     if object_.meta.deleting:

@@ -56,7 +56,7 @@ class OAuth2CodeGrant(
 class Authentication(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """How the caller was authenticated."""
+    """Authentication of the caller."""
 
     oauth2_code_grant: OAuth2CodeGrant | None = msgspec.field(default=None, name="oauth2CodeGrant")
 

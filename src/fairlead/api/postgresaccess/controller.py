@@ -32,7 +32,7 @@ UnmanagedUsers = Literal["Report", "Owned", "Drop"]
 ConnectionsPolicy = Literal["Allowed", "Forbidden", "Listed"]
 
 _SET = {"x-kubernetes-list-type": "set"}
-"""Rejects a value that stands twice, as Kubernetes does for lists of this type."""
+"""Schema keys of a list without duplicates, as Kubernetes checks lists of this type."""
 Roles = Annotated[list[str], Meta(max_length=1024, extra_json_schema=_SET)]
 Patterns = Annotated[list[Pattern], Meta(max_length=256, extra_json_schema=_SET)]
 

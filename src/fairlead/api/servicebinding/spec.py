@@ -90,7 +90,7 @@ class SecretName(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class ServiceBindingStatus(msgspec.Struct, rename="camel", omit_defaults=True):
-    """How the binding stands, of which generation of its spec."""
+    """State of the binding, and the generation of its spec."""
 
     observed_generation: Annotated[
         int, msgspec.Meta(description="The generation of the spec that this status is about.")

@@ -99,7 +99,7 @@ async def run_workload(
 
 
 def pod_template(body: JSON) -> JSON:
-    """Return the pod template of a workload; a Pod is its own.
+    """Return the pod template of a workload, or a Pod itself, which has the same fields.
 
     Raises:
         PodRunError: the object has no pod template.

@@ -87,8 +87,8 @@ async def find_secret_ref(
 ) -> ClusterSecretKeyRef:
     """Return the Secret with a provider's kubeconfig, also one of the original's ``kubectl bind``.
 
-    That names its Secrets at random, marks them by a label, and keeps one per server and cluster
-    namespace as well.
+    The original names its Secrets at random, marks them by a label, and keeps one per server and
+    cluster namespace as well.
     """
     mine = secret_ref(config, namespace)
     try:

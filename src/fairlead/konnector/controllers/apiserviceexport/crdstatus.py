@@ -56,9 +56,9 @@ class _CRD(msgspec.Struct):
 
 
 def schema_status(schema: BoundSchema, crd: Object | None, *, now: str) -> BoundSchemaStatus:
-    """Return the status of a BoundSchema: the one of the consumer's CRD, empty without a CRD.
+    """Return the status of a BoundSchema, copied from the consumer's CRD; empty without a CRD.
 
-    No other writer sets conditions there, so that conditions are removed with the CRD's.
+    No other writer sets conditions there, so that a condition goes when the CRD has lost it.
     """
     found = _status(crd)
     names = found.accepted_names or {}

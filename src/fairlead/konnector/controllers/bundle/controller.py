@@ -232,7 +232,7 @@ class Absence:
         self._looks: dict[str, tuple[int, float]] = {}
 
     def keep(self, names: list[str]) -> None:
-        """Keep the looks at these missing exports; the count of a returned one starts again."""
+        """Keep the counts of these missing exports; drop the count of an export that is back."""
         self._looks = {name: found for name, found in self._looks.items() if name in names}
 
     async def confirmed(self, provider: Provider, name: str) -> bool:
