@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from importlib import metadata
 
 import msgspec
@@ -10,6 +11,8 @@ import msgspec
 DEFAULT_NAMESPACE = "kube-bind"
 """Namespace of the konnector and of the kubeconfig Secrets."""
 DEFAULT_WORKERS = 32
+HEARTBEAT_INTERVAL = timedelta(minutes=5)
+"""Time between two heartbeats that the provider is promised; they are sent twice as often."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

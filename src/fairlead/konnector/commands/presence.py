@@ -21,12 +21,13 @@ from fairlead.api.timestamps import moment, parse_time
 from fairlead.client import Client, ClientError, ClusterConfig
 from fairlead.client.lookups import find
 from fairlead.konnector.manifests import LEASE, NAME
+from fairlead.konnector.options import HEARTBEAT_INTERVAL
 
 
 START = "start `fairlead konnector run`, or apply `fairlead manifests konnector`"
 _LOG = "its log says why it has not touched this"
-BEAT = timedelta(minutes=5)
-"""Time within which one heartbeat is promised, and two are given (kube-bind's ClusterBinding)."""
+BEAT = HEARTBEAT_INTERVAL
+"""Age from which the last heartbeat no longer counts (kube-bind's ClusterBinding)."""
 
 
 _SECONDS = 5.0

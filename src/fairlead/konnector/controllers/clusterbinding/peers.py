@@ -10,7 +10,7 @@ at once, so that the newcomer learns of it as soon.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
@@ -22,9 +22,10 @@ from fairlead.api.kubebind.conditions import (
     get_condition,
 )
 from fairlead.api.timestamps import format_time
+from fairlead.konnector.options import HEARTBEAT_INTERVAL
 
 
-INTERVAL = timedelta(minutes=5)
+INTERVAL = HEARTBEAT_INTERVAL
 """Time without a change after which an entry's konnector counts as stopped."""
 BEAT = INTERVAL / 2
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import base64
 import re
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from fairlead.api.durations import format_duration
 from fairlead.api.kubebind import (
     ClusterBinding,
     ClusterBindingStatus,
@@ -37,12 +38,13 @@ from fairlead.konnector.controllers.clusterbinding.peers import (
     entries,
     learned,
 )
+from fairlead.konnector.options import HEARTBEAT_INTERVAL
 from fairlead.konnector.policies.work import SecretKey
 
 
-INTERVAL = timedelta(minutes=5)
-"""Heartbeat interval that the provider is promised; heartbeats are sent twice as often."""
+INTERVAL = HEARTBEAT_INTERVAL
 BEAT = INTERVAL / 2
+"""Time between two heartbeats that are sent."""
 
 PROVIDER_SECRET_NOT_FOUND = "ProviderSecretNotFound"  # noqa: S105  a reason, no secret
 PROVIDER_SECRET_INVALID = "ProviderSecretInvalid"  # noqa: S105  a reason, no secret
@@ -124,7 +126,7 @@ def reconcile(state: State) -> Plan:
     status = msgspec.structs.replace(
         old,
         consumer_secret_ref=_consumer_ref(state),
-        heartbeat_interval="5m0s",
+        heartbeat_interval=format_duration(INTERVAL),
         last_heartbeat_time=beat,
         konnector_version=version or UNKNOWN,
         conditions=set_conditions(
