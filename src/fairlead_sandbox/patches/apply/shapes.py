@@ -7,7 +7,7 @@ the table of built-in kinds with the list types of the Kubernetes API reference.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from fairlead.api.meta import JSON
@@ -17,22 +17,17 @@ from fairlead_sandbox import kinds
 class Shape:
     """A value that is owned as a whole: a scalar, or what is atomic."""
 
+    is_map = False
+    """Whether members have owners of their own."""
+    is_list = False
+    """Whether items have owners of their own."""
+
     def child(self, name: str) -> Shape | None:
-        """The shape of an object's member; None for an object that has no such member."""
+        """Return the shape of an object's member; None if the object has no such member."""
         return None
 
     def declares(self, name: str) -> bool:
         """Whether the member is a field of the kind, and no key of a map."""
-        return False
-
-    @property
-    def is_map(self) -> bool:
-        """Whether members have owners of their own."""
-        return False
-
-    @property
-    def is_list(self) -> bool:
-        """Whether items have owners of their own."""
         return False
 
 
@@ -40,44 +35,38 @@ WHOLE = Shape()
 
 
 class Map(Shape):
-    """An object; ``fields`` are its declared members, ``rest`` is what any other one is."""
+    """An object: its declared members, and the shape of any other one in ``rest``."""
+
+    is_map = True
 
     def __init__(
-        self, fields: Callable[[], Mapping[str, Shape]], rest: Shape | None = None
+        self, members: Callable[[], Mapping[str, Shape]], rest: Shape | None = None
     ) -> None:
-        self._make = fields
-        self._fields: Mapping[str, Shape] | None = None
+        self._compile = members
         self._rest = rest
 
-    @property
-    def is_map(self) -> bool:
-        """Its members have owners."""
-        return True
+    @cached_property
+    def _members(self) -> Mapping[str, Shape]:
+        # Compiled once, when an object first has such a part: types refer to themselves (a JSON
+        # schema has JSON schemas), and schemas of CRDs may be deeper than Python's stack.
+        return self._compile()
 
     def child(self, name: str) -> Shape | None:
-        """A declared member's shape, else that of the rest."""
-        return self._declared().get(name, self._rest)
+        """Return the shape of a declared member, else that of the rest."""
+        return self._members.get(name, self._rest)
 
     def declares(self, name: str) -> bool:
-        """Whether it is a declared member."""
-        return name in self._declared()
-
-    def _declared(self) -> Mapping[str, Shape]:
-        if self._fields is None:
-            self._fields = self._make()
-        return self._fields
+        """Whether the member is declared."""
+        return name in self._members
 
 
 class Deduced(Shape):
     """A value without a schema: members of objects have owners, lists are owned as a whole."""
 
-    @property
-    def is_map(self) -> bool:
-        """Objects are maps of anything."""
-        return True
+    is_map = True
 
     def child(self, name: str) -> Shape | None:
-        """Anything."""
+        """Return this shape, which fits any value."""
         return self
 
 
@@ -87,17 +76,14 @@ DEDUCED = Deduced()
 class List(Shape):
     """A list whose items have owners: told apart by ``keys``, or without keys a set."""
 
+    is_list = True
+
     def __init__(
         self, items: Shape, keys: tuple[str, ...], defaults: Mapping[str, Any] | None = None
     ) -> None:
         self.items = items
         self.keys = keys
         self.defaults = defaults or {}
-
-    @property
-    def is_list(self) -> bool:
-        """Its items have owners."""
-        return True
 
 
 def _map_of(rest: Shape) -> Shape:
@@ -187,7 +173,6 @@ def of_message(name: str) -> Shape:
     if name in _ATOMIC:
         return WHOLE
     fields = kinds.load().messages[name].fields
-    # Made when its members are first asked for: a JSON schema has JSON schemas among its members.
     return Map(lambda: {key: _of_field(name, field) for key, field in fields.items()})
 
 

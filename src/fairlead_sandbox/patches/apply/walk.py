@@ -120,7 +120,9 @@ class _Comparison:
             # Most of an object is the same in both: its parts are not walked.
             if left is right or left == right:
                 continue
-            part = _shape_of(shape, element)
+            # Scalars are most of an object, and no shape gives them parts: none is looked up.
+            nested = isinstance(left, dict | list) or isinstance(right, dict | list)
+            part = _shape_of(shape, element) if nested else WHOLE
             self.one(part, left, right, (*path, element))
 
     def one(self, shape: Shape, old: Any, new: Any, path: Path) -> None:
