@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from fairlead_sandbox.schema.cel.syntax import Node
 from fairlead_sandbox.schema.cel.types import SCALARS, Type
 from fairlead_sandbox.schema.cel.values import KINDS, Format, size_of
-
-
-if TYPE_CHECKING:
-    from fairlead_sandbox.schema.cel.compiling.parts import Part
 
 
 PER_EXPRESSION = 1_000_000
@@ -83,10 +80,34 @@ class Estimate(NamedTuple):
     size: Size | None = None
 
 
+class Operand(Protocol):
+    """A compiled operand of a call, as far as estimates look at it."""
+
+    @property
+    def node(self) -> Node:
+        """The operand's tree."""
+        ...
+
+    @property
+    def type(self) -> Type:
+        """The type of its values."""
+        ...
+
+    @property
+    def path(self) -> tuple[str, ...] | None:
+        """The path to its declaration; None if the schema declares nothing of it."""
+        ...
+
+    @property
+    def sized(self) -> Size:
+        """The size of its values, or that it is unknown."""
+        ...
+
+
 class Call(NamedTuple):
     """A call to be estimated: its operands, the receiver first, and how to size inner values."""
 
-    parts: Sequence[Part]
+    parts: Sequence[Operand]
     size_at: Callable[[Type, tuple[str, ...] | None], Size | None]
 
     def size(self, index: int) -> Size:

@@ -47,7 +47,7 @@ class Declaration:
 
     ``most`` is the number of elements (characters, items, entries) a value has at most, ``least``
     the bytes of the shortest JSON text of one; ``schema`` is where they come from; ``members`` are
-    an object's by their own names.
+    an object's by their own names, ``fields`` those by the identifiers that rules use.
     """
 
     type: Type
@@ -56,6 +56,7 @@ class Declaration:
     least: int = 2
     items: Declaration | None = None
     members: Mapping[str, Declaration] = field(default_factory=dict)
+    fields: Mapping[str, Declaration] = field(default_factory=dict)
 
     def at(self, path: Iterable[str]) -> Declaration | None:
         """The declaration at a path of fields, ``@items``, ``@values`` and ``@keys``."""
@@ -68,7 +69,7 @@ class Declaration:
             elif step in {"@items", "@values"}:
                 here = here.items
             else:
-                here = None if step in _RESERVED else here.type.fields.get(step)
+                here = None if step in _RESERVED else here.fields.get(step)
         return here
 
 
@@ -163,7 +164,9 @@ def _declare_map(schema: JSON, name: str) -> Declaration | None:
 
 def _declare_object(schema: JSON, name: str) -> Declaration:
     wanted = set(schema.get("required") or ())
-    least, fields, members = 2, {}, {}
+    least = 2
+    fields: dict[str, Declaration] = {}
+    members: dict[str, Declaration] = {}
     for key, member in (schema.get("properties") or {}).items():
         identifier = escape(key)
         found = _inner(member, f"{name}.{identifier or key}")
@@ -176,8 +179,9 @@ def _declare_object(schema: JSON, name: str) -> Declaration:
             fields[key] = found
         if key in wanted and member.get("default") is None:
             least += len(key.encode()) + found.least + 4
-    type_ = Type("object", name=name, fields=fields)
-    return Declaration(type_, schema, 0, least, None, members)
+    types = {identifier: declared.type for identifier, declared in fields.items()}
+    type_ = Type("object", name=name, fields=types)
+    return Declaration(type_, schema, 0, least, None, members, fields)
 
 
 _RESERVED = RESERVED | {"true", "false", "null", "in"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fairlead_sandbox.schema.cel.compiling import (
-    Compiler,
     Frame,
     InstantiationError,
     Run,
     Variable,
+    compiler,
     unpaid,
 )
 from fairlead_sandbox.schema.cel.costs import PER_EXPRESSION
@@ -91,23 +91,23 @@ def compile_rule(
         CompileError: it is no CEL, or wrong for the schema; the text is Kubernetes'.
     """
     tree = parse(text)
-    compiler = Compiler(declared, slots=2)
+    walk = compiler(declared, slots=2)
     old = optional_of(declared.type) if optional else declared.type
     scope = {
         "self": Variable(0, declared.type, ("self",)),
         "oldSelf": Variable(1, old, ("oldSelf",)),
     }
     try:
-        part = compiler.part(tree, scope)
+        part = walk.part(tree, scope)
     except InstantiationError as error:
         raise CompileError.plain(f"program instantiation failed: {error}") from None
-    if compiler.issues or compiler.late:
-        raise CompileError(text, compiler.issues or compiler.late)
-    if compiler.known(part.type).kind != gives:
+    if walk.issues or walk.late:
+        raise CompileError(text, walk.issues or walk.late)
+    if walk.known(part.type).kind != gives:
         raise CompileError.plain(_WRONG[gives])
     return Program(
         part.run,
-        compiler.slots,
+        walk.slots,
         part.cost,
         MAX_REQUEST // (declared.least + 1),
         _mentions(tree, "oldSelf"),

@@ -9,11 +9,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
-
-
-if TYPE_CHECKING:
-    from fairlead_sandbox.schema.cel.declarations import Declaration
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +22,7 @@ class Type:
     kind: str
     params: tuple[Type, ...] = ()
     name: str = ""
-    fields: Mapping[str, Declaration] = field(default_factory=dict, compare=False, repr=False)
+    fields: Mapping[str, Type] = field(default_factory=dict, compare=False, repr=False)
 
     def __str__(self) -> str:
         head = self.name or _SHOWN.get(self.kind, self.kind)

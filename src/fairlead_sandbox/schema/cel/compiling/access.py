@@ -7,9 +7,10 @@ CEL specification, and its optional types.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairlead_sandbox.schema.cel.compiling.calls import no_overload, resolve
+from fairlead_sandbox.schema.cel.compiling.compiler import Compiler
 from fairlead_sandbox.schema.cel.compiling.parts import Frame, Part, Run, Scope
 from fairlead_sandbox.schema.cel.costs import capped
 from fairlead_sandbox.schema.cel.declarations import unescape
@@ -19,10 +20,6 @@ from fairlead_sandbox.schema.cel.library.optionals import optional_index
 from fairlead_sandbox.schema.cel.syntax import Node
 from fairlead_sandbox.schema.cel.types import BOOL, DYN, ERROR, Type, optional_of
 from fairlead_sandbox.schema.cel.values import KINDS, NONE, CelError, Optional, frozen
-
-
-if TYPE_CHECKING:
-    from fairlead_sandbox.schema.cel.compiling.compiler import Compiler
 
 
 def named_type(node: Node, name: str) -> Part | None:
@@ -56,7 +53,7 @@ def _field_type(compiler: Compiler, target: Part, node: Node, name: str) -> tupl
         if declared is None:
             compiler.issue(f"undefined field '{name}'", node)
             return ERROR, optional
-        return declared.type, optional
+        return declared, optional
     if type_.kind == "param":
         compiler.unifier.accept([DYN], [type_])
     elif type_.kind not in {"dyn", "error"}:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fairlead_sandbox.schema.cel.compiling.compiler import Compiler
 from fairlead_sandbox.schema.cel.compiling.literals import InstantiationError, check_literals
 from fairlead_sandbox.schema.cel.compiling.parts import Frame, Part, Run
 from fairlead_sandbox.schema.cel.costs import (
@@ -21,10 +22,6 @@ from fairlead_sandbox.schema.cel.syntax import Node
 from fairlead_sandbox.schema.cel.types import BOOL, DYN, Type
 from fairlead_sandbox.schema.cel.values import KINDS, CelError, CostError, frozen
 from fairlead_sandbox.schema.effort import Effort
-
-
-if TYPE_CHECKING:
-    from fairlead_sandbox.schema.cel.compiling.compiler import Compiler
 
 
 _FOLDED = frozenset(

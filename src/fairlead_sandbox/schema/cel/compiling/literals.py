@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from fairlead_sandbox.schema.cel.compiling.compiler import Compiler
 from fairlead_sandbox.schema.cel.compiling.parts import Part
 from fairlead_sandbox.schema.cel.library.core import to_duration, to_timestamp
 from fairlead_sandbox.schema.cel.library.texts import CLAUSE, CLAUSES, WANTED
@@ -18,10 +18,6 @@ from fairlead_sandbox.schema.cel.types import Type
 from fairlead_sandbox.schema.cel.values import CelError
 from fairlead_sandbox.schema.effort import Effort
 from fairlead_sandbox.schema.patterns import compile_pattern
-
-
-if TYPE_CHECKING:
-    from fairlead_sandbox.schema.cel.compiling.compiler import Compiler
 
 
 class InstantiationError(Exception):

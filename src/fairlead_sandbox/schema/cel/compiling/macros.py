@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from fairlead_sandbox.schema.cel.compiling.compiler import Compile, Compiler
 from fairlead_sandbox.schema.cel.compiling.parts import Frame, Part, Run, Scope, Variable, unpaid
 from fairlead_sandbox.schema.cel.costs import (
     NEW_LIST,
@@ -39,10 +40,6 @@ from fairlead_sandbox.schema.cel.values import (
     frozen,
     thawed,
 )
-
-
-if TYPE_CHECKING:
-    from fairlead_sandbox.schema.cel.compiling.compiler import Compiler
 
 
 _APPEND = NEW_LIST + 2
@@ -394,8 +391,7 @@ def _optional(compiler: Compiler, node: Node, scope: Scope, *, flat: bool) -> Pa
     return Part(node, gives if flat else optional_of(gives), run, cost)
 
 
-Macro = Callable[["Compiler", Node, Scope], Part]
-MACROS: Mapping[tuple[str, int], Macro] = {
+MACROS: Mapping[tuple[str, int], Compile] = {
     ("all", 2): partial(_quantifier, variables=1, decisive=False),
     ("all", 3): partial(_quantifier, variables=2, decisive=False),
     ("exists", 2): partial(_quantifier, variables=1, decisive=True),
