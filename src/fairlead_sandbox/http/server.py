@@ -20,12 +20,12 @@ from fairlead_sandbox.http.faults import Disconnect, Droppable, Faults
 from fairlead_sandbox.http.webhooks import WebhookCaller
 from fairlead_sandbox.objects.core import User
 from fairlead_sandbox.requests import heavy
+from fairlead_sandbox.requests.attempts import answered, prepared
 from fairlead_sandbox.requests.calls import Answer, Call, error_answer
 from fairlead_sandbox.requests.discovery import DiscoveryDocuments
 from fairlead_sandbox.requests.handlers.watch import Watch
 from fairlead_sandbox.requests.handlers.write import with_warnings
 from fairlead_sandbox.requests.info import RequestInfo, parse_request
-from fairlead_sandbox.requests.reviewed import prepared, reviewed
 from fairlead_sandbox.requests.router import Router, non_resource, page_not_found
 from fairlead_sandbox.requests.workers import JobRunner
 from fairlead_sandbox.storage.store import StorageError
@@ -35,8 +35,6 @@ _log = logging.getLogger(__name__)
 
 Route = Callable[[web.BaseRequest], Answer | None]
 
-_READS = 5
-"""How often an object or a list is read that shows what is then not stored."""
 BODY_SECONDS = 60.0
 """How long the body of a request may take to arrive, as kube-apiserver has it."""
 MAX_BODY = 3 * 1024 * 1024
@@ -113,7 +111,7 @@ class HttpServer:
         )
         call = prepared(call)
         try:
-            answer = await reviewed(call, self._answered)
+            answer = await answered(call, self._attempt)
         except StatusError as error:
             # An answer here already, and not at the caller: a refusal carries the warnings too.
             answer = error_answer(error)
@@ -122,16 +120,8 @@ class HttpServer:
             told += call.webhooks.warnings
         return with_warnings(answer, told)
 
-    async def _answered(self, call: Call) -> Answer:
-        handler = self._router.handler(call)
-        for _ in range(_READS):
-            try:
-                return await heavy.answer(call, handler, self._workers)
-            except StorageError:
-                # What was read has been taken back; what is there now was there before.
-                if call.info.verb not in {"get", "list"}:
-                    raise
-        raise errors.disk_full("changes are made and taken back all the time")
+    async def _attempt(self, call: Call) -> Answer:
+        return await heavy.answer(call, self._router.handler(call), self._workers)
 
     def _call(
         self, request: web.BaseRequest, info: RequestInfo, user: User, body: bytes

@@ -15,6 +15,7 @@ from fairlead_sandbox.errors import StatusError
 from fairlead_sandbox.objects import writes
 from fairlead_sandbox.objects.core import Core, Operation
 from fairlead_sandbox.requests import answers
+from fairlead_sandbox.requests.attempts import OutdatedError
 from fairlead_sandbox.requests.bodies import is_yaml
 from fairlead_sandbox.requests.calls import Answer, Call
 from fairlead_sandbox.requests.handlers import patch, scale, write
@@ -35,8 +36,6 @@ MAX_OPTIONS = 512 * 1024
 """Bytes of the largest body of a request that stores nothing: options, reviews, tokens."""
 _YAML, _PATCH = 10, 4
 """How many times more slowly YAML is read, and a patch applied, than JSON is stored: measured."""
-_ATTEMPTS = 5
-"""How often a write is worked out anew because its object has changed meanwhile."""
 _JOB = 1024 * 1024
 """Bytes of objects that are completed in one job, unless a single one has more."""
 _NAMESPACES, _SERVICES = "namespaces", "services"
@@ -49,6 +48,8 @@ async def answer(call: Call, handler: Handler, workers: JobRunner) -> Answer:
 
     Raises:
         StatusError: it was refused, takes too long or too much.
+        OutdatedError: what a worker has worked on has changed meanwhile.
+        Unanswered: webhooks have yet to be asked.
     """
     if not _is_heavy(call, handler):
         return await handler(call)
@@ -89,20 +90,19 @@ def _definition(core: Core, type_: ResourceType) -> bytes:
 
 
 async def _write(call: Call, workers: JobRunner) -> Answer:
-    for _ in range(_ATTEMPTS):
-        old = call.core.get(call.type, call.key) if call.info.name else None
-        helping = _helping(call)
-        result = await workers.run(_job(call, old, helping))
-        if result.questions and call.webhooks is not None:
-            call.webhooks.stamp = result.stamp
-            raise Unanswered(result.questions)
-        # Others may have written meanwhile: what was worked out holds only if it would come out
-        # the same now.
-        if _is_current(call, old) and helping == _helping(call):
-            found = _commit(call, old, result)
-            await call.core.store.settle(found.rv)
-            return write.with_warnings(_shown(call, found, result), result.warnings)
-    raise errors.conflict(call.type.group_resource, call.key.name)
+    old = call.core.get(call.type, call.key) if call.info.name else None
+    helping = _helping(call)
+    result = await workers.run(_job(call, old, helping))
+    if result.questions and call.webhooks is not None:
+        call.webhooks.stamp = result.stamp
+        raise Unanswered(result.questions)
+    # Others may have written meanwhile: what was worked out holds only if it would come out the
+    # same now.
+    if not _is_current(call, old) or helping != _helping(call):
+        raise OutdatedError
+    found = _commit(call, old, result)
+    await call.core.store.settle(found.rv)
+    return write.with_warnings(_shown(call, found, result), result.warnings)
 
 
 def _helping(call: Call) -> list[tuple[str, Record]]:

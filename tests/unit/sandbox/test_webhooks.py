@@ -31,7 +31,7 @@ from fairlead.api.resource import (
 from fairlead.client import ApiError, Client, Invalid, parse_kubeconfig
 from fairlead_sandbox import Sandbox
 from fairlead_sandbox.http import webhooks as caller
-from fairlead_sandbox.requests import reviewed
+from fairlead_sandbox.requests import attempts
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ async def test_what_the_control_plane_writes_is_not_asked_about(
 async def test_a_write_has_so_much_time_for_all_its_webhooks(
     client: Client, hooks: WebhookServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reviewed, "SECONDS", 0.2)
+    monkeypatch.setattr(attempts, "SECONDS", 0.2)
 
     async def hang(request: JSON) -> JSON:
         await asyncio.Event().wait()

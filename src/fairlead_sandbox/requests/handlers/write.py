@@ -11,10 +11,10 @@ from fairlead_sandbox import errors
 from fairlead_sandbox.kinds import load, misfit
 from fairlead_sandbox.objects import deletes, writes
 from fairlead_sandbox.requests import answers
+from fairlead_sandbox.requests.attempts import answered
 from fairlead_sandbox.requests.bodies import decode_body
 from fairlead_sandbox.requests.calls import Answer, Call
 from fairlead_sandbox.requests.handlers.read import existing
-from fairlead_sandbox.requests.reviewed import reviewed
 from fairlead_sandbox.requests.selection import parse_selection
 from fairlead_sandbox.storage.records import Record
 
@@ -186,7 +186,7 @@ async def _delete_one(call: Call, record: Record, options: deletes.DeleteOptions
             )
 
     about = call.webhooks.another() if call.webhooks is not None else None
-    await reviewed(replace(call, webhooks=about), attempt)
+    await answered(replace(call, webhooks=about), attempt)
 
 
 def _delete_options(call: Call) -> deletes.DeleteOptions:
