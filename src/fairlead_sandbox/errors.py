@@ -1,4 +1,4 @@
-"""What the server answers when it does not do what was asked: ``metav1.Status`` as an exception.
+"""Refusals and failures of requests: ``metav1.Status`` as an exception.
 
 The texts are those of kube-apiserver, because clients and people match on them.
 """
@@ -15,7 +15,7 @@ from fairlead_sandbox.schema.errors import FieldError, summarize
 
 
 MOST_FIELD_ERRORS = 100
-"""So many wrong fields are told of; an answer may not be a hundred times its request."""
+"""Wrong fields that an answer names; more could make it a hundred times its request."""
 
 
 class GroupResource(NamedTuple):
@@ -161,7 +161,7 @@ def forbidden(resource: GroupResource, name: str, text: str) -> StatusError:
 
 
 def unauthorized() -> StatusError:
-    """401: nobody knows who asks."""
+    """401: the request has no valid credentials."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 

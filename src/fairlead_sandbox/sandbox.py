@@ -156,7 +156,7 @@ class Sandbox:
         server.routes.append(
             lambda request: openapi.answer(request.path, request.headers.get("Accept", ""))
         )
-        # Before anybody is served: RBAC learns of the bootstrap roles when they are published.
+        # Before the first request: RBAC learns of the bootstrap roles when they are published.
         await core.store.settle()
         self._compactor = Compactor(core.store)
         await self._listen(server, guard)

@@ -1,4 +1,4 @@
-"""Who asks, and whether they may: certificates, tokens, RBAC and the reviews.
+"""Authentication and authorization: certificates, tokens, RBAC and the reviews.
 
 ``guard`` authenticates a request by its client certificate (``pki``), its bearer token
 (``tokens``) or not at all, follows ``impersonation``, and asks the ``authorizer``, which reads

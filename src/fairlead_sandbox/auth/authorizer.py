@@ -36,24 +36,24 @@ class Held(NamedTuple):
 
 
 class Authorizer(Protocol):
-    """Whoever decides."""
+    """Decides which requests a user may make."""
 
     def decide(self, user: User, asked: Attributes) -> Decision:
-        """Whether the user may."""
+        """Return the decision on what the user asks for."""
 
     def held(self, user: User, namespace: str) -> Held:
-        """What the user may do in a namespace ("" for the cluster)."""
+        """Return the rules of the user in a namespace ("" for the cluster)."""
 
 
 class AlwaysAllow:
-    """Everybody may do everything."""
+    """Allows every request of every user."""
 
     def decide(self, user: User, asked: Attributes) -> Decision:
-        """Yes."""
+        """Allow the request."""
         return _YES
 
     def held(self, user: User, namespace: str) -> Held:
-        """Everything."""
+        """Return the rules that allow all verbs on all resources and paths."""
         everything = Rule(verbs=("*",), groups=("*",), resources=("*",))
         return Held([everything, Rule(verbs=("*",), urls=("*",))], [])
 
@@ -117,7 +117,7 @@ def _problems(missing: Sequence[str]) -> str:
 
 
 def attributes(info: RequestInfo) -> Attributes:
-    """What a request asks to be allowed."""
+    """Return the attributes that authorization decides a request by."""
     if not info.is_resource:
         return Attributes(info.verb, path=info.path)
     resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource

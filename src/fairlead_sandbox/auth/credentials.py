@@ -1,4 +1,4 @@
-"""What the control plane writes so that clients can speak to it: token Secrets, CA ConfigMaps.
+"""Objects by which clients reach the control plane: token Secrets and CA ConfigMaps.
 
 Secrets of type ``kubernetes.io/service-account-token`` are filled in, and go with their account;
 every namespace has ``kube-root-ca.crt``.

@@ -1,6 +1,7 @@
-"""Nobody hands out rights that they do not hold ("Privilege escalation prevention").
+"""Refuses to users the roles and bindings that grant more than they hold.
 
-The verbs ``escalate`` on a role and ``bind`` on the role of a binding lift this.
+The verbs ``escalate`` on a role and ``bind`` on the role of a binding lift this. Source:
+"Privilege escalation prevention" of the RBAC documentation.
 """
 
 from __future__ import annotations
@@ -57,14 +58,14 @@ class EscalationCheck:
         if self._authorizer.decide(user, asked).allowed:
             return
         aggregation = body.get("aggregationRule")
-        # Nobody can tell which rules it will collect one day, so that only who holds all may write
-        # it.
+        # The rules that it will collect one day are not known, so only a user who holds all rules
+        # may write it.
         if aggregation and aggregation != old.get("aggregationRule"):
             held = self._authorizer.held(user, "")
             if uncovered(held.rules, _EVERYTHING):
                 text = "must have cluster-admin privileges to use the aggregationRule"
                 raise errors.forbidden(resource, key.name, text)
-        # Labels of a role may be changed by somebody who holds less than its rules.
+        # A user who holds less than the rules of a role may still change its labels.
         if operation.old and (body.get("rules") or []) == (old.get("rules") or []):
             return
         self._confirm(resource, key, user, parse_rules(body))

@@ -58,7 +58,7 @@ class Guard:
         self._by_subject: dict[object, User | None] = {}
 
     def server_context(self) -> ssl.SSLContext | None:
-        """What the listener speaks TLS with, None for plain HTTP."""
+        """The TLS settings of the listener, None for plain HTTP."""
         if self._authority is None:
             return None
         return server_context(self._authority, self._authority.server(self._host))
@@ -77,7 +77,7 @@ class Guard:
         return self._credentials
 
     async def authenticate(self, request: web.BaseRequest) -> User:
-        """Who asks, or whom they speak for.
+        """Return the user of a request, or the one that it impersonates.
 
         Raises:
             StatusError: 401 for credentials that are not valid, 403 for an impersonation that is
@@ -136,7 +136,7 @@ def server_context(authority: Authority, pair: KeyPair) -> ssl.SSLContext:
 
 
 def certificate_user(certificate: Mapping[str, Any]) -> User | None:
-    """Who a verified client certificate names: CN is the user, each O a group."""
+    """Return the user of a verified client certificate: its CN, with each O as a group."""
     names = [pair for part in certificate.get("subject", ()) for pair in part]
     user = next((value for key, value in names if key == "commonName"), "")
     groups = [value for key, value in names if key == "organizationName"]

@@ -19,7 +19,7 @@ _AUTHENTICATION = "authentication.k8s.io"
 
 
 def impersonated(user: User, request: web.BaseRequest, authorizer: Authorizer) -> User:
-    """Whom the headers of a request name, once ``user`` may speak for them.
+    """Return the user that the headers of a request impersonate, if ``user`` is allowed to.
 
     Raises:
         StatusError: 500 (as the real server) when no user is named, 403 when it is not allowed.
@@ -69,7 +69,7 @@ def _asked(
 
 
 def _groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
-    """A ServiceAccount has its groups; everyone but the anonymous is authenticated."""
+    """Return the groups of an impersonated user, with those that its name implies."""
     parts = name.split(":")
     if not groups and name.startswith("system:serviceaccount:") and len(parts) == 4:
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{parts[2]}")

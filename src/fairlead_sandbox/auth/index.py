@@ -34,7 +34,7 @@ class _RoleBinding(NamedTuple):
 
 
 class RbacIndex:
-    """What every subject is granted."""
+    """The roles and bindings of the cluster, by the subject that they grant rules to."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._roles: dict[Key, tuple[Rule, ...]] = {}

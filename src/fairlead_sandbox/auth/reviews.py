@@ -100,7 +100,7 @@ class Reviews:
         return _answer(call, spec, status)
 
     async def self_rules(self, call: Call) -> Answer:
-        """What the one who asks may do in a namespace."""
+        """Answer a SelfSubjectRulesReview: the rules of its sender in a namespace."""
         spec = read_spec(call, call.type.resource.kind)
         if not spec.get("namespace"):
             raise errors.bad_request("no namespace on request")
@@ -115,7 +115,7 @@ class Reviews:
         return _answer(call, {}, status)
 
     async def token(self, call: Call) -> Answer:
-        """Who a token is."""
+        """Answer a TokenReview: the user of a token, or why it has none."""
         spec = read_spec(call, call.type.resource.kind)
         token = spec.get("token")
         if not token:
@@ -138,7 +138,7 @@ class Reviews:
         return _answer(call, spec, status)
 
     async def self_subject(self, call: Call) -> Answer:
-        """Who asks."""
+        """Answer a SelfSubjectReview: the user who sent it."""
         read_spec(call, call.type.resource.kind)
         return _answer(call, None, {"userInfo": _user_info(call.user)})
 

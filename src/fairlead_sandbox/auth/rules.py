@@ -9,7 +9,7 @@ from fairlead.api.meta import JSON
 
 
 class Attributes(NamedTuple):
-    """What is asked for; ``resource`` includes the subresource (``pods/log``)."""
+    """The verb and object of a request; ``resource`` includes the subresource (``pods/log``)."""
 
     verb: str
     group: str = ""
@@ -108,7 +108,7 @@ def _url_matches(pattern: str, path: str) -> bool:
 
 
 MOST_COMPARISONS = 500_000
-"""How often a part of a wanted rule may be compared with a held one, which takes 0.2 s."""
+"""Comparisons of a wanted rule's part with a held one; as many take 0.2 s."""
 
 
 class TooManyPartsError(ValueError):

@@ -91,8 +91,8 @@ def install(
 ) -> Guard:
     """Add reviews, tokens, controllers and checks to a control plane; gives its guard.
 
-    Without ``rbac`` everybody may do everything, and who brings no credentials is the
-    administrator.
+    Without ``rbac`` every request is allowed, and one without credentials is the
+    administrator's.
     """
     tokens = Tokens(core.store, keys.signer)
     index = RbacIndex(core.store)

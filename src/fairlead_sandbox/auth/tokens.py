@@ -39,7 +39,10 @@ SIGNATURE_ALONE: Options = {
     "verify_sub": False,
     "verify_jti": False,
 }
-"""What PyJWT has to check: times and audiences are ours, at every use, in Kubernetes' words."""
+"""Options of PyJWT to check the signature alone.
+
+Times and audiences are checked at every use of a token, and refused in the words of Kubernetes.
+"""
 
 
 class TokenError(Exception):
@@ -97,7 +100,7 @@ class BoundObject(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """What a signature vouches for; the rest is checked at every use."""
+    """The claims of a token with a valid signature; each use checks whether they still hold."""
 
     user: User
     audiences: tuple[str, ...]
@@ -154,10 +157,10 @@ class Tokens:
         )
 
     def check(self, token: str, audiences: tuple[str, ...] = (ISSUER,)) -> Verified:
-        """Who a token is, for one of these audiences.
+        """Return the claims of a token that is valid for one of these audiences.
 
         Raises:
-            TokenError: nobody, or nobody any more.
+            TokenError: the token is not ours, has expired, or its object is gone.
         """
         verified = self._cache.get(token)
         if verified is None:

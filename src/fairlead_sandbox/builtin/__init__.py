@@ -1,4 +1,4 @@
-"""The kinds that a cluster has before anybody defines one.
+"""The built-in kinds: those that a cluster has before the first CRD.
 
 ``resources`` is the table: each built-in resource with its strategy (what its objects default to
 and what is refused: ``strategies``, ``workloads``, ``services``, ``events``, ``rbac``), its names

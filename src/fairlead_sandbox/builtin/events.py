@@ -55,13 +55,13 @@ class EventStrategy(Strategy):
     )
 
     def prepare_create(self, body: JSON) -> None:
-        """What is not known is there, and empty."""
+        """Write members that the event does not set, with empty values."""
         unset = _UNSET if body["apiVersion"] == "v1" else {"eventTime": None}
         for name, value in unset.items():
             body.setdefault(name, value)
 
     def field(self, body: JSON, path: str) -> str:
-        """The value under either of the two names."""
+        """Return the text of a selectable field under its name in either API version."""
         if path == "source":
             path = "source.component"
         head, dot, rest = path.partition(".")

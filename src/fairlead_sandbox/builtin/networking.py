@@ -157,7 +157,7 @@ def _check_service(service: JSON, field: str) -> Iterator[FieldError]:
 
 
 def port_name_errors(name: str) -> list[str]:
-    """What is wrong with an IANA service name; [] when nothing is."""
+    """Return the faults of an IANA service name; [] for a valid one."""
     found = []
     if len(name) > 15:
         found.append("must be no more than 15 characters")
@@ -224,7 +224,7 @@ class NetworkPolicyStrategy(WithSpec):
         self.complete(body)
 
     def complete(self, body: JSON) -> None:
-        """Which directions it is about, and the protocol of ports."""
+        """Default the policy types by the rules that there are, and the protocol of ports."""
         spec = body.setdefault("spec", {})
         spec.setdefault("podSelector", {})
         if not spec.get("policyTypes"):
@@ -320,7 +320,7 @@ def _is_within(part: Network, whole: Network) -> bool:
 
 
 def _check_selector(selector: JSON, field: str) -> Iterator[FieldError]:
-    """What is wrong with a ``metav1.LabelSelector``."""
+    """Yield the faults of a ``metav1.LabelSelector``."""
     for key, value in (selector.get("matchLabels") or {}).items():
         yield from _wrong(f"{field}.matchLabels", key, qualified_name_errors(key))
         yield from _wrong(f"{field}.matchLabels", value, label_value_errors(value))

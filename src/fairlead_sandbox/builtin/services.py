@@ -30,12 +30,12 @@ class ServiceStrategy(Completed):
     allocated = ("spec/clusterIP", "spec/clusterIPs", "spec/ipFamilies", "spec/ipFamilyPolicy")
 
     def prepare_create(self, body: JSON) -> None:
-        """Nothing balances its load yet."""
+        """Complete the spec; the status has no load balancer, for none is made."""
         super().prepare_create(body)
         body["status"] = {"loadBalancer": {}}
 
     def complete(self, body: JSON) -> None:
-        """Its type and its ports."""
+        """Default the type, the affinity and the ports."""
         spec = body.setdefault("spec", {})
         type_ = spec.setdefault("type", "ClusterIP")
         spec.setdefault("sessionAffinity", "None")
@@ -68,7 +68,7 @@ class ServiceStrategy(Completed):
 
 
 def give_addresses(core: Core) -> Admission:
-    """What a cluster's allocators do when a Service is written."""
+    """Return the admission step that allocates cluster IPs and node ports of a Service."""
 
     def allocate(operation: Operation) -> None:
         if operation.type.collection != _COLLECTION or operation.subresource:

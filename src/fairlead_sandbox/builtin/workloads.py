@@ -123,12 +123,12 @@ class PodStrategy(Completed):
     selectable_fields = ("spec.nodeName", "spec.serviceAccountName", "status.phase")
 
     def prepare_create(self, body: JSON) -> None:
-        """Nothing has started it yet."""
+        """Complete the spec; the phase is Pending, for nothing starts Pods."""
         super().prepare_create(body)
         body["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
 
     def complete(self, body: JSON) -> None:
-        """What runs it and as whom."""
+        """Default the ServiceAccount, the containers and the priority."""
         spec = body.setdefault("spec", {})
         spec.setdefault("serviceAccountName", spec.get("serviceAccount") or "default")
         complete_pod(spec)

@@ -1,4 +1,4 @@
-"""What follows from changes: the work of kube-controller-manager and of the CRD machinery.
+"""Controllers: the work of kube-controller-manager and of the CRD machinery.
 
 The ``reactor`` hands each published change to every controller, between requests and in order.
 ``crds`` accepts names, serves custom resources and cleans up; ``namespaces`` gives each namespace

@@ -69,7 +69,7 @@ class CrdStrategy(Strategy):
         return found
 
     def prepare_delete(self, body: JSON) -> None:
-        """Instances go first."""
+        """Add the finalizer under which its objects are deleted first."""
         finalizers = body["metadata"].setdefault("finalizers", [])
         if FINALIZER not in finalizers:
             finalizers.append(FINALIZER)
@@ -225,13 +225,13 @@ class CrdController:
         types = custom_types(body)
         self._core.registry.replace(name, types)
         if before is None:
-            # At a start nobody knows under which schemas the objects were stored; only a CRD of
-            # the first generation has had no more than one.
+            # After a start it is not known under which schemas the objects were stored; only a CRD
+            # of the first generation has had no more than one.
             changed = body["metadata"].get("generation", 1) > 1
         else:
             changed = before[0] != body["spec"]
         if changed:
-            # Whoever watches has seen the objects as the old schema had them, and begins anew.
+            # Watches have sent objects of the old schema: their clients have to list anew.
             self._core.store.collection(name).close_watches()
             for type_ in types:
                 if type_.resource.api_version == type_.stored_as:

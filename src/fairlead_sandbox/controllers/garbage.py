@@ -139,8 +139,7 @@ class GarbageCollector:
     def _delete(self, record: Record, type_: ResourceType, *, foreground: bool) -> None:
         finalizers = record.meta.finalizers or []
         policy = "Background"
-        # Its own finalizers say what somebody wants for its dependents, and Background would take
-        # them off.
+        # Its finalizers say what happens to its dependents, and Background would take them off.
         if ORPHAN in finalizers:
             policy = "Orphan"
         elif FOREGROUND in finalizers or (foreground and self._dependents.get(record.meta.uid)):
@@ -149,7 +148,7 @@ class GarbageCollector:
         try:
             deletes.delete(self._core, type_, record, options)
         except StatusError:
-            # What may not be deleted, as some namespaces, stays without its owner.
+            # An object that may not be deleted, as some namespaces, outlives its owner.
             return
 
     def _state(self, owner: Owner, dependent: Record) -> OwnerState:
@@ -164,8 +163,8 @@ class GarbageCollector:
                 return "waiting"
             return "solid"
         type_ = self._core.registry.by_kind(owner.api_version, owner.kind)
-        # Of a kind that is not served, or of an object that no path leads to, nobody can tell
-        # whether it is gone: nothing is deleted on a guess.
+        # Whether an owner of a kind that is not served, or one that no path leads to, is gone
+        # cannot be told: nothing is deleted on a guess.
         if type_ is None or (type_.resource.namespaced and not dependent.key.namespace):
             return "unknown"
         return "absent"

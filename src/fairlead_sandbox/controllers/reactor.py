@@ -45,7 +45,7 @@ class Reactor:
     def watch(self, store: ObjectStore) -> None:
         """Take the changes of a store, and all that is in it once its disk can be written again.
 
-        What a controller wrote meanwhile may have been taken back, and nobody has told it.
+        Writes of a controller meanwhile may have been taken back without an event of it.
         """
 
         def resync() -> None:

@@ -172,7 +172,7 @@ class Faults:
 
 
 class Droppable:
-    """What faults can do to a running watch; the server's stream extends it."""
+    """A running watch that faults can break; the server's stream extends it."""
 
     resource = ""
     cut_next = False

@@ -22,13 +22,13 @@ _log = logging.getLogger(__name__)
 
 
 HEADER_SECONDS = 32.0
-"""How long the headers of a request may take to arrive, as kube-apiserver has it."""
+"""Seconds that the headers of a request may take to arrive, as kube-apiserver has it."""
 MAX_LINE = 64 * 1024
 """Bytes of the first line of a request, with its selectors, and of each header."""
 _IDLE_SECONDS = 180.0
-"""How long a connection is kept for a next request; clients close theirs after 90 s at most."""
+"""Seconds that an idle connection is kept; clients close theirs after 90 at most."""
 _GRACE_SECONDS = 0.1
-"""How long requests may go on after the end of listening."""
+"""Seconds that requests may go on after the end of listening."""
 
 
 class Connection(web.RequestHandler):
@@ -111,7 +111,7 @@ class AcceptedConnections(web.Server):
         self._memory = memory.Connections()
 
     def __call__(self) -> web.RequestHandler:
-        """What handles a new connection."""
+        """Return the handler of a new connection."""
         # One whose TLS handshake fails is never made, and takes memory all the same.
         self._memory.one()
         return Connection(self, loop=self._loop, **self._kwargs)
@@ -147,8 +147,8 @@ class Listener:
     """
 
     def __init__(self, server: HttpServer, lost: Callable[[asyncio.Transport], None]) -> None:
-        # aiohttp lets a handler go on when its client is gone unless it is told to cancel it: work
-        # would be done, and watches kept, for nobody.
+        # aiohttp lets a handler go on when its client is gone unless it is told to cancel it: it
+        # would answer, and keep watches, without a reader.
         self._connections = AcceptedConnections(
             lost,
             server.handle,

@@ -17,9 +17,9 @@ from functools import lru_cache
 MANY = 200
 """Connections, opened or closed, after which there may be something worth giving back."""
 QUIET_SECONDS = 2.0
-"""Without as much as a tenth of that, after which it is over."""
+"""Seconds with less than a tenth of :data:`MANY`, after which the burst is over."""
 REST_SECONDS = 70.0
-"""After that, by which handshakes that nobody ended are given up (asyncio: 60 s)."""
+"""Seconds after the burst, by which open TLS handshakes are given up (asyncio: 60 s)."""
 
 
 class Connections:

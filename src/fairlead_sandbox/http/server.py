@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 Route = Callable[[web.BaseRequest], Answer | None]
 
 BODY_SECONDS = 60.0
-"""How long the body of a request may take to arrive, as kube-apiserver has it."""
+"""Seconds that the body of a request may take to arrive, as kube-apiserver has it."""
 MAX_BODY = 3 * 1024 * 1024
 """Bytes of the largest request body, as kube-apiserver has it."""
 
@@ -83,7 +83,7 @@ class HttpServer:
         except Disconnect:
             return cut(request)
         except (ConnectionError, asyncio.CancelledError):
-            # Nobody is left who would read an answer.
+            # The client is gone: there is no reader for an answer.
             raise
         except RecursionError:
             return respond(error_answer(errors.too_deep()))
@@ -215,7 +215,7 @@ def respond(answer: Answer) -> web.Response:
 
 
 def cut(request: web.BaseRequest) -> web.Response:
-    """Abort the connection; what is returned reaches nobody."""
+    """Abort the connection; the response that aiohttp wants is never sent."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=503)

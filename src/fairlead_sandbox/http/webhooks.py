@@ -149,7 +149,7 @@ def _context(ca_bundle: str) -> ssl.SSLContext:
 
 
 def _told(error: Exception) -> str:
-    """What went wrong, in the words of a Go client where it has a word for it."""
+    """Return the text of a failed call, in the words of a Go client where those are known."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         inner = error.certificate_error
         text = getattr(inner, "verify_message", "") or str(inner)

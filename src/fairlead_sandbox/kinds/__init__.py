@@ -1,6 +1,6 @@
-"""What Kubernetes' built-in kinds are made of: their fields, types and protobuf numbers.
+"""The fields of Kubernetes' built-in kinds: names, types and protobuf numbers.
 
-One table, ``types.txt``, read by ``model``, serves everything that has to know: ``protobuf``
+One table, ``types.txt``, read by ``model``, serves all modules that need it: ``protobuf``
 decodes bodies with it, ``fit`` checks types and drops unknown fields, server-side apply and
 OpenAPI describe kinds by it.
 """

@@ -52,7 +52,7 @@ class _Place(NamedTuple):
 
 
 def misfit(message: Message, body: JSON) -> str:
-    """Which member of a body has a wrong type, "" when none has; metadata is not looked at."""
+    """Return a text on the first member of a wrong type, "" for none; metadata is not checked."""
     try:
         _check_message(message, {**body, "metadata": None}, ())
     except _Misfit as found:

@@ -36,7 +36,7 @@ SCALARS = frozenset(
         "schemaOrStrings",
     }
 )
-"""What a field holds when it is no message."""
+"""Names of the types that are no messages."""
 
 
 class IncompleteModelError(ValueError):
@@ -44,7 +44,7 @@ class IncompleteModelError(ValueError):
 
 
 class FieldType(NamedTuple):
-    """What a field holds: one value, a list, or a map from text, of scalars or messages."""
+    """The type of a field: one value, a list, or a map from text, of scalars or messages."""
 
     name: str
     """One of :data:`SCALARS`, or a message's name."""
@@ -85,7 +85,7 @@ class Model(NamedTuple):
 
 @cache
 def load() -> Model:
-    """The table.
+    """Read the table of built-in kinds.
 
     Raises:
         IncompleteModelError: it names a type that it does not have.
@@ -124,7 +124,7 @@ def _check(kinds: Mapping[tuple[str, str], str], own: Mapping[str, list[Field]])
 
 
 def empty(message: Message) -> JSON:
-    """What a Go client sends of an object that says nothing: structs by value, empty."""
+    """Return an empty object as a Go client sends it: with all structs by value, empty."""
     messages = load().messages
     result: JSON = {}
     for field in message.fields.values():

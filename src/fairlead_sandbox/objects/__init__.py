@@ -1,7 +1,6 @@
-"""How objects are created, changed and deleted, whoever asks for it.
+"""Writes of objects: create, update and delete, for handlers and controllers alike.
 
 ``core`` is one control plane: its store, its resources and its admission. ``writes`` and
-``deletes`` take a body through checks, admission and the kind's strategy into the store; handlers
-and controllers use them alike. Nothing here awaits, so that an object cannot change between being
-read and being written.
+``deletes`` take a body through checks, admission and the kind's strategy into the store. Nothing
+here awaits, so that an object cannot change between being read and being written.
 """

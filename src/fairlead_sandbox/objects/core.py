@@ -18,7 +18,7 @@ Admission = Callable[["Operation"], None]
 
 @dataclass(frozen=True)
 class User:
-    """Who asks."""
+    """The user of a request."""
 
     name: str = "system:anonymous"
     groups: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Core:
         self.webhooks = Webhooks(self.store, self.registry)
 
     def admit(self, operation: Operation) -> None:
-        """Ask everyone who may refuse.
+        """Run the checks of admission on a write.
 
         Raises:
             StatusError: the write is refused.

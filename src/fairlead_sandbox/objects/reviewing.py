@@ -11,7 +11,7 @@ from fairlead_sandbox.webhooks.matching import ReviewedWrite, Verb
 
 
 class Review:
-    """One write, looked at by webhooks; without a conversation nobody looks."""
+    """One write as webhooks see it; without a conversation no webhook is asked."""
 
     def __init__(
         self,

@@ -23,13 +23,13 @@ from fairlead_sandbox.webhooks.conversation import Conversation
 
 
 class WriteOptions(NamedTuple):
-    """Who writes an object, through which endpoint, and whether the write is kept.
+    """The user and the manager of a write, its endpoint, and whether it is kept.
 
-    What the control plane itself creates has neither a user nor a manager.
+    Objects that the control plane itself creates have neither a user nor a manager.
     """
 
     user: User | None = None
-    """Who asks; None for the control plane, whom no admission refuses for want of rights."""
+    """The user of the request; None for the control plane, which admission never refuses."""
     manager: str = ""
     """The field manager that owns what changes; an update without one is the server's own."""
     owners: Managed | None = None
@@ -43,7 +43,7 @@ class WriteOptions(NamedTuple):
     """Whether the body was made from the stored one: a changed uid is then a wrong field, and no
     failed precondition."""
     webhooks: Conversation | None = None
-    """What admission webhooks say; without one none is asked."""
+    """The conversation with admission webhooks; None to ask none."""
 
 
 def create(
@@ -350,7 +350,7 @@ def foreign_uid(type_: ResourceType, key: Key, given: str, found: str) -> errors
 
 
 def _merge(type_: ResourceType, body: JSON, before: JSON, subresource: str) -> JSON:
-    """What the update writes: the status endpoint only status, the main one all but that."""
+    """Return the new object: of the body, status alone or all but status, by the endpoint."""
     if subresource == "status":
         status = body.get("status")
         result = {**before, "metadata": dict(before["metadata"])}

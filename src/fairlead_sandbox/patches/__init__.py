@@ -1,7 +1,7 @@
-"""What patches make of a document: JSON patch, strategic merge patch, and server-side apply.
+"""Patches of a document: JSON patch, strategic merge patch, and server-side apply.
 
-A merge patch is :func:`fairlead.api.patch.apply_merge_patch`. ``apply`` knows who owns which
-field, which every write notes in ``metadata.managedFields``. All of it is pure.
+A merge patch is :func:`fairlead.api.patch.apply_merge_patch`. ``apply`` keeps the owners of
+fields, which every write notes in ``metadata.managedFields``. All of it is pure.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def json_patch(doc: JSON, ops: Any) -> JSON:
 
 
 class _Budget:
-    """What copies may still add to the document."""
+    """The bytes that copies may still add to the document."""
 
     def __init__(self) -> None:
         self._left = MAX_COPIED
@@ -79,7 +79,7 @@ def _apply(doc: Any, op: Any, budget: _Budget) -> Any:
 
 
 class _PathError(Exception):
-    """What is wrong with a pointer in this document."""
+    """A pointer that leads nowhere in this document, or an operation that may not go on."""
 
 
 def _pointer(op: JSON, name: str) -> list[str]:

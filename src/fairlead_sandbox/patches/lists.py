@@ -55,7 +55,7 @@ def merge_objects(
 
 
 def identity(value: Any) -> Hashable:
-    """What tells a value of a list from others; 1 and 1.0 are the same, 1 and true are not."""
+    """Return a key for a value of a list; 1 and 1.0 have the same, 1 and true have not."""
     if isinstance(value, dict | list):
         return "json", _encode(value)
     return (type(value) is bool, value)

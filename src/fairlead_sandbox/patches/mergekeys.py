@@ -90,5 +90,5 @@ _KINDS: Mapping[str, Mapping[str, MergeRule]] = {
 
 
 def fields_of(kind: str) -> Mapping[str, MergeRule]:
-    """What is known of the fields of a built-in kind; its metadata at least."""
+    """Return the merge rules of a built-in kind's fields; those of metadata for any kind."""
     return {"metadata": _METADATA, **_KINDS.get(kind, NO_FIELDS)}

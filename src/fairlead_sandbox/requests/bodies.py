@@ -71,7 +71,7 @@ def _without_lone_surrogate(escape: re.Match[bytes]) -> bytes:
 
 
 def go_kind(value: Any) -> str:
-    """What a Go server calls the kind of a JSON value."""
+    """Return the name that Go's JSON decoder has for the kind of a value."""
     return _GO_KINDS.get(type(value), "null")
 
 

@@ -33,15 +33,15 @@ class Call:
     user: User
     user_agent: str = ""
     webhooks: Conversation | None = None
-    """What admission webhooks have said about the call; None where there are none."""
+    """The conversation with admission webhooks about the call; None if there are no webhooks."""
     ask: Ask | None = None
     """Gets the answers of webhooks."""
     require: Callable[[str], None] | None = None
-    """Refuses another verb than that of the call to whom it is not allowed; None in a worker."""
+    """Refuses a verb other than the call's to a user without a right to it; None in a worker."""
 
     @property
     def manager(self) -> str:
-        """Who owns what the call writes: the field manager, else the program that asks."""
+        """The owner of the fields that the call writes: its field manager, else its program."""
         return self.query.get("fieldManager") or self.user_agent.partition("/")[0] or "unknown"
 
     @property

@@ -1,4 +1,4 @@
-"""What is served, as ``/api`` and ``/apis`` tell it: plain, and aggregated in one document."""
+"""Discovery documents (``/api``, ``/apis``): one per group version, and aggregated in one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests are too heavy for the event loop, and how a worker's finding is written."""
+"""Requests too heavy for the event loop: handed to a worker, whose finding is written here."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HEAVY = 64 * 1024
 MAX_OPTIONS = 512 * 1024
 """Bytes of the largest body of a request that stores nothing: options, reviews, tokens."""
 _YAML, _PATCH = 10, 4
-"""How many times more slowly YAML is read, and a patch applied, than JSON is stored: measured."""
+"""Measured factors by which reading YAML and applying a patch are slower than storing JSON."""
 _JOB = 1024 * 1024
 """Bytes of objects that are completed in one job, unless a single one has more."""
 _NAMESPACES, _SERVICES = "namespaces", "services"
@@ -106,7 +106,7 @@ async def _write(call: Call, workers: JobRunner) -> Answer:
 
 
 def _helping(call: Call) -> list[tuple[str, Record]]:
-    """What admission looks at beside the object: its namespace, addresses, webhooks."""
+    """Return the objects that admission reads: the namespace, Services for addresses, webhooks."""
     store = call.core.store
     namespace = store.collection(_NAMESPACES).get(Key("", call.key.namespace))
     found = [] if namespace is None else [(_NAMESPACES, namespace)]
@@ -157,7 +157,7 @@ def _commit(call: Call, old: Record | None, result: JobResult) -> Record:
     verb = "create" if old is None else "update"
     if verb == "create" and call.info.verb == "patch" and call.require is not None:
         call.require(verb)
-    # A worker knows nothing of who holds which rights.
+    # The worker has no roles: rights are checked here.
     core.admit(Operation(verb, type_, key, body, old, call.info.subresource, call.user))
     match result.change:
         case "put":

@@ -1,4 +1,4 @@
-"""What a request asks for, read from its method, path and query alone.
+"""The verb and object of a request, read from its method, path and query alone.
 
 Follows Kubernetes' RequestInfo: authorization and routing both work on its answer, so that they
 can never read a path differently.

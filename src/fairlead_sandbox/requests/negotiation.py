@@ -1,4 +1,4 @@
-"""Which form an answer takes: the object, a Table, or metadata alone."""
+"""Forms of an answer, by the Accept header: the object, a Table, or metadata alone."""
 
 from __future__ import annotations
 

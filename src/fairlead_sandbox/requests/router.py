@@ -57,7 +57,7 @@ VERSION = {
     "compiler": "",
     "platform": "",
 }
-"""What ``/version`` says; kubectl compares the numbers with its own."""
+"""The document of ``/version``; kubectl compares its numbers with its own."""
 
 
 class Router:
@@ -124,7 +124,7 @@ class Router:
         return Call(self._core, type_, info, query, accept, body, content_type, user, agent)
 
     def handler(self, call: Call) -> Handler:
-        """What answers the call.
+        """Return the handler of a call.
 
         Raises:
             StatusError: 404 for an unknown subresource, 405 for a verb that it has not.

@@ -12,7 +12,7 @@ from fairlead_sandbox.storage.records import Record
 
 
 class SelectionPredicate(NamedTuple):
-    """Which objects of a resource are meant."""
+    """The selectors of a request for one resource."""
 
     type: ResourceType
     labels: LabelSelector | None = None
@@ -20,7 +20,7 @@ class SelectionPredicate(NamedTuple):
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether the request has no selectors."""
         return self.labels is None and self.fields is None
 
     def matches(self, record: Record) -> bool:

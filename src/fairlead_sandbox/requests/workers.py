@@ -26,14 +26,14 @@ from fairlead_sandbox.webhooks.reviews import Question
 
 
 SECONDS = 30.0
-"""How long one job may take; a real server ends a request after 34 to 60 seconds."""
+"""Seconds that one job may take; a real server ends a request after 34 to 60."""
 MEMORY = 2 << 30
 """Bytes of address space that a worker may have."""
 LENGTH = struct.Struct("!I")
-"""What goes before each message: its size in bytes."""
+"""The head of each message: its size in bytes."""
 _PROCESSES = 2
 _WAITING = 32
-"""So many jobs may wait for a process; each holds its request's body."""
+"""Jobs that may wait for a process; each holds its request's body."""
 _IDLE = 60.0
 """Seconds without a job after which a process is ended."""
 
@@ -101,21 +101,21 @@ class Failure(msgspec.Struct, array_like=True):
 
 
 class JobResult(msgspec.Struct, array_like=True):
-    """What became of a job."""
+    """The outcome of a job."""
 
     failure: Failure | None = None
     code: int = 200
     warnings: list[str] = []
     body: bytes = b""
-    """What the handler answered, or the decoded body."""
+    """The body of the handler's answer, or the decoded body."""
     change: Literal["", "put", "remove"] = ""
-    """What is to be done to the object; "" for a dry run and when nothing has changed."""
+    """The change to be stored; "" for a dry run and for an object that stays the same."""
     raws: list[bytes] = []
     """The object to be stored, or the completed ones."""
     questions: list[Question] = []
-    """What admission webhooks have to be asked before the job can be done."""
+    """Questions that admission webhooks have to answer before the job can be done."""
     stamp: dict[str, str] = {}
-    """What the next attempt must not make anew."""
+    """Generated metadata that the next attempt takes over."""
 
 
 _decode_result = msgspec.msgpack.Decoder(JobResult).decode
@@ -186,7 +186,7 @@ class Workers:
             async with asyncio.timeout(SECONDS):
                 result = await _exchange(process, message)
         except BaseException as error:
-            # It is at something that nobody waits for any more.
+            # It still works on a job whose request has ended.
             await _end(process)
             if isinstance(error, TimeoutError):
                 raise errors.too_slow(SECONDS) from None

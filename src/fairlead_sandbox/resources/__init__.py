@@ -1,4 +1,4 @@
-"""What the server knows of each resource that it serves, and how it finds it.
+"""The resources that the server serves, and the rules of each.
 
 ``types`` has the resource type with its strategy, ``registry`` finds one by group, version and
 plural, ``custom`` makes them out of CustomResourceDefinitions. ``metadata`` has the rules that

@@ -38,12 +38,12 @@ NAME = Column("Name", lambda body: body["metadata"]["name"], format="name", desc
 
 
 def age(body: JSON) -> str:
-    """How long ago the object was made."""
+    """Return the age of the object in kubectl's short form."""
     return since(body["metadata"].get("creationTimestamp"))
 
 
 def since(text: str | None) -> str:
-    """How long ago a time was, in kubectl's short form; ``<unknown>`` without a time."""
+    """Return the time passed since then in kubectl's short form; ``<unknown>`` without a time."""
     if not text:
         return "<unknown>"
     try:

@@ -37,7 +37,7 @@ _STANDARD_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
 
 
 def label_name(name: str) -> list[str]:
-    """Names of namespaces."""
+    """Return the faults of the name of a namespace."""
     found = ["must be no more than 63 characters"] if len(name) > 63 else []
     return found if _LABEL.fullmatch(name) else [*found, _LABEL_TEXT]
 
@@ -125,7 +125,7 @@ def stamp(metadata: JSON) -> None:
 
 
 def validate_metadata(metadata: JSON, rule: NameRule, *, custom: bool) -> list[FieldError]:
-    """What is wrong with the metadata of a new object; its name is already generated.
+    """Return the faults in the metadata of a new object, whose name is already generated.
 
     Finalizers of custom resources need no domain.
     """
@@ -193,7 +193,7 @@ def _validate_finalizers(finalizers: list[str], *, custom: bool) -> Iterator[Fie
 
 
 def carry_over(metadata: JSON, old: JSON) -> None:
-    """What an update cannot change is taken from the old object."""
+    """Take the members that an update cannot change from the old object."""
     for name in ("creationTimestamp", "uid", "generateName"):
         if name in old and not metadata.get(name):
             metadata[name] = old[name]
@@ -209,7 +209,7 @@ def carry_over(metadata: JSON, old: JSON) -> None:
 
 
 def validate_metadata_update(metadata: JSON, old: JSON, *, custom: bool) -> list[FieldError]:
-    """What is wrong with an update's metadata, after :func:`carry_over`."""
+    """Return the faults in an update's metadata, after :func:`carry_over`."""
     found = []
     if metadata.get("uid") != old.get("uid"):
         found.append(invalid("metadata.uid", metadata.get("uid"), "field is immutable"))

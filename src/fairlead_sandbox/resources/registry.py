@@ -1,4 +1,4 @@
-"""Which resources are served: the built-in ones and those of CustomResourceDefinitions."""
+"""The served resources: the built-in ones and those of CustomResourceDefinitions."""
 
 from __future__ import annotations
 

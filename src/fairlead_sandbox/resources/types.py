@@ -1,4 +1,4 @@
-"""What the server knows about one resource of one API version."""
+"""One resource of one API version: its names, its fields, and the strategy of its writes."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Strategy:
     unconditional_update = True
     """Whether an update may come without a resourceVersion."""
     allocated: Sequence[str] = ()
-    """Paths, with slashes, of what the server fills in for a new object: no part of what its
-    writer owns unless the writer has sent it."""
+    """Paths, with slashes, that the server fills in for a new object: its writer owns only those
+    that it has sent."""
     selectable_fields: Sequence[str] = ()
     """Field selectors beyond metadata.name and metadata.namespace."""
     graceful = True
@@ -64,9 +64,9 @@ class Strategy:
         """Drop what the kind does not have."""
 
     def default(self, body: JSON) -> None:
-        """Write what an object has once it is read, before anybody may look at it or change it.
+        """Write the defaults of decoding, which webhooks and checks already see.
 
-        The status stays what the writer says: only storing it leaves that out.
+        The status stays as the writer sent it: only storing leaves it out.
         """
         status = body.get("status")
         self.prepare_create(body)
@@ -81,7 +81,7 @@ class Strategy:
         """Write defaults into an update."""
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """What is wrong with the body; ``old`` is None for a new object."""
+        """Return the faults of the body; ``old`` is None for a new object."""
         return []
 
     def prepare_delete(self, body: JSON) -> None:
@@ -138,9 +138,9 @@ class ResourceType:
     encode: Callable[[JSON], JSON] | None = None
     """From the stored form to this version's, where apiVersion is not all that differs."""
     decode: Callable[[JSON], JSON] | None = None
-    """The way back."""
+    """From this version's form to the stored one."""
     message: kinds.Message | None = field(init=False, default=None)
-    """What a built-in kind is made of; None when a schema says."""
+    """The fields of a built-in kind; None for a custom one, which has a schema."""
     _prefix: bytes = field(init=False, default=b"")
 
     def __post_init__(self) -> None:
@@ -158,7 +158,7 @@ class ResourceType:
 
     @cached_property
     def shape(self) -> shapes.Shape:
-        """Which parts of its objects have owners."""
+        """The shape of its objects: the parts that have owners of their own."""
         if self.message is not None:
             return shapes.of_kind(self.message)
         return shapes.of_schema(self.strategy.openapi or _ANYTHING)
@@ -171,7 +171,7 @@ class ResourceType:
 
     @property
     def group_resource(self) -> GroupResource:
-        """How errors name it."""
+        """The plural and group by which errors name it."""
         return GroupResource(self.resource.group, self.resource.plural)
 
     @property

@@ -1,7 +1,7 @@
 """How much computing the check of one object may take.
 
 Kubernetes bounds rules by cost and leaves the rest to its many threads. This server answers
-everybody from one thread, so that whatever may grow faster than the object is counted, and the
+all clients from one thread, so whatever may grow faster than the object is counted, and the
 check stops after half a second or so: patterns that RE2 has to simulate, alternatives that are
 tried on long lists, values that rules copy or compare.
 """
@@ -37,7 +37,7 @@ class ExhaustedError(Exception):
         self.path = path
 
     def found(self) -> FieldError:
-        """What to tell whoever sent the object."""
+        """Return the error that the writer of the object gets."""
         return FieldError("FieldValueForbidden", f"Forbidden: {_STOPPED}", self.path or "<nil>")
 
 
@@ -82,7 +82,7 @@ class Effort:
 
 
 class Report(list[FieldError]):
-    """What is wrong with an object, as its checks find it, and the effort that they share."""
+    """The faults of an object as its checks find them, and the effort that the checks share."""
 
     __slots__ = ("effort",)
 

@@ -1,4 +1,4 @@
-"""What is wrong with a field, in the words of a Kubernetes API server.
+"""Faults of a field, in the words of a Kubernetes API server.
 
 Texts and reasons are those of ``field.Error`` and ``metav1.StatusCause`` (observed on
 kube-apiserver 1.20; the reasons that came later as Kubernetes 1.30 gives them).

@@ -9,12 +9,12 @@ from fairlead_sandbox.storage.store import ObjectStore
 
 
 class Retention(NamedTuple):
-    """How much history is kept, and how it is forgotten without holding up requests."""
+    """Limits of the history that is kept, and the pace at which older changes are forgotten."""
 
     seconds: float = 300.0
-    """History is kept for at least as long, unless there is too much of it."""
+    """Seconds for which history is kept, unless there are more than ``changes``."""
     changes: int = 50_000
-    """Of more changes than these, the oldest go sooner."""
+    """Changes that are kept at most; the oldest of more go sooner."""
     tick: float = 0.5
     """Seconds between two steps."""
     step: int = 5_000

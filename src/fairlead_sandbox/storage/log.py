@@ -63,7 +63,7 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         self._handle = os.open(folder, os.O_RDONLY)
         try:
-            # The kernel gives this lock back however the process ends: after a crash nobody has to
+            # The kernel gives this lock back however the process ends: a crash leaves nothing to
             # clean up.
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

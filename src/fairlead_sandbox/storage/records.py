@@ -99,9 +99,9 @@ class Collection:
         self._namespaces: dict[str, dict[str, Record]] = defaultdict(dict)
         self._order: list[Key] | None = None
         self.subscribers: dict[Callable[[Change], None], None] = {}
-        """Who is told of changes, in the order in which they came."""
+        """Functions that are called with each change, in the order in which they came."""
         self.closers: dict[Callable[[], None], None] = {}
-        """What ends each watch, for when the resource is no longer served."""
+        """Functions that end each watch, for when the resource is no longer served."""
 
     def get(self, key: Key) -> Record | None:
         """The object, if it exists."""
@@ -141,7 +141,7 @@ class Collection:
         return (self.objects[key] for key in keys if not namespace or key.namespace == namespace)
 
     def count(self, namespace: str = "") -> int:
-        """How many objects there are."""
+        """Return the number of objects."""
         if not namespace:
             return len(self.objects)
         return len(self._namespaces.get(namespace) or ())

@@ -1,4 +1,4 @@
-"""The current objects in memory, the log behind them, and whoever watches them.
+"""The current objects in memory, the log behind them, and their watches.
 
 Everything here runs on one event loop, so that a read never sees half of a write.
 """
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 TURNS = 40
-"""So often the loop may take up other work between the first change and the wake-up."""
+"""Turns of the event loop between the first change and the wake-up of watches."""
 
 
 class StorageError(Exception):
@@ -124,8 +124,8 @@ class ObjectStore:
             ObjectTooLargeError: there is more of it than is stored.
         """
         self._check()
-        # The counter moves only when the object is known to fit: nobody would ever publish the
-        # version of one that does not.
+        # The counter moves only when the object is known to fit: the version of one that does not
+        # would never be published, and readers would wait for it.
         body["metadata"]["resourceVersion"] = str(self.rv + 1)
         raw = msgspec.json.encode(body)
         if len(raw) > MAX_OBJECT:
@@ -245,8 +245,7 @@ class ObjectStore:
         if self.published >= wanted:
             return
         future = asyncio.get_running_loop().create_future()
-        # In the order of versions, since the counter only grows: whoever is published wakes from
-        # the front.
+        # In the order of versions, since the counter only grows: writers wake from the front.
         self._waiters.append((self.rv, future))
         await future
 
@@ -267,12 +266,12 @@ class ObjectStore:
 
     def compact(self, rv: int | None = None) -> None:
         """Forget history up to ``rv``, by default all that is published."""
-        # Set before the rows go, so that nobody asks any more for what may be half gone.
+        # Set before the rows go, so that no read asks for history that may be half gone.
         self.compacted = self.published if rv is None else min(rv, self.published)
         if self._thread is None:
             self.log.compact(self.compacted)
         else:
-            # The disk may take its time, and nobody waits for this.
+            # No request waits for this, so the disk may take its time.
             self._thread.submit(self._compact, self.compacted)
 
     def _compact(self, rv: int) -> None:

@@ -33,7 +33,7 @@ class Unanswered(Exception):  # noqa: N818 - no error, a wish
 
 
 class Conversation(msgspec.Struct):
-    """What is known of one request: who asks, and what the webhooks have answered so far."""
+    """One request as its webhooks are told of it, and their answers so far."""
 
     user: JSON
     """``userInfo``: who makes the request."""
@@ -42,7 +42,7 @@ class Conversation(msgspec.Struct):
     """The field manager that the request names."""
     answers: dict[str, WebhookAnswer] = {}
     stamp: dict[str, str] = {}
-    """What is made anew for an object and must stay the same while its write is tried again."""
+    """Generated metadata that must stay the same when a write is tried again."""
     warnings: list[str] = []
     unnamed: bool = False
     """Whether the request names no object, as one to delete a collection does."""

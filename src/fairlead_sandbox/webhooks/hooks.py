@@ -33,7 +33,7 @@ class Hook:
 
     @property
     def name(self) -> str:
-        """What refusals and failures call it."""
+        """The name of the webhook in refusals and failures."""
         return str(self.spec["name"])
 
     @property

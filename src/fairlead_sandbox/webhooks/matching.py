@@ -1,4 +1,4 @@
-"""Which webhooks a write concerns: rules, selectors, and other versions of the same resource."""
+"""Webhooks that a write concerns: rules, selectors, and other versions of the same resource."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class ReviewedWrite:
     key: Key
     subresource: str
     body: JSON | None
-    """None for a delete."""
+    """The new object; None for a delete."""
     old: JSON | None
-    """None for a create."""
+    """The old object; None for a create."""
 
     @property
     def namespace(self) -> str:
@@ -84,7 +84,7 @@ class Matcher:
                 yield other
 
     def _namespace_labels(self, write: ReviewedWrite) -> Mapping[str, str] | None:
-        """None for what is in no namespace, which every selector lets through."""
+        """Return the labels of the namespace; None without one, which every selector matches."""
         if not write.namespace:
             return None
         of_namespace = write.type.collection == NAMESPACES and not write.subresource

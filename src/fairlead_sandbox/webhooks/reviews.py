@@ -35,14 +35,14 @@ class Question(msgspec.Struct, array_like=True):
     mutating: bool
     version: str
     client: JSON
-    """Its ``clientConfig``."""
+    """The webhook's ``clientConfig``."""
     seconds: int
-    """How long the answer may take."""
+    """Seconds that the answer may take."""
     body: bytes
 
 
 class WebhookAnswer(msgspec.Struct, array_like=True):
-    """What a webhook answered, or why there is no answer."""
+    """The answer of a webhook, or why there is none."""
 
     failure: str = ""
     """Why the webhook could not be asked, or what is wrong with its answer."""
@@ -83,7 +83,7 @@ def question(
     dry_run: bool,
     options: JSON,
 ) -> Question:
-    """What a webhook is asked about a write, in the version that it wants.
+    """Return the AdmissionReview of a write for a webhook, in a version that it speaks.
 
     Raises:
         StatusError: it speaks no version of AdmissionReview that the server knows.
@@ -156,7 +156,7 @@ def _timeless(request: JSON) -> JSON:
 
 
 def read(asked: Question, code: int, content: bytes) -> WebhookAnswer:
-    """What an HTTP response means."""
+    """Return the answer in an HTTP response, or why it is none."""
     if not HTTPStatus.OK <= code <= HTTPStatus.PARTIAL_CONTENT:
         return WebhookAnswer(f"failed to call webhook: {_refusal(code, content)}")
     try:
@@ -203,7 +203,7 @@ _REFUSALS = {
 
 
 def _wrong(asked: Question, review: _Review) -> str:
-    """What is wrong with an answer, "" when nothing is."""
+    """Return the fault of an answer, "" for a valid one."""
     response = review.response
     if response is None:
         return "webhook response was absent"

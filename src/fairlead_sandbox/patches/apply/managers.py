@@ -1,4 +1,4 @@
-"""Who owns which fields of an object: ``metadata.managedFields``, and what writes make of it."""
+"""Owners of an object's fields (``metadata.managedFields``), and how each write changes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead_sandbox.patches.apply.walk import changes, fields, merge, remove, 
 BEFORE_FIRST_APPLY = "before-first-apply"
 ANCIENT_CHANGES = "ancient-changes"
 MOST_UPDATERS = 10
-"""So many managers of updates are kept apart; the oldest of more become one."""
+"""Managers of updates that are kept apart; the oldest of more are merged into one."""
 
 _UNOWNED = frozenset(
     {
@@ -39,11 +39,11 @@ _UNOWNED = frozenset(
         ),
     }
 )
-"""What nobody owns, because nobody can change it or the server does."""
+"""Paths without an owner: the server sets them, or no write can change them."""
 
 
 class FieldManager(NamedTuple):
-    """Who wrote, how, in which version, and through which subresource."""
+    """A writer of fields: its name, operation, API version and subresource."""
 
     name: str
     operation: Literal["Apply", "Update"]
@@ -58,7 +58,7 @@ class FieldManager(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """What a manager owns, and since when it does."""
+    """The fields of one manager, and the time of its last change of them."""
 
     fields: Paths
     time: str = ""
@@ -68,7 +68,7 @@ Managed: TypeAlias = Mapping[FieldManager, Owned]
 
 
 class FieldConflict(NamedTuple):
-    """A field that somebody else owns and that would change."""
+    """A field that an apply would change and another manager owns."""
 
     manager: FieldManager
     path: Path
@@ -188,7 +188,7 @@ def applied(
     result = merge(shape, live, config)
     last = managed.get(manager, Owned(NOTHING))
     if last.fields:
-        # What somebody else owns too stays, and so do the parents of what is still wanted.
+        # Fields that others own too stay, and so do the parents of fields still wanted.
         everyone = wanted.union(*(owned.fields for owned in others.values()))
         gone = with_parents(shape, last.fields) - with_parents(shape, everyone)
         result = remove(shape, result, gone)

@@ -1,7 +1,8 @@
-"""What server-side apply must know of a kind: of what the parts have owners of their own.
+"""Shapes of kinds: which parts of an object have owners of their own in server-side apply.
 
-From structural schemas (``x-kubernetes-list-type``, ``-list-map-keys``, ``-map-type``), or from
-the table of built-in kinds with the list types of the Kubernetes API reference.
+They come from structural schemas (``x-kubernetes-list-type``, ``-list-map-keys``,
+``-map-type``), or from the table of built-in kinds with the list types of the Kubernetes API
+reference.
 """
 
 from __future__ import annotations

@@ -21,23 +21,23 @@ from fairlead_sandbox.patches.apply.walk import changes
 
 
 SERVER = "kube-apiserver"
-"""The manager of what the server changes by itself."""
+"""The manager of fields that the server changes by itself."""
 
 
 class NewObject(NamedTuple):
-    """What is known of a new object before the server fills it in."""
+    """A new object as it was before the server filled it in."""
 
     shape: Shape
     empty: JSON
-    """One of its kind that says nothing."""
+    """An empty object of its kind."""
     allocated: Sequence[str]
-    """Paths of what the server fills in, which its writer does not own by that."""
+    """Paths that the server fills in; its writer owns those that it has sent alone."""
     given: Paths
-    """What its writer has sent."""
+    """Paths that its writer has sent."""
 
     @classmethod
     def of(cls, shape: Shape, empty: JSON, allocated: Sequence[str], body: JSON) -> NewObject:
-        """Look at a body before the server fills it in."""
+        """Note a body before the server fills it in."""
         given = changes(shape, {}, body).added if allocated else NOTHING
         return cls(shape, empty, allocated, given)
 
@@ -59,7 +59,7 @@ class NewObject(NamedTuple):
 def after_update(
     shape: Shape, before: JSON, after: JSON, given: Any, manager: FieldManager
 ) -> list[JSON]:
-    """The entries of a changed object; [] when nobody has tracked it or tracking is to end.
+    """Return the entries of a changed object; [] if it has none or the writer ends tracking.
 
     ``given`` are the entries that the writer sent, who may change them; one that is empty ends
     the tracking until the next apply.
@@ -89,7 +89,7 @@ def _chosen(given: Any, stored: list[JSON]) -> list[JSON]:
 
 
 def entries_of(body: JSON) -> Any:
-    """What a body says about owners; it may be anything."""
+    """Return ``managedFields`` of a body as sent: of any type, None without it."""
     metadata = body.get("metadata")
     return metadata.get("managedFields") if isinstance(metadata, dict) else None
 

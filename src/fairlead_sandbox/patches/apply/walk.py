@@ -1,4 +1,4 @@
-"""What is in an object, what differs between two, and how one is laid over another."""
+"""Walks over objects by their shape: fields of one, changes between two, merge and removal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ShapeError(ValueError):
 
 
 class Changes(NamedTuple):
-    """What differs between two objects."""
+    """Paths that differ between two objects."""
 
     added: Paths
     modified: Paths
@@ -23,8 +23,10 @@ class Changes(NamedTuple):
 
 
 DEEPEST = 64
-"""What is nested deeper has no owners of its own: a path per leaf, each as long as the nesting,
-would be hundreds of times as large as the object."""
+"""Levels of nesting below which values have no owners of their own.
+
+A path per leaf, each as long as the nesting, would be hundreds of times as large as the object.
+"""
 _MISSING: Any = object()
 
 
@@ -98,14 +100,14 @@ def _element(shape: List, value: Any) -> str | None:
 
 
 def changes(shape: Shape, old: Any, new: Any) -> Changes:
-    """What is new, different and gone in ``new``; parts of what is new or gone count as well."""
+    """Return the paths that are new, different and gone in ``new``, with all parts of these."""
     comparison = _Comparison()
     comparison.parts(shape, old, new, ())
     return Changes(*map(frozenset, (comparison.added, comparison.modified, comparison.removed)))
 
 
 class _Comparison:
-    """What has been found so far; it is on the way of every write."""
+    """The paths found so far. Every write makes one: it is written for speed."""
 
     def __init__(self) -> None:
         self.added: list[Path] = []

@@ -26,7 +26,7 @@ MOST_LETTERS = 128
 
 
 async def apply(call: Call) -> Answer:
-    """Have an object say what the configuration says; it is made where there is none."""
+    """Merge the configuration into its object, which is created if there is none."""
     force = _options(call)
     config = _configuration(call)
     warnings = check_request(call, "PatchOptions", config)
@@ -97,8 +97,7 @@ def _copy(config: JSON) -> JSON:
 def _create(call: Call, config: JSON, *, force: bool) -> Record:
     if call.info.subresource:
         raise errors.not_found(call.type.group_resource, call.key.name)
-    # Here and not before: the object may have been there until somebody deleted it while a webhook
-    # was asked.
+    # Here and not before: the object may have been deleted while a webhook was asked.
     if call.require is not None:
         call.require("create")
     uid = config["metadata"].get("uid")
@@ -159,7 +158,7 @@ def _applied(
 
 
 def _of_endpoint(type_: ResourceType, owners: Managed, who: FieldManager) -> Managed:
-    """Who applies owns no more than what the endpoint can write."""
+    """Return the owners, of whom the manager has only fields that the endpoint can write."""
     if not type_.strategy.status:
         return owners
     fields = owners[who].fields if who in owners else NOTHING

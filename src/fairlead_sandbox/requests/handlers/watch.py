@@ -28,10 +28,14 @@ from fairlead_sandbox.storage.store import StorageError
 
 
 class Stream(Protocol):
-    """Where the events go."""
+    """The client's end of a watch."""
 
     async def write(self, data: bytes) -> None:
-        """Send some of the stream; OSError when nobody listens any more."""
+        """Send a part of the stream.
+
+        Raises:
+            OSError: the client is gone.
+        """
 
 
 class _Options(NamedTuple):
@@ -45,13 +49,13 @@ class _Options(NamedTuple):
 _log = logging.getLogger(__name__)
 
 BATCH = 256
-"""How many events go out in one write."""
+"""Events in one write."""
 BATCH_BYTES = 256 * 1024
-"""How many bytes go out in one write, unless one event has more."""
+"""Bytes in one write, unless one event has more."""
 BACKLOG = 20_000
-"""How many events may wait for a slow client before its watch is ended."""
+"""Events that may wait for a slow client before its watch is ended."""
 BACKLOG_BYTES = 64 * 1024 * 1024
-"""How many bytes of events may."""
+"""Bytes of events that may wait for a slow client before its watch is ended."""
 
 
 class Watch:
@@ -116,7 +120,10 @@ class Watch:
             collection.closers.pop(self.stop, None)
 
     def _beginning(self) -> AsyncIterator[Iterable[bytes]]:
-        """What comes before live events, encoded when it is sent: slow clients hold no copies."""
+        """Yield the events before live ones, each encoded when it is sent.
+
+        A slow client then holds no copies of them.
+        """
         store, after = self._call.core.store, self._options.after
         if after is not None:
             return self._replayed(after, store.published)

@@ -20,7 +20,7 @@ from fairlead_sandbox.storage.records import Record
 
 
 MOST_UNKNOWN_FIELDS = 100
-"""So many unknown fields are told of, as kube-apiserver does."""
+"""Unknown fields that an answer names, as kube-apiserver does."""
 _WARNING_LETTERS = 4096
 """Letters in all warnings of an answer, above which they are cut, as kube-apiserver does."""
 

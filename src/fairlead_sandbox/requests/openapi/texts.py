@@ -1,4 +1,4 @@
-"""What ``kubectl explain`` says of the fields that people ask for most."""
+"""Descriptions for ``kubectl explain`` of the fields that people look up most."""
 
 from __future__ import annotations
 
@@ -96,5 +96,5 @@ _OWN: Mapping[tuple[str, str], str] = {
 
 
 def describe(message: str, field: str) -> str:
-    """What a field of a type is for, "" where nothing is said."""
+    """Return the description of a field, "" if it has none."""
     return _OWN.get((message, field)) or _TEXTS.get(field, "")

@@ -1,4 +1,4 @@
-"""What calls cost: counted when a rule runs, estimated for the worst case when it is written.
+"""Costs of calls: counted when a rule runs, estimated for the worst case when it is written.
 
 A unit is what Kubernetes calls one: an identifier, a selection, a comparison of two numbers; ten
 characters of a text that is read once. Source: "Resource use by validation functions" in the CRD
@@ -26,7 +26,7 @@ TRAVERSAL = 0.1
 _REGEX = 0.25
 """Units for each character of a pattern, times those for the text that it is held against."""
 MOST = 2**64 - 1
-"""What is too much to tell."""
+"""The largest cost or size; more is given as this."""
 
 
 def capped(number: int) -> int:
@@ -35,12 +35,12 @@ def capped(number: int) -> int:
 
 
 def scaled(number: int, factor: float) -> int:
-    """The product, rounded up."""
+    """Return the product, rounded up, and :data:`MOST` at most."""
     return capped(math.ceil(number * factor))
 
 
 class Size(NamedTuple):
-    """How many characters, items or entries a value has, at least and at most."""
+    """The characters, items or entries of a value, at least and at most."""
 
     least: int
     most: int
@@ -54,7 +54,7 @@ class Size(NamedTuple):
         return Size(capped(self.least * other.least), capped(self.most * other.most))
 
     def union(self, other: Size) -> Size:
-        """What holds both."""
+        """Return the size that covers both."""
         return Size(min(self.least, other.least), max(self.most, other.most))
 
 
@@ -69,12 +69,12 @@ class Entry(NamedTuple):
     value: Size
 
     def union(self, other: Entry) -> Entry:
-        """What holds both."""
+        """Return the sizes that cover both."""
         return Entry(self.kind, self.key.union(other.key), self.value.union(other.value))
 
 
 class Estimate(NamedTuple):
-    """What a call costs at worst, and the size of its result if it can be told."""
+    """The worst cost of a call, and the size of its result if it can be told."""
 
     cost: int
     size: Size | None = None
@@ -125,7 +125,7 @@ class Call(NamedTuple):
 
 
 class Price(NamedTuple):
-    """What a call costs: for its arguments, and estimated."""
+    """Two functions for the cost of a call: of its arguments, and of an estimate."""
 
     actual: Callable[[Sequence[Any]], int]
     estimate: Callable[[Call], Estimate]

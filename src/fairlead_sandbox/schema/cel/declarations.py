@@ -1,4 +1,4 @@
-"""What a structural schema declares of the values in it: types, sizes, and what JSON becomes.
+"""Declarations by a structural schema: types and sizes of values, and how JSON becomes them.
 
 Source: "Validation rules" of the CRD documentation tells which schema gives which type and how
 properties are named; "Resource use by validation functions", how large a value may get.
@@ -43,7 +43,7 @@ MAX_REQUEST = 3 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What a schema declares of the values in one place.
+    """The type and the size that a schema declares for the values in one place.
 
     ``most`` is the number of elements (characters, items, entries) a value has at most, ``least``
     the bytes of the shortest JSON text of one; ``schema`` is where they come from; ``members`` are
@@ -90,7 +90,7 @@ _BY_FORMAT = {
 
 
 def declare(schema: JSON, *, root: bool = False, name: str = "object") -> Declaration | None:
-    """What a schema declares; None for what rules cannot see, since it may be anything.
+    """Return the declaration of a schema; None if it allows anything, which rules cannot see.
 
     Args:
         schema: a structural schema.
@@ -219,7 +219,7 @@ Convert = Callable[[Any], Any]
 
 
 def converter(declared: Declaration) -> Convert | None:
-    """What makes values of JSON that a schema declares; None if they are what they should be."""
+    """Return the function from declared JSON to values of rules; None if JSON serves as it is."""
     kind = declared.type.kind
     if kind in _SCALARS:
         return _unless_null(_SCALARS[kind])
@@ -239,7 +239,7 @@ def _unless_null(convert: Convert) -> Convert:
 
 
 def _parser(parse: Callable[[str], Any]) -> Convert:
-    """What is not of its format stays a text: it is refused for that, and rules cannot use it."""
+    """Return a parser that leaves a text as it is if it does not fit: the format refuses it."""
 
     def convert(text: Any) -> Any:
         try:

@@ -21,7 +21,7 @@ from fairlead_sandbox.schema.effort import Effort
 
 
 class Result(NamedTuple):
-    """What an evaluation gave, or how it failed, and what it cost."""
+    """The value of an evaluation or its failure, and its cost."""
 
     value: Any
     cost: int

@@ -14,11 +14,11 @@ from fairlead_sandbox.schema.cel.values import Uint
 MAX_DEPTH = 100
 """How deep expressions may nest: each level takes a few frames of Python's stack."""
 MAX_LENGTH = 100_000
-"""Characters of an expression."""
+"""Characters of the longest expression."""
 
 
 class Issue(NamedTuple):
-    """What is wrong with an expression at a place of its text."""
+    """An error in an expression, at a place of its text."""
 
     message: str
     position: int
@@ -201,7 +201,11 @@ class _Parser:
             raise SyntaxIssue(f"Syntax error: missing '{text}' at '{token.text}'", token.position)
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Refuse anything after the expression.
+
+        Raises:
+            SyntaxIssue: the text goes on.
+        """
         token = self._peek()
         if token.kind != "end":
             message = f"Syntax error: extraneous input '{token.text}' expecting <EOF>"

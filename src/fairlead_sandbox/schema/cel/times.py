@@ -16,13 +16,13 @@ import msgspec
 
 
 SECOND = 1_000_000_000
-"""Nanoseconds."""
+"""Nanoseconds of a second."""
 _LONGEST = 2**63
 """Nanoseconds that a duration may not reach."""
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
 """Seconds since 1970 of the first and the last second of the years 1 to 9999."""
 _TEXT = 128
-"""Characters of a time that anybody writes; longer ones are not read."""
+"""Characters of the longest time that is parsed; no useful one is as long."""
 
 
 class Duration(msgspec.Struct, frozen=True, order=True):

@@ -77,7 +77,7 @@ def optional_of(value: Type) -> Type:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a function is called, takes and gives; a method takes its receiver first."""
+    """A function's name, the types that it takes (a method's receiver first), and its result."""
 
     name: str
     takes: tuple[Type, ...]
@@ -141,7 +141,7 @@ _COMPOUND = frozenset({"list", "map", "optional", "type"})
 
 
 class Unifier:
-    """What the parameters of types stand for, learned from one call after another."""
+    """The types that parameters stand for, learned from one call after another."""
 
     def __init__(self) -> None:
         self._bound: dict[str, Type] = {}

@@ -51,7 +51,7 @@ class MapList(list[Any]):
         self.keys = keys
 
     def key_of(self, item: Any) -> Any:
-        """What the item is known by."""
+        """Return the values of the item's keys."""
         found = item if isinstance(item, dict) else {}
         return tuple(frozen(found.get(key)) for key in self.keys)
 
@@ -147,7 +147,7 @@ _SIZED = (str, bytes, list, dict)
 
 
 def size_of(value: Any) -> int:
-    """What the cost of a call is measured by: characters, items, entries; 1 for the rest."""
+    """Return the size that costs go by: characters, items or entries; 1 for other values."""
     if isinstance(value, _SIZED):
         return len(value)
     if isinstance(value, Network):
@@ -215,7 +215,7 @@ def equal(left: Any, right: Any, effort: Effort) -> bool:
 
 
 def _items(one: list[Any], other: list[Any]) -> list[tuple[Any, Any]] | None:
-    """Which items have to be equal for two lists of one length to be; None if they never are."""
+    """Pair the items that must be equal for two lists of one length to be; None if they differ."""
     if isinstance(one, SetList):
         known = {frozen(item) for item in one}
         return [] if all(frozen(item) in known for item in other) else None

@@ -1,8 +1,8 @@
-"""What the API server wants of a CustomResourceDefinition before it serves it.
+"""Checks of a CustomResourceDefinition before it is served.
 
-A CRD comes in with its names completed; out goes the list of what is wrong with it: its names and
-scope (``definition``), each version (``versions``), the structure of its schema (``structural``,
-``lists``), its defaults and its rules with what they may cost (``rules``).
+A CRD comes in with its names completed; out goes the list of its faults: in its names and scope
+(``definition``), in each version (``versions``), in the structure of its schema (``structural``,
+``lists``), in its defaults, and in its rules with what they may cost (``rules``).
 """
 
 from __future__ import annotations

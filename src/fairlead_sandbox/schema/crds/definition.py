@@ -20,7 +20,7 @@ _MIXED = "may have mixed case, but should otherwise match: "
 
 
 def validate_crd(crd: JSON, old: JSON | None = None) -> list[FieldError]:
-    """What is wrong with a CRD whose names are completed; [] when nothing is.
+    """Return the faults of a CRD whose names are completed.
 
     Args:
         crd: the CustomResourceDefinition (apiextensions.k8s.io/v1).

@@ -39,7 +39,7 @@ PER_RULE = 10_000_000
 PER_SCHEMA = 100_000_000
 """Units that all rules of a schema may cost at worst."""
 _SHOWN = 4
-"""How many of the rules that make a schema too expensive are named."""
+"""Rules that an error about the cost of a schema names, the most expensive first."""
 
 
 def check_defaults(schema: JSON, path: str, errors: Report) -> None:
@@ -134,7 +134,7 @@ def _places(place: _Place) -> Iterator[_Place]:
 
 
 def _times(often: int | None, schema: JSON) -> int | None:
-    """How many values there may be inside: none but lists and maps make more of them."""
+    """Return the most values that may stand inside one; None where a list or map has no limit."""
     most: int | None = 1
     if schema.get("type") == "array":
         most = schema.get("maxItems")

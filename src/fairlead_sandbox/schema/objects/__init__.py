@@ -1,4 +1,4 @@
-"""What a schema says of an object: what to drop, what to add, what is wrong with it.
+"""Schemas applied to objects: members to drop, defaults to add, faults to report.
 
 ``compiled`` turns a schema, once, into functions: ``prune`` drops what it does not describe,
 ``defaults`` adds what it has, and the rest report what does not fit: keywords of JSON Schema

@@ -29,7 +29,7 @@ _UNCHECKED = (
 
 
 class CompiledSchema:
-    """What one version of a custom resource must look like."""
+    """The schema of one version of a custom resource, as functions."""
 
     def __init__(self, schema: JSON) -> None:
         self.schema = schema
@@ -57,7 +57,7 @@ class CompiledSchema:
             self._default(obj)
 
     def validate(self, obj: JSON, old: JSON | None = None) -> list[FieldError]:
-        """What is wrong with an object; [] when nothing is.
+        """Return the faults of an object.
 
         Args:
             obj: the object, pruned and completed.

@@ -34,7 +34,7 @@ def compile_defaulter(schema: JSON) -> Defaulter | None:
 
 
 def _copier(schema: JSON) -> Callable[[], Any] | None:
-    """What makes the default of a schema, or None if it has none."""
+    """Return a function that makes the default of a schema, or None if it has none."""
     if schema.get("default") is None:
         return None
     value = schema["default"]

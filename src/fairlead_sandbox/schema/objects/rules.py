@@ -39,7 +39,7 @@ class _SpentError(Exception):
 
 
 class _Account:
-    """What the rules of one object may still cost, and where they tell what is wrong."""
+    """The units that the rules of one object may still cost, and the report of their failures."""
 
     __slots__ = ("left", "report")
 
@@ -172,7 +172,7 @@ def _of_items(items: _Check, schema: JSON) -> _Check:
 
 
 def _key(item: Any, keys: list[str]) -> tuple[Any, ...]:
-    """What tells the item from others; () if a key is missing."""
+    """Return the values of the item's keys; () if one is missing."""
     if not isinstance(item, dict) or not all(key in item for key in keys):
         return ()
     return tuple(repr(item[key]) for key in keys)
@@ -283,4 +283,4 @@ _REPORTS: Mapping[str, Callable[[str, Any, str], FieldError]] = {
     "FieldValueDuplicate": lambda field, value, _detail: duplicate(field, value),
 }
 REASONS = tuple(sorted(_REPORTS))
-"""What a rule's ``reason`` may be."""
+"""The values that ``reason`` of a rule may have."""

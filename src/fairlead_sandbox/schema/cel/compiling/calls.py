@@ -111,7 +111,7 @@ def resolve(
 def no_overload(
     compiler: Compiler, node: Node, name: str, parts: Sequence[Part], *, method: bool = False
 ) -> Part:
-    """Nothing takes parts of these types."""
+    """Report that no overload takes parts of these types."""
     shown = [str(compiler.unifier.known(part.type, free=DYN)) for part in parts]
     inner = ", ".join(shown[1:] if method else shown)
     applied = f"{shown[0]}.({inner})" if method else f"({inner})"
@@ -222,7 +222,7 @@ def _charged(frame: Frame, overload: Overload, values: list[Any]) -> Any:
 
 
 def union(sizes: Sequence[Size]) -> Size | None:
-    """What holds all of the sizes; None for none."""
+    """Return the size that covers all of the sizes; None for none."""
     found = None
     for size in sizes:
         found = size if found is None else found.union(size)

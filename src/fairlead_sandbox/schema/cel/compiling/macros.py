@@ -49,7 +49,7 @@ _INSERT = 2
 
 
 class _Loop(NamedTuple):
-    """What is looped over, and the variables of the loop."""
+    """The list or map of a loop, and the variables of its rounds."""
 
     over: Part
     names: list[str]
@@ -71,7 +71,7 @@ class _Loop(NamedTuple):
         return self.slots[1] if len(self.slots) > 1 else None
 
     def items(self) -> Callable[[Frame], Collection[Any]]:
-        """What the variable takes on, or both of them together, one round after another."""
+        """Return a function that lists the values of the variable, or of both, for each round."""
         source = self.over.run
         pairs = len(self.slots) > 1
 
@@ -225,7 +225,7 @@ def _always(frame: Frame) -> bool:
 
 
 class _Body(NamedTuple):
-    """What a loop makes of each item that it keeps."""
+    """The body of a loop: a condition for an item, and the value made of one that it keeps."""
 
     keeps: Part | None
     gives: Part

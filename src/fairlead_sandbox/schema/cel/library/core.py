@@ -217,7 +217,7 @@ _DOUBLE = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _LONGEST = 1000
-"""Characters of a number that anybody writes."""
+"""Characters of the longest number that is parsed; no useful one is as long."""
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 

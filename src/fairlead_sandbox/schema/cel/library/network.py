@@ -98,7 +98,7 @@ def _query(effort: Effort, url: Url) -> dict[str, list[str]]:
 
 
 _CHARACTERS = 8
-"""How many characters of a URL are looked at in one step."""
+"""Characters of a URL that are read for each step of effort."""
 
 
 def _is_url(effort: Effort, text: str) -> bool:

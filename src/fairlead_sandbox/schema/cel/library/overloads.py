@@ -12,7 +12,7 @@ from fairlead_sandbox.schema.cel.values import CelError
 
 
 class Overload(NamedTuple):
-    """What a function takes and gives, what it does, and what that costs.
+    """One signature of a function, with its body and its price.
 
     ``run`` takes the values, and before them the effort of the object if ``counted``: it may do
     more work than its price says. ``steps`` are what each call takes of that effort.

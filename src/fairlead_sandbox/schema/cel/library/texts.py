@@ -84,7 +84,7 @@ def _replace(effort: Effort, text: str, old: str, new: str, limit: int = -1) -> 
 
 
 _CHARACTERS = 10
-"""How many characters are made in one step; it is their memory that counts."""
+"""Characters of a new text for each step of effort; their memory is what takes the time."""
 
 
 def _split(text: str, separator: str, limit: int = -1) -> list[str]:
@@ -147,7 +147,7 @@ def _find_all(effort: Effort, text: str, pattern: str, limit: int = -1) -> list[
 
 CLAUSE = re.compile(r"%(?:(%)|(?:\.(\d+))?(.?))", re.DOTALL | re.ASCII)
 _PRECISION = 100
-"""Digits behind the point that anybody wants."""
+"""Digits behind the point, at most; Python would write as many as are asked for."""
 
 
 def format_text(effort: Effort, template: str, values: Sequence[Any]) -> str:
@@ -188,7 +188,7 @@ WANTED = {
     "x": "only integers, byte buffers, and strings can be formatted as hex, was given {}",
     "o": "octal clause can only be used on integers, was given {}",
 }
-"""What a clause says of a value that it is not for."""
+"""The error of each clause for a value of a type that it does not take."""
 
 
 def _cannot(clause: str, value: Any) -> CelError:
