@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from hack.reference import alerts, commands, resources
+from hack.reference import alerts, commands, resources, sandbox
 
 
 BY_HAND = {
@@ -14,6 +14,7 @@ BY_HAND = {
     "image.md",
     "index.md",
     "postgres-access.md",
+    sandbox.PAGE,
     "serve.md",
     "sizes.md",
     "sync.md",
@@ -27,7 +28,7 @@ def pages() -> dict[str, str]:
 
 
 def write(folder: Path) -> None:
-    """Write all pages, and remove what is none of them any more."""
+    """Write all pages and the tables of the sandbox's, and remove pages that are gone."""
     made = pages()
     for gone in _present(folder) - made.keys():
         (folder / gone).unlink()
@@ -35,6 +36,9 @@ def write(folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    page = folder / sandbox.PAGE
+    if page.exists():
+        page.write_text(sandbox.filled(page.read_text()))
 
 
 def stale(folder: Path) -> Iterator[str]:
@@ -44,6 +48,9 @@ def stale(folder: Path) -> Iterator[str]:
         path = folder / name
         if not path.exists() or path.read_text() != made.get(name):
             yield name
+    page = folder / sandbox.PAGE
+    if page.exists() and page.read_text() != sandbox.filled(page.read_text()):
+        yield sandbox.PAGE
 
 
 def _present(folder: Path) -> set[str]:
