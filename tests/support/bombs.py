@@ -539,3 +539,29 @@ rules = st.builds(
     st.one_of(st.integers(8, 80), st.integers(80, 20_000)),
 )
 """Rules without a budget take hours. Those of short lists pass the estimate and are counted."""
+
+
+def _alternatives(count: int, size: int) -> Bomb:
+    """A list of numbers, each of which is held against every alternative of its schema."""
+    items = {"type": "integer", "anyOf": [{"minimum": least} for least in range(1, count + 1)]}
+    path = WIDGETS.replace("widgets", "alternatives")
+    return _value(path, {"type": "array", "items": items}, [0] * size)
+
+
+alternatives = st.builds(_alternatives, st.integers(500, 1_500), st.integers(5_000, 25_000))
+"""Checks of JSON Schema that have no cost in Kubernetes, of objects too small for a worker."""
+
+
+def _priced(count: int, size: int) -> Bomb:
+    numbers = {"type": "array", "maxItems": size, "items": {"type": "integer"}}
+    rule = "self.n.all(a, self.n.all(b, self.n.all(c, a == a)))"
+    schema = {
+        "type": "object",
+        "properties": {"n": numbers},
+        "x-kubernetes-validations": [{"rule": rule}] * count,
+    }
+    return _value(WIDGETS.replace("widgets", "prices"), schema, {"n": [7] * size})
+
+
+priced_rules = st.builds(_priced, st.integers(5, 9), st.integers(100, 125))
+"""Rules that each pass the estimate by little; together they take seconds, if nothing counts."""

@@ -1,4 +1,9 @@
-"""Requests too heavy for the event loop: handed to a worker, whose finding is written here."""
+"""Requests too heavy for the event loop: handed to a worker, whose finding is written here.
+
+Of the guards against heavy input the workers stop ``wide_json``, ``yaml_bodies`` and ``schemas``
+of ``tests/support/bombs.py``: decoding, sorting and compiling hold the event loop for seconds
+before there is anything that a budget could count.
+"""
 
 from __future__ import annotations
 

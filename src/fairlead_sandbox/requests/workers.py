@@ -1,5 +1,7 @@
 """Worker processes: large requests are worked out there, while the event loop goes on.
 
+:mod:`fairlead_sandbox.requests.heavy` tells which bombs need them.
+
 Threads would not do: decoders and sorts hold Python's lock for seconds, and a thread cannot be
 ended. Jobs and results travel as MessagePack over a process's pipes, each after its length;
 :mod:`fairlead_sandbox.worker` is the other end.

@@ -1,9 +1,13 @@
-"""How much computing the check of one object may take.
+"""Steps of computing that the check of one object may take.
 
 Kubernetes bounds rules by cost and leaves the rest to its many threads. This server answers
 all clients from one thread, so whatever may grow faster than the object is counted, and the
 check stops after half a second or so: patterns that RE2 has to simulate, alternatives that are
 tried on long lists, values that rules copy or compare.
+
+Of the guards against heavy input this one stops ``alternatives`` of ``tests/support/bombs.py``:
+keywords of JSON Schema have no price in CEL, and both the CRD and the object are too small for a
+worker.
 """
 
 from __future__ import annotations

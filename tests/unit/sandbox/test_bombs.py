@@ -247,6 +247,18 @@ def test_rules(plane: Plane, bomb: Bomb) -> None:
     explode(plane, bomb)
 
 
+@exploding
+@given(bomb=bombs.priced_rules)
+def test_many_rules_within_the_estimate(plane: Plane, bomb: Bomb) -> None:
+    explode(plane, bomb)
+
+
+@exploding
+@given(bomb=bombs.alternatives)
+def test_alternatives(plane: Plane, bomb: Bomb) -> None:
+    explode(plane, bomb)
+
+
 def post(path: str, body: bytes, kind: str = "application/json") -> bytes:
     head = f"POST {path} HTTP/1.1\r\nHost: sandbox\r\nContent-Type: {kind}\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body

@@ -3,6 +3,11 @@
 A unit is what Kubernetes calls one: an identifier, a selection, a comparison of two numbers; ten
 characters of a text that is read once. Source: "Resource use by validation functions" in the CRD
 documentation; the numbers are those of kube-apiserver 1.34, told by its answers.
+
+Of the guards against heavy input the counted budgets stop ``priced_rules`` of
+``tests/support/bombs.py``: each of these rules passes the estimate, and ``effort`` counts only
+steps without a price. The estimate (``crds/rules``) stops no bomb by itself; it is Kubernetes'
+answer to a CRD.
 """
 
 from __future__ import annotations
