@@ -120,7 +120,7 @@ def _check(kinds: Mapping[tuple[str, str], str], own: Mapping[str, list[Field]])
     missing = sorted(named.keys() - own.keys() - SCALARS)
     if missing:
         shown = ", ".join(f"{name} (of {named[name]})" for name in missing)
-        raise IncompleteModelError(f"sandbox/kinds/types.txt does not have {shown}")
+        raise IncompleteModelError(f"fairlead_sandbox/kinds/types.txt does not have {shown}")
 
 
 def empty(message: Message) -> JSON:
