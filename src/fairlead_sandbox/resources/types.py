@@ -149,8 +149,8 @@ class ResourceType:
             if message is None:
                 raise kinds.IncompleteModelError(
                     f"{self.resource.kind} in {self.resource.api_version} is built in, but "
-                    "fairlead_sandbox/kinds/types.txt does not say which fields it has: add a line with "
-                    "its type, and the type"
+                    "fairlead_sandbox/kinds/types.txt does not say which fields it has: add a "
+                    "line with its type, and the type"
                 )
             object.__setattr__(self, "message", message)
         prefix = b'{"apiVersion":' + msgspec.json.encode(self.resource.api_version) + b","
