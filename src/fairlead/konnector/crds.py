@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
+from fairlead.api.definitions import crd_spec, crd_status
 from fairlead.api.kubebind import (
     ANNOTATION_BOUND_BY,
     BoundSchemaSpec,
@@ -61,20 +60,13 @@ def of_binding(crd: Object, owner: OwnerReference) -> JSON:
 
 def served_resource(crd: Object) -> Resource | None:
     """Return the resource in the first version that a CRD serves, None if it serves none."""
-    spec: dict[str, Any] = crd.to_dict()["spec"]
-    version = next((one["name"] for one in spec["versions"] if one.get("served")), "")
-    if not version:
-        return None
-    names = spec["names"]
-    return Resource(
-        spec["group"], version, names["plural"], names["kind"], spec["scope"] == "Namespaced"
-    )
+    spec = crd_spec(crd)
+    return spec.resource(spec.served[0]) if spec.served else None
 
 
 def stored_versions(crd: Object) -> list[str]:
     """Return the versions in which objects may be stored; a CRD must keep each of them."""
-    found: list[str] = (crd.to_dict().get("status") or {}).get("storedVersions") or []
-    return found
+    return crd_status(crd).stored_versions or []
 
 
 def with_versions_of(body: JSON, crd: Object) -> tuple[JSON, list[str]]:

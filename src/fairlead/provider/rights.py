@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from fairlead.api.definitions import crd_spec
 from fairlead.api.kubebind import (
     BINDER_NAME,
     LABEL_AGGREGATE_TO_PARENT,
@@ -178,7 +179,7 @@ def _cluster_scoped(resource: ExportResource, spec: ExportSpec, grounds: Grounds
     if spec.isolation == "Namespaced" or stored is None:
         return False
     crd = grounds.crds.get(crd_name(resource.resource, resource.group))
-    namespaced = crd is not None and crd.decode(_CRD).spec.scope == "Namespaced"
+    namespaced = crd is not None and crd_spec(crd).namespaced
     return stored.decode(BoundSchema).spec.scope == "Cluster" and not namespaced
 
 
@@ -229,14 +230,6 @@ def _grant(key: Key, namespace: str, name: str, rules: list[JSON]) -> dict[Id, J
             ],
         },
     }
-
-
-class _Scope(msgspec.Struct, frozen=True):
-    scope: str = ""
-
-
-class _CRD(msgspec.Struct, frozen=True):
-    spec: _Scope
 
 
 class _Subject(msgspec.Struct, frozen=True):

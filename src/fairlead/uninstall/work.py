@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
+from fairlead.api.definitions import crd_spec
 from fairlead.api.meta import Object
 from fairlead.api.resource import (
     CUSTOMRESOURCEDEFINITIONS,
@@ -248,16 +249,8 @@ class _Uninstallation:
 
     async def _objects(self, crd: Object) -> int:
         """Return the number of a CRD's objects."""
-        body = crd.to_dict()["spec"]
-        version = next(one["name"] for one in body["versions"] if one.get("storage"))
-        resource = Resource(
-            body["group"],
-            version,
-            body["names"]["plural"],
-            body["names"]["kind"],
-            body["scope"] == "Namespaced",
-        )
-        return len(await self._desk.list(resource))
+        spec = crd_spec(crd)
+        return len(await self._desk.list(spec.resource(spec.stored)))
 
 
 def _themselves(resource: Resource) -> Callable[[Sequence[Object]], Awaitable[Holding]]:

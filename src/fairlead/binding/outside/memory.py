@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from fairlead.api import resource as known
+from fairlead.api.definitions import CRDSpec
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource, split_api_version
 from fairlead.api.servicebinding.common import MAPPING_ANNOTATION
@@ -81,17 +82,11 @@ class Objects:
         if body.get("kind") != known.CUSTOMRESOURCEDEFINITIONS.kind:
             return
         try:
-            crd = msgspec.convert(body.get("spec"), _CRD)
+            spec = msgspec.convert(body.get("spec"), CRDSpec)
         except msgspec.ValidationError as error:
             raise ObjectError(field_error(error, "spec")) from None
-        for version in crd.versions:
-            one = Resource(
-                crd.group,
-                version.name,
-                crd.names.plural,
-                crd.names.kind,
-                namespaced=crd.scope != "Cluster",
-            )
+        for version in spec.versions:
+            one = spec.resource(version.name)
             self._resources[one.group, one.version, one.kind] = one
 
     def add(self, body: JSON) -> Place:
@@ -276,24 +271,6 @@ class Objects:
             del body["metadata"]["annotations"][MAPPING_ANNOTATION]
         body["status"] = context.status(now)
         self._put(_place(self._resource_of(body), context.meta.namespace, context.meta.name), body)
-
-
-class _Names(msgspec.Struct):
-    plural: str
-    kind: str
-
-
-class _Version(msgspec.Struct):
-    name: str
-
-
-class _CRD(msgspec.Struct):
-    """The spec of a CustomResourceDefinition, as far as it names kinds."""
-
-    group: str
-    names: _Names
-    versions: list[_Version]
-    scope: str = "Namespaced"
 
 
 def field_error(error: msgspec.ValidationError, root: str = "") -> str:

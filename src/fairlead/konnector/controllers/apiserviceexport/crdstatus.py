@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from fairlead.api.conditions import Condition as CRDCondition
+from fairlead.api.definitions import CRDStatus, crd_status
 from fairlead.api.kubebind import BoundSchema, BoundSchemaStatus, SchemaNames
 from fairlead.api.kubebind.conditions import (
     CONNECTED,
@@ -39,20 +40,6 @@ _EXPORTS_OWN = frozenset(
 )
 """Types of an export's own conditions, which a CRD's condition never replaces."""
 _BADNESS = {"False": 0, "Unknown": 1, "True": 2}
-
-
-class _Status(msgspec.Struct, rename="camel", frozen=True):
-    """Status of a CRD; a new CRD has nulls, and accepted names that are empty."""
-
-    accepted_names: dict[str, Any] | None = None
-    stored_versions: list[str] | None = None
-    conditions: list[CRDCondition] | None = None
-
-
-class _CRD(msgspec.Struct):
-    """The parts of a CRD that are read here."""
-
-    status: _Status | None = None
 
 
 def schema_status(schema: BoundSchema, crd: Object | None, *, now: str) -> BoundSchemaStatus:
@@ -116,8 +103,8 @@ def _of_resource(name: str, condition: Condition) -> Condition:
     return msgspec.structs.replace(condition, message=message)
 
 
-def _status(crd: Object | None) -> _Status:
-    return (crd.decode(_CRD).status if crd is not None else None) or _Status()
+def _status(crd: Object | None) -> CRDStatus:
+    return crd_status(crd) if crd is not None else CRDStatus()
 
 
 def _copied(crd: Object | None) -> list[Condition]:

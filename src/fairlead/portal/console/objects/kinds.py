@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 import structlog
 
+from fairlead.api.definitions import crd_schema, crd_spec
 from fairlead.api.kubebind import (
     APISERVICEEXPORTS,
     LABEL_EXPORTED,
@@ -176,11 +177,9 @@ class Kinds:
         if kind is None or crd is None:
             return None
         try:
-            versions = crd.decode(_CRD).spec.versions
+            return crd_schema(crd, kind.resource.version)
         except msgspec.ValidationError:
             return None
-        found = next((one for one in versions if one.name == kind.resource.version), None)
-        return found.schema.get("openAPIV3Schema") if found is not None else None
 
     def problem(self, name: str) -> str:
         """Why objects of a kind are not known, with what helps; "" when they are."""
@@ -306,41 +305,12 @@ def spec_of(export: Object) -> ExportSpec:
 _NOTHING = ExportSpec(resources=[], informer_scope="Namespaced", isolation="Namespaced")
 
 
-class _Names(msgspec.Struct):
-    plural: str
-    kind: str
-
-
-class _Version(msgspec.Struct):
-    name: str
-    served: bool = False
-    storage: bool = False
-    schema: dict[str, JSON] = {}
-
-
-class _CRDSpec(msgspec.Struct):
-    group: str
-    names: _Names
-    scope: str
-    versions: list[_Version]
-
-
-class _CRD(msgspec.Struct):
-    spec: _CRDSpec
-
-
 def _served(crd: Object) -> Resource | None:
-    """The resource in the version that it is stored in, so that nothing has to be converted."""
     try:
-        spec = crd.decode(_CRD).spec
+        found = crd_spec(crd).readable()
     except msgspec.ValidationError:
         return None
-    served = [one for one in spec.versions if one.served]
-    if not served or not spec.group:
-        return None
-    version = next((one for one in served if one.storage), served[-1])
-    names = spec.names
-    return Resource(spec.group, version.name, names.plural, names.kind, spec.scope == "Namespaced")
+    return found if found is not None and found.group else None
 
 
 def _consumer_of(namespace: Object) -> list[str]:

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-import msgspec
-
+from fairlead.api.definitions import crd_spec
 from fairlead.api.kubebind import GROUP
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
@@ -68,14 +67,9 @@ class Desk:
         """Return all served custom resources, whether they are exported or not."""
         found: list[Resource] = []
         for crd in (await self.client.list(CUSTOMRESOURCEDEFINITIONS)).items:
-            spec = crd.decode(_CRD).spec
-            served = [one for one in spec.versions if one.served]
-            # A list in the storage version needs no conversion, which may be what fails.
-            version = next((one.name for one in served if one.storage), "")
-            version = version or next((one.name for one in served), "")
-            if version and spec.group != GROUP and (spec.scope == "Namespaced") == namespaced:
-                names = spec.names
-                found.append(Resource(spec.group, version, names.plural, names.kind, namespaced))
+            resource = crd_spec(crd).readable()
+            if resource and resource.group != GROUP and resource.namespaced == namespaced:
+                found.append(resource)
         return sorted(found)
 
     async def look(self, resource: Resource, namespace: str = "") -> list[Object]:
@@ -254,25 +248,3 @@ async def each(objects: Sequence[Object], one: Callable[[Object], Awaitable[None
     for result in results:
         if result is not None:
             raise result
-
-
-class _Names(msgspec.Struct):
-    plural: str
-    kind: str
-
-
-class _Version(msgspec.Struct):
-    name: str
-    served: bool
-    storage: bool = False
-
-
-class _Spec(msgspec.Struct):
-    group: str
-    scope: str
-    names: _Names
-    versions: list[_Version]
-
-
-class _CRD(msgspec.Struct):
-    spec: _Spec

@@ -6,10 +6,8 @@ The server itself is asked for these objects, not a cache.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Any
 
-import msgspec
-
+from fairlead.api.definitions import crd_spec
 from fairlead.api.kubebind import (
     ANNOTATION_CLUSTER_NAMESPACE,
     ANNOTATION_CONSUMER_UID,
@@ -125,31 +123,13 @@ async def _bound(client: Client, cluster_namespace: str) -> set[str]:
     return {name for name in names if not name.endswith((".", core))}
 
 
-class _Version(msgspec.Struct):
-    name: str
-    served: bool = False
-
-
-class _Spec(msgspec.Struct):
-    group: str
-    names: dict[str, Any]
-    scope: str
-    versions: list[_Version] = []
-
-
-class _CRD(msgspec.Struct):
-    spec: _Spec
-
-
 def _namespaced(crd: Object) -> Resource | str | None:
     """Return the resource to list; None if it is cluster-scoped, a text if it cannot be listed."""
-    spec = crd.decode(_CRD).spec
-    if spec.scope != "Namespaced":
+    spec = crd_spec(crd)
+    if not spec.namespaced:
         return None
-    served = next((version.name for version in spec.versions if version.served), "")
-    if not served:
-        return f"CustomResourceDefinition {crd.meta.name} serves no version"
-    return Resource(spec.group, served, spec.names["plural"], spec.names["kind"])
+    found = spec.readable()
+    return found or f"CustomResourceDefinition {crd.meta.name} serves no version"
 
 
 LOOK_AGAIN = BackoffPolicy(initial=5.0, maximum=60.0, factor=1.5)

@@ -1,0 +1,127 @@
+"""CustomResourceDefinitions as programs read them; :mod:`fairlead.api.crd` makes them.
+
+Fields that nothing reads are skipped, schemas above all: one may be large, or nested deeply.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fairlead.api.conditions import Condition
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import Resource
+
+
+class CRDNames(msgspec.Struct, frozen=True):
+    """How a kind is called in paths and in objects."""
+
+    plural: str
+    kind: str
+
+
+class CRDVersion(msgspec.Struct, frozen=True):
+    """A version of a kind, and whether it is served and stored."""
+
+    name: str
+    served: bool = False
+    storage: bool = False
+
+
+class CRDSpec(msgspec.Struct, frozen=True):
+    """The kind that a CustomResourceDefinition defines."""
+
+    group: str
+    names: CRDNames
+    versions: list[CRDVersion]
+    scope: str = "Namespaced"
+
+    @property
+    def namespaced(self) -> bool:
+        """Whether objects of the kind live in namespaces."""
+        return self.scope == "Namespaced"
+
+    @property
+    def served(self) -> list[str]:
+        """The names of the versions that are served, in the order of the CRD."""
+        return [version.name for version in self.versions if version.served]
+
+    @property
+    def stored(self) -> str:
+        """The name of the version that objects are stored in; "" where none is named."""
+        return next((version.name for version in self.versions if version.storage), "")
+
+    def resource(self, version: str) -> Resource:
+        """Return the resource of a version."""
+        names = self.names
+        return Resource(self.group, version, names.plural, names.kind, self.namespaced)
+
+    def readable(self) -> Resource | None:
+        """Return the resource to read objects by; None where no version is served.
+
+        As it is stored an object needs no conversion, which may be what fails.
+        """
+        served = self.served
+        if not served:
+            return None
+        return self.resource(self.stored if self.stored in served else served[0])
+
+
+class CRDStatus(msgspec.Struct, rename="camel", frozen=True):
+    """The state of a CustomResourceDefinition; a fresh one has nulls and empty names."""
+
+    accepted_names: dict[str, Any] | None = None
+    stored_versions: list[str] | None = None
+    conditions: list[Condition] | None = None
+
+
+class _Specified(msgspec.Struct, frozen=True):
+    spec: CRDSpec
+
+
+class _Standing(msgspec.Struct, frozen=True):
+    status: CRDStatus | None = None
+
+
+class _WithSchema(msgspec.Struct, frozen=True):
+    name: str
+    schema: dict[str, JSON] = {}
+
+
+class _Schemas(msgspec.Struct, frozen=True):
+    versions: list[_WithSchema]
+
+
+class _WithSchemas(msgspec.Struct, frozen=True):
+    spec: _Schemas
+
+
+def crd_spec(crd: Object) -> CRDSpec:
+    """Return the spec of a CustomResourceDefinition.
+
+    Raises:
+        msgspec.ValidationError: it is not one that an API server would store.
+    """
+    return crd.decode(_Specified).spec
+
+
+def crd_status(crd: Object) -> CRDStatus:
+    """Return the status of a CustomResourceDefinition, an empty one where it has none.
+
+    Raises:
+        msgspec.ValidationError: it is not one that an API server would store.
+    """
+    return crd.decode(_Standing).status or CRDStatus()
+
+
+def crd_schema(crd: Object, version: str) -> JSON | None:
+    """Return the schema of a version, None where it has none.
+
+    Raises:
+        msgspec.ValidationError: it is not one that an API server would store.
+    """
+    for found in crd.decode(_WithSchemas).spec.versions:
+        if found.name == version:
+            return found.schema.get("openAPIV3Schema")
+    return None
