@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
 
 from fairlead.api.label_names import label_value_errors, qualified_name_errors
 from fairlead.api.meta import JSON
@@ -14,6 +17,40 @@ Operator = Literal["=", "==", "!=", "in", "notin", "exists", "!", "gt", "lt"]
 
 _TOKEN = re.compile(r"(==|!=|=|!|,|\(|\)|<|>)|([^\s=!,()<>]+)")
 _FIELD_PART = re.compile(r"(?:\\.|[^\\,]|\\$)+", re.DOTALL)
+
+
+_ATOMIC_LIST: JSON = {"x-kubernetes-list-type": "atomic"}
+
+
+class LabelSelectorRequirement(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """One of ``metav1.LabelSelector``'s matchExpressions."""
+
+    key: Annotated[str, Meta(description="The label's name.")]
+    operator: Annotated[str, Meta(description="In, NotIn, Exists or DoesNotExist.")]
+    values: Annotated[
+        list[str], Meta(extra_json_schema=_ATOMIC_LIST, description="Values for In and NotIn.")
+    ] = []
+
+
+class LabelSelectorTerms(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """``metav1.LabelSelector``: all of its parts must hold; an empty one selects everything."""
+
+    match_labels: Annotated[
+        dict[str, str], Meta(description="Labels that must be there, with these values.")
+    ] = {}
+    match_expressions: Annotated[
+        Sequence[LabelSelectorRequirement],
+        Meta(extra_json_schema=_ATOMIC_LIST, description="Terms that must all hold."),
+    ] = []
+
+
+AtomicLabelSelector = Annotated[
+    LabelSelectorTerms | None, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})
+]
 
 
 class SelectorError(ValueError):

@@ -15,7 +15,6 @@ import msgspec
 
 from fairlead.api.kubebind import (
     ExportResource,
-    LabelSelectorTerms,
     NamedRef,
     NamedResource,
     PermissionClaim,
@@ -24,6 +23,7 @@ from fairlead.api.kubebind import (
     TemplateSpec,
 )
 from fairlead.api.meta import JSON, Object
+from fairlead.api.selectors import LabelSelectorTerms
 
 
 _NAMED = 5

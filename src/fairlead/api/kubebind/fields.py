@@ -10,6 +10,7 @@ from msgspec import Meta
 from fairlead.api.kubebind.conditions import Condition
 from fairlead.api.kubebind.names import resource_name
 from fairlead.api.meta import JSON
+from fairlead.api.selectors import AtomicLabelSelector
 
 
 Scope = Literal["Cluster", "Namespaced"]
@@ -19,8 +20,6 @@ Phase = Literal["Pending", "Failed", "Succeeded"]
 
 GROUP_PATTERN = r"^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"
 RESOURCE_PATTERN = r"^[a-z][-a-z0-9]*[a-z0-9]$"
-
-ATOMIC_LIST: JSON = {"x-kubernetes-list-type": "atomic"}
 
 
 def immutable(field: str) -> JSON:
@@ -63,32 +62,6 @@ class ExportResource(GroupResource, kw_only=True, frozen=True):
     versions: Annotated[list[str], Meta(description="Versions that references are read in.")] = []
 
 
-class LabelSelectorRequirement(
-    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
-):
-    """One expression of a label selector."""
-
-    key: Annotated[str, Meta(description="The label's name.")]
-    operator: Annotated[str, Meta(description="In, NotIn, Exists or DoesNotExist.")]
-    values: Annotated[
-        list[str], Meta(extra_json_schema=ATOMIC_LIST, description="Values for In and NotIn.")
-    ] = []
-
-
-class LabelSelectorTerms(
-    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
-):
-    """A ``metav1.LabelSelector``."""
-
-    match_labels: Annotated[
-        dict[str, str], Meta(description="Labels that the object must have.")
-    ] = {}
-    match_expressions: Annotated[
-        list[LabelSelectorRequirement],
-        Meta(extra_json_schema=ATOMIC_LIST, description="Terms that must all hold."),
-    ] = []
-
-
 class NamedResource(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """One object by name; without a namespace it is the name in any."""
 
@@ -117,9 +90,7 @@ class SelectorReference(GroupResource, kw_only=True, frozen=True):
 class Selector(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """Selection of a claim's objects: any of the three ways is enough; without any, no object."""
 
-    label_selector: Annotated[
-        LabelSelectorTerms | None, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})
-    ] = None
+    label_selector: AtomicLabelSelector = None
     named_resources: Annotated[list[NamedResource], Meta(description="Objects by name.")] = []
     references: Annotated[
         list[SelectorReference], Meta(description="Objects that other objects refer to.")

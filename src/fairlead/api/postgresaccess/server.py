@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -24,6 +25,7 @@ from fairlead.api.postgresaccess.connection import (
 )
 from fairlead.api.postgresaccess.grants import ObjectPrivilege
 from fairlead.api.resource import Resource
+from fairlead.api.selectors import LabelSelectorRequirement, LabelSelectorTerms
 
 
 POSTGRESSERVERS = Resource(GROUP, "v1", "postgresservers", "PostgresServer", namespaced=False)
@@ -34,25 +36,24 @@ PublicPrivilege = Literal["CONNECT", "TEMPORARY", "CREATE"]
 Groups = Literal["Shared", "None"]
 
 
-class LabelSelectorRequirement(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """``metav1.LabelSelectorRequirement``."""
+class NamespaceRequirement(LabelSelectorRequirement, kw_only=True, frozen=True):
+    """A term of a selector of namespaces, whose operator API servers check."""
 
-    key: Annotated[str, Meta(description="The label's name.")]
     operator: Annotated[
         Literal["In", "NotIn", "Exists", "DoesNotExist"],
         Meta(description="How the label is compared."),
     ]
-    values: Annotated[list[str], Meta(description="Values for In and NotIn.")] = []
 
 
-class NamespaceSelector(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+class NamespaceSelector(LabelSelectorTerms, kw_only=True, frozen=True):
     """``metav1.LabelSelector`` over namespaces' labels; the empty one selects all."""
 
-    match_labels: Annotated[
-        dict[str, str], Meta(description="Labels that a namespace must have.")
-    ] = {}
     match_expressions: Annotated[
-        list[LabelSelectorRequirement], Meta(description="Terms that must all hold.")
+        Sequence[NamespaceRequirement],
+        Meta(
+            extra_json_schema={"x-kubernetes-list-type": "atomic"},
+            description="Terms that must all hold.",
+        ),
     ] = []
 
 

@@ -98,29 +98,6 @@ BindingName = Annotated[
 ]
 
 
-class LabelSelectorRequirement(msgspec.Struct, rename="camel", omit_defaults=True):
-    """One of ``metav1.LabelSelector``'s matchExpressions."""
-
-    key: Annotated[str, msgspec.Meta(description="The label's name.")]
-    operator: Annotated[str, msgspec.Meta(description="In, NotIn, Exists or DoesNotExist.")]
-    values: Annotated[list[str], msgspec.Meta(description="Values for In and NotIn.")] = []
-
-
-class LabelSelector(msgspec.Struct, rename="camel", omit_defaults=True):
-    """``metav1.LabelSelector``: all of its parts must hold; an empty one selects everything."""
-
-    match_labels: Annotated[
-        dict[str, str], msgspec.Meta(description="Labels that the workload must have.")
-    ] = {}
-    match_expressions: Annotated[
-        list[LabelSelectorRequirement], msgspec.Meta(description="Terms that must all hold.")
-    ] = []
-
-
-AtomicLabelSelector = Annotated[
-    LabelSelector | None, msgspec.Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})
-]
-
 Conditions = Annotated[
     list[Condition],
     msgspec.Meta(description="How collecting the binding's data and projecting it stand."),

@@ -14,9 +14,9 @@ from fairlead.api.conditions import Condition
 from fairlead.api.crd import AGE, PrinterColumn, Version, build_crd
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.resource import Resource
+from fairlead.api.selectors import AtomicLabelSelector
 from fairlead.api.servicebinding.common import (
     IMMUTABLE,
-    AtomicLabelSelector,
     BindingName,
     exclusive,
     validations,

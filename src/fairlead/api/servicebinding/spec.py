@@ -13,8 +13,8 @@ import msgspec
 from fairlead.api.crd import PrinterColumn, build_crd
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.resource import Resource
+from fairlead.api.selectors import AtomicLabelSelector
 from fairlead.api.servicebinding.common import (
-    AtomicLabelSelector,
     BindingName,
     Conditions,
     exclusive,
