@@ -12,10 +12,11 @@ from typing import Any
 
 from aiohttp import web
 
+from fairlead.api.certificates import Authority, KeyPair
 from fairlead_sandbox import errors
 from fairlead_sandbox.auth.authorizer import MASTERS, Authorizer, Decision, attributes
 from fairlead_sandbox.auth.impersonation import impersonated
-from fairlead_sandbox.auth.pki import Authority, KeyPair, write_secret
+from fairlead_sandbox.auth.pki import client_pair, server_pair, write_secret
 from fairlead_sandbox.auth.tokens import TokenError, Tokens
 from fairlead_sandbox.objects.core import User
 from fairlead_sandbox.requests.info import RequestInfo
@@ -61,7 +62,7 @@ class Guard:
         """The TLS settings of the listener, None for plain HTTP."""
         if self._authority is None:
             return None
-        return server_context(self._authority, self._authority.server(self._host))
+        return server_context(self._authority, server_pair(self._authority, self._host))
 
     def credentials(self) -> Mapping[str, str]:
         """The ``user`` entry of the administrator's kubeconfig; made once."""
@@ -69,7 +70,7 @@ class Guard:
             if self._authority is None:
                 self._credentials = {"token": self._admin_token}
             else:
-                pair = self._authority.client(ADMIN.name, [MASTERS])
+                pair = client_pair(self._authority, ADMIN.name, [MASTERS])
                 self._credentials = {
                     "client-certificate-data": base64.b64encode(pair.certificate).decode(),
                     "client-key-data": base64.b64encode(pair.key).decode(),

@@ -7,15 +7,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fairlead.api import resource as names
+from fairlead.api.certificates import Authority, key_pem, load_key, new_key
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import Resource
+from fairlead.api.timestamps import moment
 from fairlead_sandbox.auth.authorizer import AlwaysAllow, Authorizer, Rbac
 from fairlead_sandbox.auth.bootstrap import cluster_role_bindings, cluster_roles
 from fairlead_sandbox.auth.credentials import RootCa, TokenSecrets
 from fairlead_sandbox.auth.escalation import EscalationCheck
 from fairlead_sandbox.auth.guard import ADMIN, ANONYMOUS, Guard
 from fairlead_sandbox.auth.index import RbacIndex
-from fairlead_sandbox.auth.pki import Authority, key_pem, load_key, new_key, write_secret
+from fairlead_sandbox.auth.pki import load_authority, write_secret
 from fairlead_sandbox.auth.reviews import Reviews
 from fairlead_sandbox.auth.tokenrequest import TokenRequests
 from fairlead_sandbox.auth.tokens import KeySigner, Signer, Tokens
@@ -47,7 +49,9 @@ class Secrets:
         if tls:
             common_name = f"{name}-ca"
             self.authority = (
-                Authority.load(folder, common_name) if folder else Authority.create(common_name)
+                load_authority(folder, common_name)
+                if folder
+                else Authority.create(common_name, moment())
             )
         self.signer = signer or _key_signer(folder)
         self.admin_token = _kept(folder, "admin-token", _new_token).decode()

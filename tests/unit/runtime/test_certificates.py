@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
+from fairlead.api.certificates import CA_LIFE
 from fairlead.runtime.admission import certificates
 from fairlead.runtime.admission.certificates import (
     AUTHORITY,
     AUTHORITY_KEY,
-    CA_LIFE,
     CERTIFICATE,
     FORMER,
     KEY,

@@ -12,19 +12,15 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 
 import msgspec
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fairlead.api.certificates import Authority, KeyPair, general_name, load_key
 
 
-CA_LIFE = timedelta(days=3650)
 LIFE = timedelta(days=90)
-# A client whose clock is behind accepts a new certificate.
-_SKEW = timedelta(minutes=5)
+"""Lifetime of a server's certificate."""
 _COMMON_NAME = "fairlead-webhooks"
 
 CERTIFICATE, KEY = "tls.crt", "tls.key"
@@ -38,8 +34,8 @@ def ends_at(certificate: str) -> datetime:
     return _not_after(certificate)
 
 
-class KeyPair(msgspec.Struct, frozen=True):
-    """A certificate and its private key, PEM."""
+class Certified(msgspec.Struct, frozen=True):
+    """A certificate and its private key as a Secret has them, PEM."""
 
     certificate: str
     key: str
@@ -81,7 +77,7 @@ _MEMBERS = frozenset({CERTIFICATE, KEY, AUTHORITY, AUTHORITY_KEY, NEXT, NEXT_KEY
 
 
 def _turned(
-    data: dict[str, str], authority: KeyPair, now: datetime, *, published: bool
+    data: dict[str, str], authority: Certified, now: datetime, *, published: bool
 ) -> dict[str, str]:
     """Take the next step from one authority to another."""
     following = _pair(data, NEXT, NEXT_KEY)
@@ -96,106 +92,43 @@ def _turned(
     return _kept(following, {FORMER: authority.certificate})
 
 
-def _kept(authority: KeyPair, more: Mapping[str, str]) -> dict[str, str]:
+def _kept(authority: Certified, more: Mapping[str, str]) -> dict[str, str]:
     return {AUTHORITY: authority.certificate, AUTHORITY_KEY: authority.key, **more}
 
 
 def _signed(data: Mapping[str, str], hosts: Sequence[str], now: datetime) -> dict[str, str]:
-    leaf = make_leaf(KeyPair(data[AUTHORITY], data[AUTHORITY_KEY]), hosts, now)
+    leaf = make_leaf(Certified(data[AUTHORITY], data[AUTHORITY_KEY]), hosts, now)
     return {**data, CERTIFICATE: leaf.certificate, KEY: leaf.key}
 
 
-def make_authority(now: datetime) -> KeyPair:
+def make_authority(now: datetime) -> Certified:
     """Make a new authority, which signs itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{_COMMON_NAME}-ca")])
-    usage = x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=True,
-        crl_sign=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-    builder = (
-        _builder(name, name, key, now, CA_LIFE)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-    )
-    return _pem(builder.sign(key, hashes.SHA256()), key)
+    return _text(Authority.create(f"{_COMMON_NAME}-ca", now).pair)
 
 
-def make_leaf(authority: KeyPair, hosts: Sequence[str], now: datetime) -> KeyPair:
-    """Make a certificate for these names and addresses."""
-    issuer = _certificate(authority.certificate)
-    issuer_key = serialization.load_pem_private_key(authority.key.encode(), None)
-    if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
-        raise TypeError("the authority's key is of another kind than those made here")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _COMMON_NAME)])
-    builder = (
-        _builder(name, issuer.subject, key, now, LIFE)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(
-            x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False
-        )
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
-            critical=False,
-        )
-    )
-    return _pem(builder.sign(issuer_key, hashes.SHA256()), key)
+def make_leaf(authority: Certified, hosts: Sequence[str], now: datetime) -> Certified:
+    """Issue a certificate for these names and addresses."""
+    pair = KeyPair(authority.certificate.encode(), authority.key.encode())
+    return _text(Authority.read(pair).server(_COMMON_NAME, hosts, now=now, life=LIFE))
 
 
-def _builder(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
-    now: datetime,
-    life: timedelta,
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SKEW)
-        .not_valid_after(now + life)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-
-
-def _host(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
-
-
-def _pem(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
-    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    text = key.private_bytes(encoding, form, serialization.NoEncryption())
-    return KeyPair(certificate.public_bytes(encoding).decode(), text.decode())
+def _text(pair: KeyPair) -> Certified:
+    return Certified(pair.certificate.decode(), pair.key.decode())
 
 
 def _certificate(text: str) -> x509.Certificate:
     return x509.load_pem_x509_certificate(text.encode())
 
 
-def _pair(data: Mapping[str, str], certificate: str, key: str) -> KeyPair | None:
+def _pair(data: Mapping[str, str], certificate: str, key: str) -> Certified | None:
     """Return a certificate with its own key; None if either is missing or invalid."""
-    pair = KeyPair(data.get(certificate, ""), data.get(key, ""))
+    pair = Certified(data.get(certificate, ""), data.get(key, ""))
     try:
-        loaded = serialization.load_pem_private_key(pair.key.encode(), None)
+        loaded = load_key(pair.key.encode())
         same = loaded.public_key() == _certificate(pair.certificate).public_key()
-    except (ValueError, TypeError):
+    except ValueError:
         return None
-    return pair if same and isinstance(loaded, ec.EllipticCurvePrivateKey) else None
+    return pair if same else None
 
 
 def _not_after(text: str) -> datetime:
@@ -206,21 +139,21 @@ def _not_after(text: str) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
 
 
-def _ends(pair: KeyPair, now: datetime) -> datetime:
+def _ends(pair: Certified, now: datetime) -> datetime:
     """Return the end of the pair's certificate; ``now`` if the certificate is not valid yet."""
     certificate = _certificate(pair.certificate)
     begun = certificate.not_valid_before_utc <= now
     return certificate.not_valid_after_utc if begun else now
 
 
-def _is_due(pair: KeyPair, now: datetime) -> bool:
+def _is_due(pair: Certified, now: datetime) -> bool:
     """Whether two thirds of the certificate's life are over."""
     certificate = _certificate(pair.certificate)
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return not begin <= now < end - (end - begin) / 3
 
 
-def _serves(leaf: KeyPair, authority: str, hosts: Sequence[str]) -> bool:
+def _serves(leaf: Certified, authority: str, hosts: Sequence[str]) -> bool:
     """Whether the authority has signed the certificate, for exactly these hosts."""
     certificate = _certificate(leaf.certificate)
     try:
@@ -228,7 +161,7 @@ def _serves(leaf: KeyPair, authority: str, hosts: Sequence[str]) -> bool:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except Exception:  # noqa: BLE001 - the library names a signature that is wrong in several ways
         return False
-    return set(names) == {_host(host) for host in hosts}
+    return set(names) == {general_name(host) for host in hosts}
 
 
 def decoded(data: Mapping[str, str]) -> dict[str, str]:

@@ -9,8 +9,8 @@ import pytest
 from tests.unit.sandbox.auth.conftest import Plane, settle
 
 from fairlead.api import resource as names
+from fairlead.api.certificates import new_key
 from fairlead.api.meta import Key
-from fairlead_sandbox.auth.pki import new_key
 from fairlead_sandbox.auth.tokens import ISSUER, BoundObject, KeySigner, Signer, TokenError, Tokens
 from fairlead_sandbox.storage.records import Record
 
