@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
+from fairlead.api.jsonpath import JSONPath, JSONPathError
 from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead_sandbox.resources.columns import AGE, Column, since
 from fairlead_sandbox.resources.types import ResourceType, Scale, Strategy
-from fairlead_sandbox.schema import CompiledSchema, FieldError, compile_path, compile_schema
+from fairlead_sandbox.schema import CompiledSchema, FieldError, compile_schema
 
 
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -147,10 +148,13 @@ def columns(definitions: Sequence[JSON] | None) -> list[Column]:
 
 
 def _cell(path: str, type_: str) -> Callable[[JSON], Any]:
-    find = compile_path(path)
+    column = JSONPath(f"{{{path}}}", allow_missing=True)
 
     def cell(body: JSON) -> Any:
-        found = find(body)
+        try:
+            found = [value for values in column.find(body) for value in values]
+        except JSONPathError:
+            return None
         return _typed(found, type_) if found else None
 
     return cell

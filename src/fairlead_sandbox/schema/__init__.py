@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from fairlead_sandbox.schema.crds import complete_crd, validate_crd
 from fairlead_sandbox.schema.errors import FieldError, summarize
-from fairlead_sandbox.schema.jsonpath import compile_path
 from fairlead_sandbox.schema.objects import CompiledSchema, compile_schema
 
 
 __all__ = [
     "CompiledSchema",
     "FieldError",
-    "compile_path",
     "compile_schema",
     "complete_crd",
     "summarize",

@@ -19,10 +19,10 @@ from tests.unit.binding.objects import (
     spec_binding,
 )
 
+from fairlead.api.jsonpath import BudgetExhausted, JSONPath
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
 from fairlead.binding.contexts.base import InvalidBinding
-from fairlead.binding.expressions import BudgetExhausted, JSONPath
 from fairlead.binding.expressions.gotemplate import Template
 from fairlead.binding.pipeline import at_once
 from fairlead.binding.services import evaluations

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.unit.binding.golden import cases, collected
 
+from fairlead.api.jsonpath import JSONPath, JSONPathError, print_results
 from fairlead.api.meta import JSON
 from fairlead.api.selectors import LabelSelector, SelectorError
-from fairlead.binding.expressions import JSONPath, JSONPathError, print_results
 from fairlead.binding.expressions.gotemplate import JSON as GO_JSON
 from fairlead.binding.expressions.gotemplate import Template, TemplateError
 from fairlead.binding.handlers.naming import NamingError, naming

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.api.golang import text as gotext
+from fairlead.api.golang.text import go_json, go_text
+from fairlead.api.jsonpath import JSONPathError
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
-from fairlead.binding.expressions import JSONPathError, gotext
 from fairlead.binding.expressions.fixedpath import (
     ProjectionError,
     ensure_list,
@@ -18,7 +20,6 @@ from fairlead.binding.expressions.fixedpath import (
     read,
     write,
 )
-from fairlead.binding.expressions.gotext import go_json, go_text
 from fairlead.binding.manifests import manifests
 from fairlead.binding.services.definitions import InvalidDefinition, parse_definition, registered
 from fairlead.binding.services.items import Item, merge, secret_name

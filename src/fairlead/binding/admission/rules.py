@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.api.jsonpath.nodes import JSONPathError, Path
+from fairlead.api.jsonpath.parse import parse
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import EXCLUSIVE, IMMUTABLE, READY
 from fairlead.binding.expressions.fixedpath import fixed_path
-from fairlead.binding.expressions.nodes import JSONPathError, Path
-from fairlead.binding.expressions.parse import parse
 
 
 _FIXED = ("name", "env", "volumeMounts")

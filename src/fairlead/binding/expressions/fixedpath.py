@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from fairlead.api.jsonpath.nodes import Field, JSONPathError, Path
+from fairlead.api.jsonpath.parse import parse
 from fairlead.api.meta import JSON
-from fairlead.binding.expressions.nodes import Field, JSONPathError, Path
-from fairlead.binding.expressions.parse import parse
 
 
 FixedPath = tuple[str, ...]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from fairlead.api.golang.text import brief, go_type
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import (
     COLLECTION_READY,
@@ -23,7 +24,6 @@ from fairlead.api.servicebinding.common import (
 )
 from fairlead.binding.contexts.entries import TooManyEntries
 from fairlead.binding.contexts.protocol import Context
-from fairlead.binding.expressions.gotext import brief, go_type
 from fairlead.binding.reads import ReadError
 from fairlead.binding.services.definitions import (
     BeyondBounds,

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+from fairlead.api.golang.text import brief, go_text
+from fairlead.api.jsonpath import BudgetExhausted, JSONPathError
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import DEFINITION_ANNOTATION
-from fairlead.binding.expressions import BudgetExhausted, JSONPathError
-from fairlead.binding.expressions.gotext import brief, go_text
 
 
 _OPTIONS = ("path", "optional", "objectType", "elementType", "sourceKey", "sourceValue")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from fairlead.api.jsonpath import Budget, JSONPath, JSONPathError, print_results
 from fairlead.api.meta import JSON
-from fairlead.binding.expressions import Budget, JSONPath, JSONPathError, print_results
 from fairlead.binding.services.definitions import DataReader, Definition, apply
 from fairlead.binding.services.items import decode_data
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from fairlead.api.golang.text import go_text
 from fairlead.api.meta import JSON
-from fairlead.binding.expressions.gotext import go_text
 
 
 MOST_BYTES = 1024 * 1024

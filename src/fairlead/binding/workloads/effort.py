@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.binding.expressions import Budget, BudgetExhausted
+from fairlead.api.jsonpath import Budget, BudgetExhausted
 from fairlead.binding.expressions.fixedpath import ProjectionError
 
 

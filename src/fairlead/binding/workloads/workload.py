@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 
+from fairlead.api.jsonpath import BudgetExhausted, JSONPath, JSONPathError
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
-from fairlead.binding.expressions import BudgetExhausted, JSONPath, JSONPathError, fixedpath
+from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import FixedPath, ProjectionError, fixed_path
 from fairlead.binding.workloads.effort import Effort, TooMuchEffortError
 from fairlead.binding.workloads.operations import MappingError

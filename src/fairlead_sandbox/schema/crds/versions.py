@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from fairlead.api.jsonpath import JSONPath, JSONPathError
 from fairlead.api.meta import JSON
 from fairlead_sandbox.schema.crds.rules import check_defaults, check_rules
 from fairlead_sandbox.schema.crds.structural import check_structural
 from fairlead_sandbox.schema.effort import Report
 from fairlead_sandbox.schema.errors import FieldError, forbidden, invalid, required
-from fairlead_sandbox.schema.jsonpath import compile_path
 from fairlead_sandbox.schema.names import dns1035_label
 
 
@@ -116,8 +116,8 @@ def _check_column_path(text: str, path: str, errors: Report) -> None:
         errors.append(invalid(path, text, "must be a simple json path starting with ."))
         return
     try:
-        compile_path(text)
-    except ValueError as error:
+        JSONPath(f"{{{text}}}")
+    except JSONPathError as error:
         errors.append(invalid(path, text, f"is not supported: {error}"))
 
 

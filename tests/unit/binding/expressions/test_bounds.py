@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.unit.binding.expressions.test_templates import DATA, rendered
 
-from fairlead.binding.expressions import JSONPath, JSONPathError, print_results
+from fairlead.api.jsonpath import JSONPath, JSONPathError, print_results
 from fairlead.binding.expressions.gotemplate import TemplateError
 from fairlead.binding.expressions.gotemplate.bounds import DEPTH, SOURCE
 

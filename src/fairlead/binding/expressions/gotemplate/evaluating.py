@@ -5,6 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fairlead.api.golang.literals import quote
+from fairlead.api.golang.values import (
+    NO_ARGUMENT,
+    NO_VALUE,
+    box,
+    held,
+    size,
+    truth,
+    type_name,
+    unbox,
+)
 from fairlead.binding.expressions.gotemplate.bounds import BoundError, Budget
 from fairlead.binding.expressions.gotemplate.calling.calls import Callee, CallError, Kind
 from fairlead.binding.expressions.gotemplate.nodes import (
@@ -23,18 +34,7 @@ from fairlead.binding.expressions.gotemplate.nodes import (
     TemplateError,
     Variable,
 )
-from fairlead.binding.expressions.gotemplate.reading.literals import quote
 from fairlead.binding.expressions.gotemplate.scopes import Variables
-from fairlead.binding.expressions.gotemplate.values import (
-    NO_ARGUMENT,
-    NO_VALUE,
-    box,
-    held,
-    size,
-    truth,
-    type_name,
-    unbox,
-)
 
 
 class Evaluator:

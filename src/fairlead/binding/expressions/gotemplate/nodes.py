@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from fairlead.binding.expressions.gotemplate.values import Int
+from fairlead.api.golang.values import Int
 
 
 _LONGEST = 1_000

@@ -5,6 +5,18 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any, TypeAlias
 
+from fairlead.api.golang.literals import quote
+from fairlead.api.golang.text import go_text
+from fairlead.api.golang.values import (
+    NO_VALUE,
+    Int,
+    box,
+    joined,
+    size,
+    truth,
+    type_name,
+    well_formed,
+)
 from fairlead.binding.expressions.gotemplate.bounds import DEPTH, BoundError, Budget
 from fairlead.binding.expressions.gotemplate.calling.builtins import BUILTINS
 from fairlead.binding.expressions.gotemplate.calling.calls import Callee
@@ -18,20 +30,8 @@ from fairlead.binding.expressions.gotemplate.nodes import (
     Pipeline,
     Text,
 )
-from fairlead.binding.expressions.gotemplate.reading.literals import quote
 from fairlead.binding.expressions.gotemplate.reading.parser import Templates, parse
 from fairlead.binding.expressions.gotemplate.scopes import Variables
-from fairlead.binding.expressions.gotemplate.values import (
-    NO_VALUE,
-    Int,
-    box,
-    joined,
-    size,
-    truth,
-    type_name,
-    well_formed,
-)
-from fairlead.binding.expressions.gotext import go_text
 
 
 class Template:

@@ -9,12 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote_plus
 
-from fairlead.binding.expressions.gotemplate.bounds import ESCAPING, Budget
-from fairlead.binding.expressions.gotemplate.calling import comparing
-from fairlead.binding.expressions.gotemplate.calling.calls import Callee, CallError
-from fairlead.binding.expressions.gotemplate.calling.printing import printed, printed_line
-from fairlead.binding.expressions.gotemplate.calling.verbs import formatted
-from fairlead.binding.expressions.gotemplate.values import (
+from fairlead.api.golang.values import (
     NO_VALUE,
     Boxed,
     Byte,
@@ -27,6 +22,11 @@ from fairlead.binding.expressions.gotemplate.values import (
     type_name,
     unbox,
 )
+from fairlead.binding.expressions.gotemplate.bounds import ESCAPING, Budget
+from fairlead.binding.expressions.gotemplate.calling import comparing
+from fairlead.binding.expressions.gotemplate.calling.calls import Callee, CallError
+from fairlead.binding.expressions.gotemplate.calling.printing import printed, printed_line
+from fairlead.binding.expressions.gotemplate.calling.verbs import formatted
 
 
 def _index(budget: Budget, item: Any, *keys: Any) -> Any:

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from fairlead.api.golang.text import go_json
 from fairlead.binding.expressions.gotemplate.bounds import Budget
-from fairlead.binding.expressions.gotext import go_json
 
 
 Kind = Literal["value", "any", "string"]

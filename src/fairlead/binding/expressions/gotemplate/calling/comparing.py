@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.binding.expressions.gotemplate.bounds import Budget
-from fairlead.binding.expressions.gotemplate.calling.calls import CallError
-from fairlead.binding.expressions.gotemplate.values import (
+from fairlead.api.golang.values import (
     NO_VALUE,
     kind,
     to_bytes,
     type_name,
     unbox,
 )
+from fairlead.binding.expressions.gotemplate.bounds import Budget
+from fairlead.binding.expressions.gotemplate.calling.calls import CallError
 
 
 _INTEGERS = {"int", "uint"}

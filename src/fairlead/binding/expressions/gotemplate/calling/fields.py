@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from fairlead.binding.expressions.gotemplate.reading.literals import quote
-from fairlead.binding.expressions.gotext import go_float
+from fairlead.api.golang.literals import quote
+from fairlead.api.golang.text import go_float
 
 
 class Flags(msgspec.Struct):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.api.golang.text import go_text
+from fairlead.api.golang.values import joined
 from fairlead.binding.expressions.gotemplate.bounds import Budget
-from fairlead.binding.expressions.gotemplate.values import joined
-from fairlead.binding.expressions.gotext import go_text
 
 
 def printed(budget: Budget, *values: Any) -> str:

@@ -5,6 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from fairlead.api.golang.values import (
+    Byte,
+    box,
+    from_bytes,
+    joined,
+    to_bytes,
+    type_name,
+)
 from fairlead.binding.expressions.gotemplate.bounds import ESCAPING, Budget
 from fairlead.binding.expressions.gotemplate.calling.fields import (
     Flags,
@@ -14,14 +22,6 @@ from fairlead.binding.expressions.gotemplate.calling.fields import (
     padded,
     quoted,
     unicode,
-)
-from fairlead.binding.expressions.gotemplate.values import (
-    Byte,
-    box,
-    from_bytes,
-    joined,
-    to_bytes,
-    type_name,
 )
 
 

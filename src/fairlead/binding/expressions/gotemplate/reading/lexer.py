@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fairlead.binding.expressions.gotemplate.reading.literals import quote
+from fairlead.api.golang.literals import quote
 
 
 class Token(NamedTuple):

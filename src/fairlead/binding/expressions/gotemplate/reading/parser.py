@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
+from fairlead.api.golang.literals import LiteralError, unquote
 from fairlead.binding.expressions.gotemplate.bounds import SOURCE
 from fairlead.binding.expressions.gotemplate.nodes import (
     Action,
@@ -18,7 +19,6 @@ from fairlead.binding.expressions.gotemplate.nodes import (
     Text,
 )
 from fairlead.binding.expressions.gotemplate.reading.lexer import Token
-from fairlead.binding.expressions.gotemplate.reading.literals import LiteralError, unquote
 from fairlead.binding.expressions.gotemplate.reading.pipelines import Pipelines
 from fairlead.binding.expressions.gotemplate.scopes import Names
 

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from fairlead.api.golang.literals import (
+    LiteralError,
+    character,
+    number,
+    quote,
+    unquote,
+)
 from fairlead.binding.expressions.gotemplate.bounds import NESTING
 from fairlead.binding.expressions.gotemplate.nodes import (
     Bool,
@@ -21,13 +28,6 @@ from fairlead.binding.expressions.gotemplate.nodes import (
     Variable,
 )
 from fairlead.binding.expressions.gotemplate.reading.lexer import Token, tokens
-from fairlead.binding.expressions.gotemplate.reading.literals import (
-    LiteralError,
-    character,
-    number,
-    quote,
-    unquote,
-)
 from fairlead.binding.expressions.gotemplate.scopes import Names
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.binding.expressions import JSONPath, JSONPathError, print_results
+from fairlead.api.jsonpath import JSONPath, JSONPathError, print_results
 
 
 DATA: dict[str, Any] = {

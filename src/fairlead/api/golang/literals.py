@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from fairlead.binding.expressions.gotemplate.values import Int, from_bytes, to_bytes
+from fairlead.api.golang.values import Int, from_bytes, to_bytes
 
 
 class LiteralError(ValueError):

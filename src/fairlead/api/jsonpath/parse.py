@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from fairlead.binding.expressions.gotemplate.reading.literals import LiteralError, unquote
-from fairlead.binding.expressions.nodes import (
+from fairlead.api.golang.literals import LiteralError, unquote
+from fairlead.api.jsonpath.nodes import (
     Constant,
     Field,
     Filter,

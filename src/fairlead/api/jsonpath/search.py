@@ -6,9 +6,9 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fairlead.binding.expressions.gotemplate.values import to_bytes
-from fairlead.binding.expressions.gotext import go_json, go_text, go_type
-from fairlead.binding.expressions.nodes import (
+from fairlead.api.golang.text import go_json, go_text, go_type
+from fairlead.api.golang.values import to_bytes
+from fairlead.api.jsonpath.nodes import (
     Budget,
     Constant,
     Exhausted,
@@ -25,7 +25,7 @@ from fairlead.binding.expressions.nodes import (
     Union,
     Wildcard,
 )
-from fairlead.binding.expressions.parse import parse
+from fairlead.api.jsonpath.parse import parse
 
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
