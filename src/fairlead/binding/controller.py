@@ -54,13 +54,13 @@ from fairlead.binding.workloads.records import (
 from fairlead.binding.workloads.workload import Workload
 from fairlead.client import Conflict, NotFound
 from fairlead.runtime import (
-    BackoffPolicy,
     Cluster,
     Controller,
     Delta,
     Request,
     Result,
     changed,
+    delays,
     patch_metadata,
     remove_finalizer,
 )
@@ -68,9 +68,6 @@ from fairlead.runtime.controller.controller import ControllerStats
 
 
 COMPONENT = "fairlead-binding"
-
-RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
-"""Between looks at what no watch announces the end of, in seconds."""
 
 _ENDLESS_SECONDS = 300.0
 """Until a binding is looked at again whose pass has no end; only its own change is sooner."""
@@ -319,7 +316,7 @@ class BindingController:
         await self._committer.status(binding, invalid_status(binding, text, now()))
         self._metrics.invalid(self.name, request)
         self._waits.over(request)
-        return Result(backoff=RETRIES) if left else None
+        return Result(backoff=delays.NO_WATCH) if left else None
 
     async def _endless(self, request: Request, binding: Object, error: Exception) -> Result:
         """Say what a binding asks too much of, and leave it alone for long.
@@ -380,7 +377,7 @@ class BindingController:
         if context.flow.error:
             # The finalizer stays as long as some workload may still have the projection.
             await self._committer.status(context.binding, context.status(now()))
-            return Result(backoff=RETRIES)
+            return Result(backoff=delays.NO_WATCH)
         held = self._api.held(context.binding)
         await remove_finalizer(self._cluster.client, self._api.resource, context.binding, *held)
         await self._forget(request)
@@ -451,7 +448,7 @@ class BindingController:
             # The write itself is an echo and wakes nobody, so the pass after it is asked for.
             return Result(requeue_after=0.0)
         if blind or context.flow.transient:
-            return Result(backoff=RETRIES)
+            return Result(backoff=delays.NO_WATCH)
         left = self._waits.left(request)
         return Result(requeue_after=left) if left else None
 

@@ -22,6 +22,7 @@ from fairlead.runtime import (
     ListenError,
     Manager,
     Metrics,
+    delays,
     strip_managed_fields,
 )
 from fairlead.runtime.backoff import BackoffPolicy
@@ -64,9 +65,8 @@ def run_program(
     log.info("starting", program=name, server=config.server)
     metrics = Metrics()
 
-    # A Pod that ended because its API server is away would be restarted up to five minutes after
-    # it.
-    patience = START_PATIENCE if in_pod(os.environ) else None
+    # A Pod that ended because its API server is away would come back up to five minutes after it.
+    patience = delays.PROGRAM_START if in_pod(os.environ) else None
 
     async def start(client: Client, manager: Manager) -> None:
         if options.install_crds:
@@ -99,10 +99,6 @@ def run_program(
         raise click.ClickException(
             f'{error}; give another address to {flag}, or "" to serve nothing'
         ) from None
-
-
-START_PATIENCE = BackoffPolicy(initial=1.0, maximum=10.0)
-"""Delays after which a starting program in a Pod asks an absent API server again."""
 
 
 def in_pod(environ: Mapping[str, str]) -> bool:

@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 import structlog
 
 from fairlead.client import ClientError
+from fairlead.runtime import delays
 from fairlead.runtime.backoff import Backoff
 
 
@@ -71,7 +72,7 @@ class Supervisor(Generic[K]):
             await asyncio.wait([task])
 
     async def _keep(self, name: str, child: Runnable, failed: Callable[[str], None]) -> None:
-        backoff = Backoff()
+        backoff = Backoff(delays.CHILD)
         try:
             while True:
                 failed("")

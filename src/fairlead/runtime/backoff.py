@@ -37,8 +37,8 @@ class Backoff:
     ``failures`` counts since the last stable period.
     """
 
-    def __init__(self, policy: BackoffPolicy | None = None) -> None:
-        self.policy = policy or BackoffPolicy()
+    def __init__(self, policy: BackoffPolicy) -> None:
+        self.policy = policy
         self.failures = 0
         self._good_since: float | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import structlog
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.client.errors import AlreadyExists, ClientError, Conflict, NotFound
+from fairlead.runtime import delays
 
 
 if TYPE_CHECKING:
@@ -22,8 +24,6 @@ ESTABLISHED_SECONDS = 30.0
 
 _ATTEMPTS = 10
 """Tries to write one CRD while others change it too."""
-_POLL_SECONDS = (0.05, 1.0)
-"""The first and the longest pause between looks at a CRD."""
 _log = structlog.get_logger(logger_name="fairlead.runtime.crds")
 
 
@@ -124,16 +124,14 @@ def _defaulted(spec: JSON) -> JSON:
 
 
 async def _established(client: Client, name: str, seconds: float) -> None:
-    pause, longest = _POLL_SECONDS
     reason = "the server has not answered"
     try:
         async with asyncio.timeout(seconds):
-            while True:
+            for looks in itertools.count():
                 reason = _obstacle(await client.get(CUSTOMRESOURCEDEFINITIONS, name))
                 if not reason:
                     return
-                await asyncio.sleep(pause)
-                pause = min(pause * 1.5, longest)
+                await asyncio.sleep(delays.CRD_ESTABLISHED.delay(looks))
     except TimeoutError:
         raise CRDError(f"CRD {name} is not established after {seconds:g} s: {reason}") from None
 

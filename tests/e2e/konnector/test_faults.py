@@ -29,8 +29,7 @@ from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, NAMES
 from fairlead.client import NotFound, outages
 from fairlead.konnector.sync import passes
 from fairlead.provider.namespaces import identity_of
-from fairlead.runtime import BackoffPolicy
-from fairlead.runtime.controller import queue
+from fairlead.runtime import BackoffPolicy, delays
 from fairlead_sandbox import Sandbox
 from fairlead_sandbox.http.faults import Disconnect
 
@@ -257,7 +256,7 @@ async def test_what_fails_while_a_server_is_away_does_not_wait_out_its_back_off(
     await world.consumer.create(WIDGETS, widget())
     namespace = await link.provider_namespace()
     await when(world.provider, WIDGETS, "blue", namespace, until=bool)
-    monkeypatch.setattr(queue, "RETRIES", BackoffPolicy(initial=10 * SECONDS, maximum=1e4))
+    monkeypatch.setattr(delays, "FAILED_PASS", BackoffPolicy(initial=10 * SECONDS, maximum=1e4))
     monkeypatch.setattr(outages, "LONG_SECONDS", 0.0)
     plane = world.consumer_plane if away == "consumer" else world.provider_plane
     failed = {"controller": "sync-widgets.example.org", "result": "error"}

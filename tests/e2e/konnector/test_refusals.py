@@ -23,8 +23,7 @@ from fairlead.konnector import reports
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.rows import make_row
 from fairlead.konnector.sync import engine
-from fairlead.runtime import BackoffPolicy
-from fairlead.runtime.controller import queue
+from fairlead.runtime import BackoffPolicy, delays
 from fairlead_sandbox import Sandbox
 from fairlead_sandbox.errors import StatusError
 from fairlead_sandbox.requests.info import RequestInfo
@@ -164,7 +163,9 @@ async def test_one_event_tells_of_many_tries(world: World) -> None:
 @pytest.fixture
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What has failed three times waits for longer than a test."""
-    monkeypatch.setattr(queue, "RETRIES", BackoffPolicy(0.01, 1000.0, factor=100.0, jitter=0.0))
+    monkeypatch.setattr(
+        delays, "FAILED_PASS", BackoffPolicy(0.01, 1000.0, factor=100.0, jitter=0.0)
+    )
 
 
 @pytest.mark.usefixtures("_patient")

@@ -37,9 +37,8 @@ from fairlead.konnector.controllers.clusterbinding import controller as clusterb
 from fairlead.konnector.controllers.clusterbinding import reconcile as heartbeats
 from fairlead.konnector.manifests import LEASE
 from fairlead.konnector.options import DEFAULT_NAMESPACE
-from fairlead.runtime import BackoffPolicy, backoff
+from fairlead.runtime import BackoffPolicy, delays
 from fairlead.runtime.cache import expectations, reflector
-from fairlead.runtime.controller import queue
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -53,9 +52,10 @@ REQUESTS_PER_WATCH = 4
 
 @pytest.fixture(scope="module", autouse=True)
 def _short_times() -> Iterator[None]:
-    policy = backoff.BackoffPolicy(initial=0.1, maximum=0.3, stable=0.5)
+    policy = BackoffPolicy(initial=0.1, maximum=0.3, stable=0.5)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backoff, "BackoffPolicy", lambda: policy)
+        patch.setattr(delays, "WATCH", policy)
+        patch.setattr(delays, "CHILD", policy)
         patch.setattr(reflector, "SETTLED_SECONDS", 0.3)
         patch.setattr(expectations, "LAG", 0.5)
         yield
@@ -303,7 +303,7 @@ async def test_a_provider_that_cannot_be_reached_for_minutes(
         await world.uplink.cut()
         world.uplink.attempts, begun, since = 0, world.load.done, loop.time()
         with monkeypatch.context() as patch:
-            patch.setattr(queue, "RETRIES", BackoffPolicy(initial=120.0, maximum=1000.0))
+            patch.setattr(delays, "FAILED_PASS", BackoffPolicy(initial=120.0, maximum=1000.0))
             await admin.create(WIDGETS, thing("arriving", shop))
             await admin.delete(WIDGETS, "leaving", shop)
             await world.load.progress(100)

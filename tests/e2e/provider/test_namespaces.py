@@ -18,14 +18,13 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLES, CONFIGMAPS, NAMESPACES
 from fairlead.client.lookups import wait_for
-from fairlead.provider.controllers.namespace import departure
 from fairlead.provider.manifests import export_roles
-from fairlead.runtime import BackoffPolicy
+from fairlead.runtime import BackoffPolicy, delays
 
 
 @pytest.fixture(autouse=True)
 def _impatient() -> Iterator[None]:
-    with mock.patch.object(departure, "LOOK_AGAIN", BackoffPolicy(initial=0.2, maximum=0.5)):
+    with mock.patch.object(delays, "NAMESPACE_EMPTY", BackoffPolicy(initial=0.2, maximum=0.5)):
         yield
 
 
@@ -230,7 +229,7 @@ async def test_an_empty_namespace_goes_at_once(world: World) -> None:
     await gone(world.provider, world.widgets, "blue", namespace)
     found = await world.provider.get(APISERVICENAMESPACES, SHOP, link.cluster_namespace)
     assert FINALIZER_NAMESPACE in found.meta.finalizers
-    with mock.patch.object(departure, "LOOK_AGAIN", BackoffPolicy(initial=600, maximum=600)):
+    with mock.patch.object(delays, "NAMESPACE_EMPTY", BackoffPolicy(initial=600, maximum=600)):
         await world.provider.delete(APISERVICENAMESPACES, SHOP, link.cluster_namespace)
         await gone(world.provider, NAMESPACES, namespace)
         await gone(world.provider, APISERVICENAMESPACES, SHOP, link.cluster_namespace)

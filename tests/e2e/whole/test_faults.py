@@ -31,17 +31,15 @@ from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.binding import controller as binding_controller
 from fairlead.binding.manifests import NAME as BINDING
 from fairlead.client import ConnectionFailed
 from fairlead.demo import story
 from fairlead.demo import world as demo
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.konnector.controllers.clusterbinding import controller as heartbeats
 from fairlead.konnector.manifests import NAME as KONNECTOR
 from fairlead.postgres.controllers.access import controller as access_controller
 from fairlead.postgres.manifests import NAME as OPERATOR
-from fairlead.runtime import backoff, events
+from fairlead.runtime import backoff, delays, events
 from fairlead.runtime.cache import reflector
 from fairlead_sandbox import Sandbox
 
@@ -77,14 +75,15 @@ def _short_back_off() -> Iterator[None]:
     policy = backoff.BackoffPolicy(initial=0.1, maximum=0.3, stable=0.5)
     soon = backoff.BackoffPolicy(initial=0.05, maximum=QUIET_SECONDS / 4)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backoff, "BackoffPolicy", lambda: policy)
+        for name in ("WATCH", "CHILD"):
+            patch.setattr(delays, name, policy)
         patch.setattr(reflector, "SETTLED_SECONDS", 0.3)
         # What waits for longer than it takes to be found quiet is written when all seems over.
         patch.setattr(events, "_PAUSE_SECONDS", QUIET_SECONDS / 4)
         for module, name in (
-            (binding_controller, "RETRIES"),
+            (delays, "NO_WATCH"),
             (access_controller, "RETRIES"),
-            (heartbeats, "_BACKOFF"),
+            (delays, "NEW_CREDENTIALS"),
         ):
             patch.setattr(module, name, soon)
         yield

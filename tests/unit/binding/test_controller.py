@@ -31,7 +31,6 @@ from fairlead.binding.apis import coreos_api, spec_api
 from fairlead.binding.cluster.mappings import Mappings
 from fairlead.binding.controller import (
     _WANTED,
-    RETRIES,
     BindingController,
 )
 from fairlead.binding.metrics import BindingMetrics
@@ -45,7 +44,7 @@ from fairlead.binding.workloads.records import (
     read_kinds,
 )
 from fairlead.client import Conflict, Forbidden
-from fairlead.runtime import Cluster, Delta, Request, Result
+from fairlead.runtime import Cluster, Delta, Request, Result, delays
 
 
 REQUEST = Request("c", "ns", "sb")
@@ -439,7 +438,7 @@ async def test_workloads_that_stop_matching_are_unbound_though_the_spec_is_wrong
     )
     result = await bench.reconcile()
     if not left:
-        assert result == Result(backoff=RETRIES)
+        assert result == Result(backoff=delays.NO_WATCH)
         assert "may not" in message(bench.binding, "Ready")
 
 
@@ -454,7 +453,9 @@ async def test_an_object_that_does_not_fit_its_type_is_told_too() -> None:
 @pytest.mark.parametrize(
     ("failing", "again"),
     [
-        pytest.param(("get", "secrets"), Result(backoff=RETRIES), id="forbidden: pauses grow"),
+        pytest.param(
+            ("get", "secrets"), Result(backoff=delays.NO_WATCH), id="forbidden: pauses grow"
+        ),
         pytest.param(
             None, Result(requeue_after=60.0), id="missing: a watch will tell, then a warning"
         ),

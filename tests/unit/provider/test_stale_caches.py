@@ -37,12 +37,11 @@ from fairlead.client.wire import Page
 from fairlead.provider.controllers.export.controller import ExportController
 from fairlead.provider.controllers.exportrequest.controller import RequestController
 from fairlead.provider.controllers.namespace.controller import NamespaceController
-from fairlead.provider.controllers.namespace.departure import LOOK_AGAIN
 from fairlead.provider.controllers.rbac.controller import RbacController
 from fairlead.provider.identity import InviteError, ensure_cluster_namespace
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.watches import ProviderWatches
-from fairlead.runtime import Cluster, Request, Result
+from fairlead.runtime import Cluster, Request, Result, delays
 
 
 ROLE = "kube-binder-resources-widgets"
@@ -153,7 +152,7 @@ async def test_a_namespace_with_synced_objects_stays(
         [{"finalizers": [], "uid": "uid-shop", "resourceVersion": "7"}] if released else []
     )
     looks_again = not deleted and widget() in live
-    assert result == Result(backoff=LOOK_AGAIN if looks_again else None)
+    assert result == Result(backoff=delays.NAMESPACE_EMPTY if looks_again else None)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +193,7 @@ async def test_a_copy_that_comes_after_a_look_keeps_its_namespace() -> None:
         server.live([provider_namespace(), widget()])
         result = await controller.reconcile(SHOP)
     assert server.written("delete", "namespaces") == []
-    assert result == Result(backoff=LOOK_AGAIN)
+    assert result == Result(backoff=delays.NAMESPACE_EMPTY)
 
 
 @pytest.mark.parametrize("revoked", [False, True], ids=["bound", "revoked"])
@@ -273,7 +272,7 @@ async def test_what_cannot_be_looked_at_is_not_deleted() -> None:
     condition = conditions(body)["NamespaceReady"]
     assert condition["reason"] == "ObjectsUnknown"
     assert "may not list widgets.example.org" in condition["message"]
-    assert result == Result(backoff=LOOK_AGAIN)
+    assert result == Result(backoff=delays.NAMESPACE_EMPTY)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from fairlead.api.keys import UnusableKeyError, key_in
 from fairlead.api.resource import SECRETS
 from fairlead.binding.admission.names import NAME
 from fairlead.client import ClientError
-from fairlead.runtime import Cluster, Delta
+from fairlead.runtime import Cluster, Delta, delays
 from fairlead.runtime.admission.keeping import OWNER_LABEL
 from fairlead.runtime.backoff import Backoff
 from fairlead.runtime.keys import kept_key
@@ -46,7 +46,7 @@ class RequesterKey:
         """Have a key until cancelled."""
         self._secrets.subscribe(self._notice)
         await self._secrets.synced()
-        backoff, loop = Backoff(), asyncio.get_running_loop()
+        backoff, loop = Backoff(delays.CHILD), asyncio.get_running_loop()
         while True:
             self._changed.clear()
             wait: float | None = None

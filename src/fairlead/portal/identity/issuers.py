@@ -21,6 +21,7 @@ from fairlead.portal.identity.outgoing import Answered, IssuerAway, Issuing, che
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import unavailable
 from fairlead.portal.options import DEFAULT_SCOPES
+from fairlead.runtime import delays
 
 
 REFRESH_SECONDS = 3600.0
@@ -29,8 +30,6 @@ REFETCH_SECONDS = 10.0
 """Seconds between two looks for a key that is not known yet."""
 EXCHANGES_AT_ONCE = 64
 """Codes that are being redeemed at the same time; strangers can have as many as they send."""
-RETRY_SECONDS = (1.0, 60.0)
-"""Seconds between two tries to reach an issuer that is away: at first, and at most."""
 
 _log = structlog.get_logger(logger_name="fairlead.portal.issuer")
 
@@ -114,17 +113,17 @@ class Issuer:
 
     async def run(self) -> None:
         """Reach it, however late it comes, and follow its changes, until cancelled."""
-        wait, longest = RETRY_SECONDS
+        failures = 0
         while True:
             try:
                 await self.discover()
             except IssuerAway as error:
                 _log.warning("the issuer cannot be used", issuer=self.url, error=str(error))
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, longest)
+                await asyncio.sleep(delays.ISSUER_AWAY.delay(failures))
+                failures += 1
             else:
                 await asyncio.sleep(REFRESH_SECONDS)
-                wait = RETRY_SECONDS[0]
+                failures = 0
 
     async def discover(self) -> None:
         """Read discovery and keys anew; what was known before is kept where that fails.

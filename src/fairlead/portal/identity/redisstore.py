@@ -20,6 +20,7 @@ from redis.exceptions import AuthenticationError, RedisError
 
 from fairlead.portal.identity.sessions import Gone, Held, unavailable
 from fairlead.portal.options import RedisOptions
+from fairlead.runtime import delays
 
 
 CALL_SECONDS = 5.0
@@ -34,7 +35,6 @@ PREFIX = "fairlead:portal:"
 _CHANNEL = f"{PREFIX}gone"
 _ALL = f"{PREFIX}sessions"
 _EVERYTHING = b"*"
-_RETRY_SECONDS = (0.1, 5.0)
 _log = structlog.get_logger(logger_name="fairlead.portal.redisstore")
 
 
@@ -107,18 +107,18 @@ class RedisStore:
 
     async def run(self) -> None:
         """Listen to other replicas until cancelled."""
-        wait, longest = _RETRY_SECONDS
+        failures = 0
         while True:
             try:
                 await self._listen()
             except (RedisError, OSError, TimeoutError) as error:
                 if not self._fault:
-                    wait = _RETRY_SECONDS[0]
+                    failures = 0
                 reason = _reason(error)
                 self._fault = f"Redis is away: {reason}"
                 _log.warning("Redis is away", error=reason)
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, longest)
+            await asyncio.sleep(delays.REDIS_AWAY.delay(failures))
+            failures += 1
 
     @_asked
     async def put(self, name: str, value: bytes, *, kind: str, owner: str, expires: float) -> bool:

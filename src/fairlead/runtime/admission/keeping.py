@@ -15,6 +15,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS, Resource
 from fairlead.api.timestamps import moment
 from fairlead.client.errors import ClientError
+from fairlead.runtime import delays
 from fairlead.runtime.admission import certificates
 from fairlead.runtime.admission.server import AdmissionServer
 from fairlead.runtime.backoff import Backoff
@@ -136,7 +137,7 @@ class CertificateKeeper:
             informer.subscribe(self._notice)
         for informer in informers:
             await informer.synced()
-        backoff, loop = Backoff(), asyncio.get_running_loop()
+        backoff, loop = Backoff(delays.CHILD), asyncio.get_running_loop()
         while True:
             self._changed.clear()
             wait = LOOK_SECONDS

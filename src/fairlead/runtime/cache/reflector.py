@@ -28,6 +28,7 @@ from fairlead.client.errors import (
     Unauthorized,
     UnexpectedAnswer,
 )
+from fairlead.runtime import delays
 from fairlead.runtime.backoff import Backoff, BackoffPolicy
 from fairlead.runtime.cache.store import Transform
 
@@ -230,7 +231,7 @@ class Reflector:
         self._source = source
         self._scope = scope
         self._sink = sink
-        self._backoff = Backoff(policy)
+        self._backoff = Backoff(policy or delays.WATCH)
         self._phase = Phase.LIST
         self._version = ""
         self._absent = 0

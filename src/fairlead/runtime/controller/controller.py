@@ -22,10 +22,10 @@ from fairlead.client.errors import (
 )
 from fairlead.client.metrics import Histogram
 from fairlead.client.outages import outages_of
+from fairlead.runtime import delays
 from fairlead.runtime.cache.informer import Delta, Informer, InformerClosed
 from fairlead.runtime.controller.memory import Bursts
 from fairlead.runtime.controller.queue import (
-    SERVER_RETRIES,
     Band,
     QueueClosed,
     QueueStats,
@@ -307,7 +307,7 @@ class Controller:
         return "requeue_after"
 
     def _retry(self, request: Request, error: Exception) -> str:
-        policy = SERVER_RETRIES if isinstance(error, _PASSING) else None
+        policy = delays.REFUSED_WRITE if isinstance(error, _PASSING) else None
         delay = self.queue.retry(request, policy, outages=outages_of(error))
         first = self.queue.failures(request) == 1
         gone = first and isinstance(error, NotFound) and error.about(request.name)

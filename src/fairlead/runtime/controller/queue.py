@@ -13,23 +13,11 @@ from typing import Generic, NamedTuple, TypeVar
 
 from fairlead.client.metrics import Histogram
 from fairlead.client.outages import Outages
+from fairlead.runtime import delays
 from fairlead.runtime.backoff import BackoffPolicy
 
 
 K = TypeVar("K", bound=Hashable)
-
-RETRIES = BackoffPolicy(initial=0.005, maximum=1000.0, jitter=0.0)
-"""Back-off of a key whose reconciler raised, as in client-go's item rate limiter.
-
-https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLimiter
-"""
-SERVER_RETRIES = BackoffPolicy(initial=0.005, maximum=60.0, jitter=0.0)
-"""The back-off of a key that has failed by a fault of the server, a missing right, or
-another writer's change.
-
-These end without a word. What is wrong with an object ends with an event of it: it can wait
-longer.
-"""
 
 RECOVERED_FAILURES = 8
 """Failures in an outage that still count when it is over: the next delay is about 1 s.
@@ -201,14 +189,14 @@ class WorkQueue(Generic[K]):
         """Add the key after its back-off, which grows each time; the delay in seconds.
 
         Times in a row are counted by key, whatever the policy of each; without one it is
-        :data:`RETRIES`. With ``outages`` it has failed for a server that is away, and comes soon
-        after that answers again.
+        ``delays.FAILED_PASS``. With ``outages`` it has failed for a server that is away, and comes
+        soon after that answers again.
         """
         failures = self._failures.get(key, 0)
         self._note(key, outages, failures)
         self._failures[key] = failures + 1
         self.stats.retries += 1
-        delay = (policy or RETRIES).delay(failures)
+        delay = (policy or delays.FAILED_PASS).delay(failures)
         self.add_after(key, delay)
         return delay
 

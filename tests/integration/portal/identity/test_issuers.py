@@ -28,6 +28,7 @@ from fairlead.portal.identity import issuers
 from fairlead.portal.identity.issuers import Issuer
 from fairlead.portal.identity.outgoing import MOST_BYTES, Answered, IssuerAway, OverHTTP
 from fairlead.portal.identity.people import Person
+from fairlead.runtime import BackoffPolicy, delays
 
 
 CALLBACK = "http://127.0.0.1:9/api/callback"
@@ -223,7 +224,7 @@ async def test_keys_that_were_rotated_are_fetched_but_not_for_each_token(
 async def test_an_issuer_that_is_down_at_the_start_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(issuers, "RETRY_SECONDS", (0.01, 0.05))
+    monkeypatch.setattr(delays, "ISSUER_AWAY", BackoffPolicy(initial=0.01, maximum=0.05))
     issuing = OverHTTP()
     there = TestIssuer(CALLBACK)
     await there.start()

@@ -40,12 +40,12 @@ from fairlead.konnector.secrets import content, provider_config
 from fairlead.konnector.statuses import with_status
 from fairlead.runtime import (
     Backoff,
-    BackoffPolicy,
     Delta,
     Informer,
     Request,
     Result,
     commit,
+    delays,
 )
 
 
@@ -244,7 +244,6 @@ def _fault(secret: Object | None, key: str) -> str:
 
 _SECONDS = 10.0
 """Seconds that the provider may take to answer; heartbeats wait for it."""
-_BACKOFF = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
 
 
 class _Failure(NamedTuple):
@@ -259,7 +258,7 @@ class Probe:
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
         self._failure: _Failure | None = None
-        self._backoff = Backoff(_BACKOFF)
+        self._backoff = Backoff(delays.NEW_CREDENTIALS)
 
     @property
     def retry_in(self) -> float | None:
@@ -292,7 +291,7 @@ class Probe:
     def forget(self) -> None:
         """Forget the failure of a kubeconfig that is not wanted any more."""
         self._failure = None
-        self._backoff = Backoff(_BACKOFF)
+        self._backoff = Backoff(delays.NEW_CREDENTIALS)
 
     async def _try(self, kubeconfig: bytes, uid: str) -> str:
         try:

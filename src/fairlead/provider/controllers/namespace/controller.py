@@ -18,7 +18,7 @@ from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, ROLEBINDINGS
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists
 from fairlead.client.lookups import find
-from fairlead.provider.controllers.namespace.departure import LOOK_AGAIN, Departure
+from fairlead.provider.controllers.namespace.departure import Departure
 from fairlead.provider.controllers.namespace.reconcile import (
     State,
     heir,
@@ -46,6 +46,7 @@ from fairlead.runtime import (
     StatusWriter,
     add_finalizer,
     came_or_went,
+    delays,
     remove_finalizer,
 )
 
@@ -138,7 +139,7 @@ class NamespaceController:
         else:
             body = leaving_status(stored, plan, now=now())
             await self._statuses.write(stored, body)
-        return Result(backoff=LOOK_AGAIN) if plan.held or plan.closing else Result()
+        return Result(backoff=delays.NAMESPACE_EMPTY) if plan.held or plan.closing else Result()
 
     async def _clear(self, key: Key, owned: list[Object]) -> Result:
         """Delete the namespaces of an APIServiceNamespace that went without waiting for them.
@@ -156,7 +157,7 @@ class NamespaceController:
             return Result()
         for namespace, condition in self._departure.news(key, plan):
             self._recorder.event(namespace, "Warning", condition.reason, condition.message)
-        return Result(backoff=LOOK_AGAIN) if plan.held or plan.closing else Result()
+        return Result(backoff=delays.NAMESPACE_EMPTY) if plan.held or plan.closing else Result()
 
     async def _heir(self, key: Key, stored: Object | None) -> Object | None:
         """Return the export that goes on with these namespaces, as the server has it."""

@@ -31,7 +31,6 @@ from fairlead.provider.namespaces import belongs, usable
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.rights import MANAGED_SELECTOR, export_of
 from fairlead.provider.watches import crd_names
-from fairlead.runtime import BackoffPolicy
 
 
 FIRST = 5
@@ -130,12 +129,6 @@ def _namespaced(crd: Object) -> Resource | str | None:
         return None
     found = spec.readable()
     return found or f"CustomResourceDefinition {crd.meta.name} serves no version"
-
-
-LOOK_AGAIN = BackoffPolicy(initial=5.0, maximum=60.0, factor=1.5)
-"""Delays between looks in seconds; no event tells that synced objects are gone, for their kinds
-are not watched here.
-"""
 
 
 class Departure:

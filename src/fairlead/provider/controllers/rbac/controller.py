@@ -54,7 +54,6 @@ from fairlead.provider.watches import (
     states,
 )
 from fairlead.runtime import (
-    BackoffPolicy,
     Cluster,
     Delta,
     Informer,
@@ -65,6 +64,7 @@ from fairlead.runtime import (
     came_or_went,
     changed,
     commit,
+    delays,
     metadata_changed,
     spec_changed,
 )
@@ -82,8 +82,6 @@ between.
 """
 _LOOKS = 25
 """Comparisons of stored with wanted objects between two pauses for the event loop."""
-_LAGGING = BackoffPolicy(initial=0.2, maximum=30.0)
-"""Delays before a look at objects that are written and have not come to the caches."""
 
 
 class _Left(Enum):
@@ -165,7 +163,7 @@ class RbacController:
             return Result()
         left = await self._carry_out(key, reconcile(state), state)
         if left is _Left.UNSEEN:
-            return Result(backoff=_LAGGING)
+            return Result(backoff=delays.LAGGING_CACHE)
         if left is _Left.SOME:
             # It comes again once the others have had their turns.
             self.controller.enqueue(request)

@@ -1,0 +1,39 @@
+"""One of each thing: what the house keeps in one place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+
+SOURCE = Path(__file__).parents[2] / "src"
+BACK_OFF = {"runtime/backoff.py", "runtime/delays.py"}
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def modules(package: str = "fairlead") -> list[Path]:
+    return sorted((SOURCE / package).rglob("*.py"))
+
+
+def calls(module: ast.Module, name: str) -> Iterator[int]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+            yield node.lineno
+
+
+def test_delays_stand_in_one_module() -> None:
+    """Those of the operator stand beside its controllers."""
+    found = {path.relative_to(SOURCE / "fairlead").as_posix(): path for path in modules()}
+    others = {
+        name: lines
+        for name, path in found.items()
+        if name not in BACK_OFF and not name.startswith("postgres/")
+        if (lines := list(calls(tree(path), "BackoffPolicy")))
+    }
+    assert not others, "name them in runtime/delays.py"
