@@ -12,7 +12,7 @@ from fairlead.api.meta import Object
 from fairlead.binding.cluster.committing import Committer, Stored
 from fairlead.binding.contexts import superseded
 from fairlead.binding.contexts.base import BaseContext
-from fairlead.binding.contexts.reader import Reader
+from fairlead.binding.contexts.requester import Requester
 from fairlead.binding.controller import BindingController
 from fairlead.binding.handlers import unbinding
 from fairlead.binding.workloads.holdings import Holding, name_of
@@ -48,8 +48,8 @@ def rights_not_asked() -> None:
     async def check(*_: Any) -> None:
         """Ask nothing."""
 
-    Reader._check = check  # type: ignore[assignment,method-assign]
-    Reader._review = lambda *_: None  # type: ignore[method-assign]
+    Requester.check = check  # type: ignore[assignment,method-assign]
+    Requester.question = lambda *_: None  # type: ignore[method-assign]
 
 
 def secrets_go_at_once() -> None:

@@ -121,7 +121,7 @@ class CoreosContext(BaseContext):
             return self._cross_namespace
         annotations, meta = self.meta.annotations, self.meta
         given = annotations.get(PROOF_ANNOTATION, "")
-        if not given or not self.reader.has_requester:
+        if not given or not self.reader.requester.is_known:
             return False
         try:
             found = await self.reader.snapshot.get(Get(SECRETS, *self._requester_key))

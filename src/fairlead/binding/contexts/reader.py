@@ -17,12 +17,13 @@ from fairlead.api.resource import (
     Resource,
 )
 from fairlead.api.selectors import LabelMatcher, LabelSelector, SelectorError
-from fairlead.api.servicebinding.common import MAPPING_ANNOTATION, REQUESTER_ANNOTATION
+from fairlead.api.servicebinding.common import MAPPING_ANNOTATION
 from fairlead.api.servicebinding.mapping import (
     CLUSTERWORKLOADRESOURCEMAPPINGS,
     MappingSpec,
     mapping_name,
 )
+from fairlead.binding.contexts.requester import Requester
 from fairlead.binding.reads import (
     Failure,
     Get,
@@ -50,16 +51,10 @@ from fairlead.binding.workloads.workload import (
 
 ROUTES = Resource("route.openshift.io", "v1", "routes", "Route")
 Selects = Callable[[Resource, ObjectMeta], bool]
-_NOBODY = (
-    "the controllers were made to change the binding's spec, so that nobody has asked for it as it"
-    " is now; look at it, and edit it"
-)
 MOST_SERVICE_BYTES = 4 * 1024 * 1024
 """That the services of one binding may have together."""
 _SERVICES_AT_ONCE = 16
 """Services that are read at the same time, before their bytes are counted."""
-MOST_REQUESTER_BYTES = 16 * 1024
-"""That the annotation of a requester may have, with all groups; each question names them."""
 NO_WORKLOADS = "cannot find application resources for the given reference"
 
 
@@ -69,10 +64,7 @@ class Reader:
     def __init__(self, snapshot: Snapshot, binding: ObjectMeta) -> None:
         self.snapshot = snapshot
         self.binding = binding
-        annotation = binding.annotations.get(REQUESTER_ANNOTATION, "")
-        self._author = _requester(annotation)
-        # A user with the right to delete a binding needs none of its author's rights.
-        self._requester = None if binding.deleting else self._author
+        self.requester = Requester(snapshot, binding)
         self._service_bytes = 0
         self.cluster_services: Callable[[], Awaitable[bool]] = _no
         """Whether services may be of kinds without namespaces, which no right in one is about."""
@@ -90,11 +82,6 @@ class Reader:
                 f"the services of the binding have more than {MOST_SERVICE_BYTES} bytes together; "
                 "bind fewer of them at once",
             )
-
-    @property
-    def has_requester(self) -> bool:
-        """Whether rights are looked at; without anybody to look for, all is allowed."""
-        return self._requester is not None
 
     async def look_ahead_at(
         self, services: Sequence[ServiceReference], workloads: WorkloadReference
@@ -117,7 +104,9 @@ class Reader:
             named = workloads.name and workloads.selector is None
             if named and eligibility(resource) == "free":
                 reads.append(Get(resource, namespace, workloads.name, spec_only=True))
-                updates.append(self._question("update", resource, namespace, workloads.name))
+                updates.append(
+                    self.requester.question("update", resource, namespace, workloads.name)
+                )
         await self._want_allowed(reads, free, updates)
 
     async def services(self, references: Sequence[ServiceReference]) -> list[Service]:
@@ -146,12 +135,14 @@ class Reader:
         reviews: Iterable[Review | None] = (),
     ) -> None:
         """Have objects read at once that the author may get, and what needs no such right."""
-        rights = [self._question("get", one.resource, one.namespace, one.name) for one in reads]
+        rights = [
+            self.requester.question("get", one.resource, one.namespace, one.name) for one in reads
+        ]
         await self.snapshot.want(one for one in (*rights, *reviews) if one)
         allowed = [
             read
             for read, right in zip(reads, rights, strict=True)
-            if self._requester is None or (right and self.snapshot.known(right) is True)
+            if not self.requester.is_known or (right and self.snapshot.known(right) is True)
         ]
         await self.snapshot.want([*free, *allowed])
 
@@ -166,7 +157,9 @@ class Reader:
             )
         namespace = reference.namespace if resource.namespaced else ""
         place = f"service {reference.name} in namespace {reference.namespace}"
-        await self._check("get", resource, namespace, reference.name, f"cannot read {place}")
+        await self.requester.check(
+            "get", resource, namespace, reference.name, f"cannot read {place}"
+        )
         read = Get(resource, namespace, reference.name)
         try:
             found = await self.snapshot.get(read)
@@ -184,7 +177,7 @@ class Reader:
     async def secret(self, namespace: str, name: str) -> JSON:
         """A Secret; ReadError says what is wrong with it."""
         refusal = f"cannot read secret {name} in namespace {namespace}"
-        await self._check("get", SECRETS, namespace, name, refusal)
+        await self.requester.check("get", SECRETS, namespace, name, refusal)
         return await self.snapshot.body(Get(SECRETS, namespace, name))
 
     async def owns_secret(self, name: str, uid: str) -> bool:
@@ -194,14 +187,6 @@ class Reader:
         except ReadError:
             return False
         return found.meta.owned_by(uid)
-
-    async def may_update(self, workload: Workload) -> bool:
-        """Whether the binding's author may update a workload, also when the binding goes."""
-        if self._author is None:
-            return True
-        meta = workload.original.meta
-        question = _review(*self._author, "update", workload.resource, meta.namespace, meta.name)
-        return bool(self._author[0]) and await self.snapshot.review(question)
 
     async def own_secret(self, name: str) -> JSON | None:
         """A Secret that is the binding's own; None where it is not there, or another's.
@@ -218,7 +203,7 @@ class Reader:
     async def config_map(self, namespace: str, name: str) -> JSON:
         """A ConfigMap; ReadError says what is wrong with it."""
         refusal = f"cannot read configmap {name} in namespace {namespace}"
-        await self._check("get", CONFIGMAPS, namespace, name, refusal)
+        await self.requester.check("get", CONFIGMAPS, namespace, name, refusal)
         return await self.snapshot.body(Get(CONFIGMAPS, namespace, name))
 
     async def crd(self, resource: Resource) -> JSON | None:
@@ -259,12 +244,14 @@ class Reader:
         read = Marked(resource, namespace, owner=uid)
         found = await self._whole(read, await self.snapshot.list(read))
         owned = [item for item in found if item.meta.owned_by(uid)]
-        reviews = [self._review("get", resource, item.meta) for item in owned]
+        reviews = [self.requester.question_of("get", resource, item.meta) for item in owned]
         await self.snapshot.want(review for review in reviews if review)
         for item in owned:
             meta = item.meta
             what = f"{resource.kind.lower()} {meta.name} in namespace {meta.namespace}"
-            await self._check("get", resource, meta.namespace, meta.name, f"cannot read {what}")
+            await self.requester.check(
+                "get", resource, meta.namespace, meta.name, f"cannot read {what}"
+            )
         return owned
 
     async def look_ahead(
@@ -374,7 +361,10 @@ class Reader:
 
     async def not_to_update(self, workloads: Sequence[Workload]) -> list[tuple[int, ReadError]]:
         """Positions of the workloads that must not be updated, with what says so."""
-        reviews = [self._review("update", item.resource, item.original.meta) for item in workloads]
+        reviews = [
+            self.requester.question_of("update", item.resource, item.original.meta)
+            for item in workloads
+        ]
         await self.snapshot.want(review for review in reviews if review)
         denied: list[tuple[int, ReadError]] = []
         for position, workload in enumerate(workloads):
@@ -383,18 +373,12 @@ class Reader:
                 f"cannot update application resource {meta.name} in namespace {meta.namespace}"
             )
             try:
-                await self._check("update", workload.resource, meta.namespace, meta.name, refusal)
+                await self.requester.check(
+                    "update", workload.resource, meta.namespace, meta.name, refusal
+                )
             except ReadError as error:
                 denied.append((position, error))
         return denied
-
-    def _review(self, verb: str, resource: Resource, meta: ObjectMeta) -> Review | None:
-        return self._question(verb, resource, meta.namespace, meta.name)
-
-    def _question(self, verb: str, resource: Resource, namespace: str, name: str) -> Review | None:
-        if self._requester is None or not self._requester[0]:
-            return None
-        return _review(*self._requester, verb, resource, namespace, name)
 
     async def served(self, lookup: Lookup) -> Resource | None:
         """The resource of a kind; None where it is not served.
@@ -485,7 +469,7 @@ class Reader:
     async def _by_name(self, resource: Resource, name: str) -> Object:
         namespace = self.binding.namespace
         refusal = f"cannot read application {name} in namespace {namespace}"
-        await self._check("get", resource, namespace, name, refusal)
+        await self.requester.check("get", resource, namespace, name, refusal)
         try:
             return await self.snapshot.get(Get(resource, namespace, name, spec_only=True))
         except ReadError as error:
@@ -506,7 +490,7 @@ class Reader:
     async def _by_selector(self, resource: Resource, reference: WorkloadReference) -> list[Object]:
         namespace = self.binding.namespace
         refusal = f"cannot read application in namespace {namespace}"
-        await self._check("list", resource, namespace, "", refusal)
+        await self.requester.check("list", resource, namespace, "", refusal)
         try:
             labels = self.labels(reference)
         except SelectorError as error:
@@ -531,32 +515,13 @@ class Reader:
             return _old_mapping(self.binding.annotations[MAPPING_ANNOTATION])
         name = mapping_name(resource)
         refusal = f"Unable to retrieve ClusterWorkloadResourceMapping for type {name}"
-        await self._check("get", CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, refusal)
+        await self.requester.check("get", CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, refusal)
         try:
             return parse_mapping((await self.snapshot.get(_mapping_of(resource))).to_dict())
         except ReadError as error:
             if error.failure.code == "NotFound":
                 return default_mapping(resource)
             raise
-
-    async def _check(
-        self, verb: str, resource: Resource, namespace: str, name: str, refusal: str
-    ) -> None:
-        if self._requester is None:
-            return
-        user, groups = self._requester
-        if not user:
-            raise _failure("Denied", f"{refusal}: {_NOBODY}")
-        if not await self.snapshot.review(_review(user, groups, verb, resource, namespace, name)):
-            raise _failure("Denied", refusal)
-
-
-def _review(
-    user: str, groups: tuple[str, ...], verb: str, resource: Resource, namespace: str, name: str
-) -> Review:
-    # A right in one namespace is none on what is in no namespace.
-    namespace = namespace if resource.namespaced else ""
-    return Review(user, groups, verb, resource, namespace, name)
 
 
 def selection(reader: Reader, reference: WorkloadReference, resource: Resource | None) -> Selects:
@@ -604,20 +569,6 @@ def lookup_of(api_version: str, kind: str) -> Lookup:
 
 def _failure(code: Any, message: str) -> ReadError:
     return ReadError(Failure(code, message))
-
-
-def _requester(annotation: str) -> tuple[str, tuple[str, ...]] | None:
-    """User and groups of the annotation; None, which allows everything, when it says nothing.
-
-    Nobody, who may do nothing, where the annotation is larger than a requester can be.
-    """
-    if len(annotation) > MOST_REQUESTER_BYTES:
-        return "", ()
-    try:
-        info = json.loads(annotation)
-        return str(info["username"]), tuple(str(group) for group in info.get("groups") or ())
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def _old_mapping(annotation: str) -> MappingSpec:

@@ -236,7 +236,10 @@ class Finder:
         if not self._legacy and not own:
             return None
         found = infer(workload, former, others)
-        return found if found is None or await self._reader.may_update(workload) else None
+        requester, original = self._reader.requester, workload.original.meta
+        if found is None or await requester.may_update(workload.resource, original):
+            return found
+        return None
 
     async def _alive(self, other: Owner) -> bool:
         resource = _BINDINGS.get(other.group)
