@@ -37,3 +37,26 @@ def test_delays_stand_in_one_module() -> None:
         if (lines := list(calls(tree(path), "BackoffPolicy")))
     }
     assert not others, "name them in runtime/delays.py"
+
+
+STATES = {"failed", "waiting", "unknown", "ok"}
+
+
+def named(node: ast.AST) -> set[object]:
+    """The constants of a literal: of a dictionary its keys."""
+    match node:
+        case ast.Dict(keys=parts):
+            return {part.value for part in parts if isinstance(part, ast.Constant)}
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            return {part.value for part in elements if isinstance(part, ast.Constant)}
+    return set()
+
+
+def test_the_order_and_the_words_of_states_stand_in_one_module_of_the_console() -> None:
+    folder = SOURCE / "fairlead" / "portal" / "console"
+    found = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*.py")
+        if any(named(node) == STATES for node in ast.walk(tree(path)))
+    }
+    assert found == {"states.py"}

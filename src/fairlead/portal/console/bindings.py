@@ -39,7 +39,6 @@ from fairlead.portal.console.objects.rows import (
 )
 from fairlead.portal.console.objects.sights import Sight, Sights
 from fairlead.portal.console.objects.standing import (
-    STATES,
     Standing,
     by_conditions,
     conditions_of,
@@ -47,6 +46,7 @@ from fairlead.portal.console.objects.standing import (
     is_foreign,
     short,
 )
+from fairlead.portal.console.states import STATES
 from fairlead.portal.console.topology.text import legible
 from fairlead.portal.console.viewing import Asked, MissingError, Topics, View, of_namespace
 from fairlead.portal.identity.sessions import Session

@@ -16,8 +16,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup, escape
 
 from fairlead.api.durations import rough_duration
-from fairlead.api.reasons.model import State
 from fairlead.api.timestamps import moment, parse_time
+from fairlead.portal.console.states import WORDS
 from fairlead.portal.console.terminal import Terminal
 from fairlead.portal.console.topology.text import legible
 from fairlead.portal.http.context import PATH, REQUEST_ID
@@ -26,14 +26,6 @@ from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import Session
 from fairlead.portal.options import ExternalURL
 
-
-WORDS: Final[Mapping[State, str]] = {
-    "ok": "in order",
-    "failed": "broken",
-    "waiting": "waiting",
-    "unknown": "not known",
-}
-"""A state's word on a page where nothing more precise is known."""
 
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _KEPT: Final = {"Cache-Control": "public, max-age=31536000, immutable"}

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from fairlead.api.timestamps import parse_time
 from fairlead.portal.console.consumers.access import Access, check
 from fairlead.portal.console.consumers.directory import TOPIC, Directory, Known
-from fairlead.portal.console.consumers.standing import WORST
+from fairlead.portal.console.states import OF_CONSUMERS
 from fairlead.portal.console.viewing import Asked, Topics, View
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.sessions import Session
@@ -100,7 +100,7 @@ class ConsumerList(View):
             "columns": [_column(*one, order, query) for one in _COLUMNS],
             "wanted": query["q"],
             "state": query["state"],
-            "states": [*WORST],
+            "states": [*OF_CONSUMERS],
             "not_counted": dict(
                 sorted(pair for one in known for pair in one.row.not_counted.items())
             ),
@@ -134,7 +134,7 @@ _COLUMNS: Final = (
 
 _KEYS: Final[Mapping[str, Callable[[Known], Any]]] = {
     "name": lambda one: (one.row.title.lower(), one.row.namespace),
-    "state": lambda one: WORST.index(one.standing.state),
+    "state": lambda one: OF_CONSUMERS.index(one.standing.state),
     "heartbeat": lambda one: _beat(one.row.last_heartbeat_time),
     "exports": lambda one: -len(one.row.exports),
     "objects": lambda one: -one.row.objects,

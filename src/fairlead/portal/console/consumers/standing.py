@@ -12,11 +12,8 @@ from fairlead.api.meta import Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.reasons.model import State
+from fairlead.portal.console.states import OF_CONSUMERS
 from fairlead.provider.commands.overview import Row
-
-
-WORST: Sequence[State] = ("failed", "unknown", "waiting", "ok")
-"""States, the worst first."""
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -69,7 +66,7 @@ def standing(row: Row, wrong: Sequence[Fault]) -> Standing:
     if row.warnings:
         return Standing("failed", _number(len(row.warnings), "warning"))
     if wrong:
-        worst = min(wrong, key=lambda one: WORST.index(one.state))
+        worst = min(wrong, key=lambda one: OF_CONSUMERS.index(one.state))
         return Standing(worst.state, worst.reason or worst.type)
     return Standing("ok", "healthy")
 

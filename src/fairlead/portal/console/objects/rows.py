@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.objects.standing import STATES
+from fairlead.portal.console.states import RANKS, STATES
 from fairlead.portal.console.viewing import Asked
 
 
@@ -17,7 +17,6 @@ ROWS_OF_A_PAGE = 200
 """Rows that a page shows of a list."""
 _FILTERS: Final = ("state", "kind", "cluster", "q", "sort")
 _LONGEST_NAME = 253
-_WORST: Final[Mapping[State, int]] = {state: number for number, state in enumerate(STATES)}
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -186,4 +185,4 @@ def order(
 
 def badness(state: State) -> int:
     """A state's place, the worst first."""
-    return _WORST[state]
+    return RANKS[state]

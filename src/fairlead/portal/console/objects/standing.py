@@ -23,8 +23,6 @@ LONGEST = 500
 """Characters of a text that others wrote, of which more are cut off."""
 MOST_CONDITIONS = 50
 """Conditions of an object that are looked at."""
-STATES: Final[tuple[State, ...]] = ("failed", "waiting", "unknown", "ok")
-"""The worst first."""
 _STATUSES: Final[dict[object, ConditionStatus]] = {"True": "True", "False": "False"}
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from fairlead.api.reasons.model import State
 from fairlead.explain.chains import Chain
 from fairlead.portal.console.looking import Looks, Seen
 from fairlead.portal.console.own.chain import Telling, Whole, broken
 from fairlead.portal.console.own.sight import Seeing, Sight
 from fairlead.portal.console.own.things import NO_NAMESPACE, Bound, Thing
 from fairlead.portal.console.own.unbinding import SEEN_TOPIC, Unbindings, missing, topic
+from fairlead.portal.console.states import RANKS, STATES
 from fairlead.portal.console.viewing import Asked, MissingError, Topics, View
 from fairlead.portal.identity.sessions import Session
 
 
 MOST_ROWS = 1000
 """Rows of a list; filters show the others."""
-STATES: Sequence[State] = ("failed", "waiting", "unknown", "ok")
-"""What is worse comes first."""
 
 
 class Filters(NamedTuple):
@@ -83,7 +81,7 @@ class Things(_OfAll):
         filters = Filters.of(asked)
         kept = sorted(
             (one for one in sight.things if filters.keep(one)),
-            key=lambda one: (STATES.index(one.state), one),
+            key=lambda one: (RANKS[one.state], one),
         )
         counts = dict.fromkeys(STATES, 0)
         for one in sight.things:
@@ -145,7 +143,7 @@ class BindingPage(_OfAll):
         found = _binding(sight, scope)
         crossings = sorted(
             found.crossings if found is not None else (),
-            key=lambda one: (STATES.index(one.thing.state), one.thing),
+            key=lambda one: (RANKS[one.thing.state], one.thing),
         )
         progress = self._unbindings.of(scope)
         return {

@@ -10,7 +10,8 @@ from typing import Final
 import msgspec
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.topology.graph import WORST, Column, Node, counted, told
+from fairlead.portal.console.states import RANKS
+from fairlead.portal.console.topology.graph import Column, Node, counted, told
 from fairlead.portal.console.topology.wiring import Breaks, Wired
 
 
@@ -206,7 +207,7 @@ class _Collapsing:
         if more:
             self._others.add(place)
         count = f"{len(nodes):,}"
-        worst = min(tally, key=WORST.__getitem__)
+        worst = min(tally, key=RANKS.__getitem__)
         first = next(node for node in nodes if node.state == worst)
         self._parts.append(
             Part(
@@ -236,7 +237,7 @@ class _Collapsing:
 
     def _tie(self, ends: tuple[int, int], edges: Sequence[int]) -> Tie:
         states, broken = self._broken.states, self._broken.broken
-        worst = min((states[edge] for edge in edges), key=WORST.__getitem__)
+        worst = min((states[edge] for edge in edges), key=RANKS.__getitem__)
         cause = next((edge for edge in edges if edge in broken and states[edge] == worst), None)
         label = ""
         if cause is not None:

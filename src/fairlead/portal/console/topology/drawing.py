@@ -10,10 +10,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairlead.api.reasons.model import State
+from fairlead.portal.console.states import RANKS, WORDS
 from fairlead.portal.console.topology.collapse import Part, Picture, Tie, collapse
 from fairlead.portal.console.topology.graph import (
-    WORDS,
-    WORST,
     Graph,
     Node,
     Shown,
@@ -167,7 +166,7 @@ class _Drawing:
             margin=MARGIN,
             titles=layout.titles,
             sides=layout.sides,
-            lines=sorted(lines_, key=lambda line: (line.broken, -WORST[line.state])),
+            lines=sorted(lines_, key=lambda line: (line.broken, -RANKS[line.state])),
             marks=self._marks(layout),
             parts=[self._part(number, layout, height, needed[number]) for number in order],
             summary=self._summary(),
@@ -236,7 +235,7 @@ class _Drawing:
 
     def _mark(self, mark: Mark) -> ShownMark:
         ties = [self._picture.ties[number] for number in mark.ties]
-        worst = min(ties, key=lambda tie: (not tie.broken, WORST[tie.state]))
+        worst = min(ties, key=lambda tie: (not tie.broken, RANKS[tie.state]))
         back = mark.x - mark.side * 8
         shown = ShownMark(
             head=f"M{back} {mark.y - 5}L{mark.x - mark.side} {mark.y}L{back} {mark.y + 5}z",
@@ -282,7 +281,7 @@ class _Drawing:
     def _breaks(self) -> list[ShownBreak]:
         """What others wait for, or fails by itself; the last tells how many more there are."""
         found = sorted(
-            (WORST[part.node.state], number)
+            (RANKS[part.node.state], number)
             for number, part in enumerate(self._picture.parts)
             if part.roots
         )

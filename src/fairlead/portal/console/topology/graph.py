@@ -9,21 +9,11 @@ import msgspec
 
 from fairlead.api.links import ORDER, LinkName
 from fairlead.api.reasons.model import State
+from fairlead.portal.console.states import WORDS
 
 
 Shown = Literal["all", "problems"]
 """What to show of a graph: all of it, or the chains in which something failed or waits."""
-
-WORDS: Final[dict[State, str]] = {
-    "failed": "broken",
-    "waiting": "waiting",
-    "unknown": "not known",
-    "ok": "in order",
-}
-"""States for people, as on all pages of the console; the worst first."""
-
-WORST: Final[dict[State, int]] = {state: rank for rank, state in enumerate(WORDS)}
-"""How bad a state is; 0 is the worst."""
 
 
 class Column(msgspec.Struct, frozen=True):

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.portal.console.objects.standing import LONGEST, STATES, conditions_of, standing
+from fairlead.portal.console.objects.standing import LONGEST, conditions_of, standing
+from fairlead.portal.console.states import STATES
 
 
 def made(*conditions: Any, **metadata: Any) -> Object:

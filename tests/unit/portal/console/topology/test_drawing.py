@@ -10,9 +10,8 @@ import pytest
 from markupsafe import Markup
 from msgspec.structs import replace
 
-from fairlead.portal.console.rendering import WORDS as OF_ALL_PAGES
 from fairlead.portal.console.topology.drawing import draw
-from fairlead.portal.console.topology.graph import WORDS, Edge, Graph, Node
+from fairlead.portal.console.topology.graph import Edge, Graph, Node
 
 
 Chain = Callable[..., Graph]
@@ -155,7 +154,3 @@ def test_the_style_sheet_knows_each_class_of_the_drawing(fleet: Fleet) -> None:
     assert used - {"break", "lines", "titles", "sample", "sign"} <= set(
         re.findall(r"\.([a-z]+)", style)
     )
-
-
-def test_states_have_the_words_that_they_have_on_all_pages() -> None:
-    assert dict(OF_ALL_PAGES) == WORDS

@@ -1,0 +1,29 @@
+"""The states of what pages show: their order and their words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from fairlead.api.reasons.model import State
+
+
+WORDS: Final[Mapping[State, str]] = {
+    "failed": "broken",
+    "waiting": "waiting",
+    "unknown": "not known",
+    "ok": "in order",
+}
+"""Words of states for people, where nothing more precise is known; the worst first."""
+
+STATES: Final[tuple[State, ...]] = tuple(WORDS)
+"""The states, the worst first."""
+
+RANKS: Final[Mapping[State, int]] = {state: rank for rank, state in enumerate(STATES)}
+"""Ranks of states; 0 is the worst."""
+
+OF_CONSUMERS: Final[tuple[State, ...]] = ("failed", "unknown", "waiting", "ok")
+"""The states of consumers, the worst first.
+
+A consumer that tells nothing any more may be broken; one that waits is on its way.
+"""
