@@ -25,7 +25,7 @@ class Byte(int):
 
 
 class Boxed(msgspec.Struct, frozen=True):
-    """What was found in a list or an object, whose members are of type ``interface {}``."""
+    """A member of a list or an object, whose members are of type ``interface {}``."""
 
     value: Any
 
@@ -51,7 +51,7 @@ def box(value: Any) -> Boxed:
 
 
 def unbox(value: Any) -> Any:
-    """What an interface holds, NO_VALUE when it holds nothing."""
+    """Return the value that an interface holds, NO_VALUE if it holds none."""
     if isinstance(value, Boxed):
         return NO_VALUE if value.value is None else value.value
     return value
@@ -95,7 +95,7 @@ _KINDS: dict[type, str] = {
 
 
 def kind(value: Any) -> str:
-    """Of which basic kind a value is, "" for lists, objects and none."""
+    """Return the basic kind of a value, "" for lists, objects and none."""
     return _KINDS.get(type(value), "")
 
 

@@ -1,4 +1,4 @@
-"""What a template is made of."""
+"""The nodes of a parsed template."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Filter(msgspec.Struct, frozen=True):
 
 
 class Union(msgspec.Struct, frozen=True):
-    """What each of the paths finds, one after the other."""
+    """The results of several paths, one after the other."""
 
     paths: tuple[Path, ...]
 

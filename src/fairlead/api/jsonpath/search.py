@@ -42,6 +42,11 @@ _TEXT = 1024 * 1024
 """Characters of one template's text."""
 _VALUES = 200_000
 """Values that one template looks at: it is a tenant's, and ``..*..*`` multiplies them."""
+_ABSENT = object()
+_SHORT = 100
+"""Fields of a path that is followed at once; far fewer than ``_VALUES`` allows."""
+_OF_A_STEP = 3
+"""Values that a step from one value to one value looks at: both, and one for itself."""
 
 
 class JSONPath:
@@ -54,10 +59,11 @@ class JSONPath:
     def __init__(self, template: str, *, allow_missing: bool = False) -> None:
         self.template = template
         self._nodes = parse(template)
+        self._fields = _fields(self._nodes)
         self._allow_missing = allow_missing
 
     def find(self, value: Any, budget: Budget | None = None) -> list[list[Any]]:
-        """What each text and action of the template gives, in their order.
+        """Return what each text and action of the template gives, in their order.
 
         Args:
             value: that the template is applied to.
@@ -66,8 +72,30 @@ class JSONPath:
         Raises:
             JSONPathError: a field is nowhere, or a step does not fit its input.
         """
+        # Most columns and most definitions of bindings are fields alone, and the fields are there.
+        if self._fields and (found := _along(self._fields, value)) is not _ABSENT:
+            if budget is not None:
+                budget.spend(_OF_A_STEP * (len(self._fields) + 1))
+            return [[found]]
         search = _Search(self._nodes, allow_missing=self._allow_missing, budget=budget)
         return search.run(0, value)
+
+
+def _fields(nodes: Sequence[Node]) -> tuple[str, ...]:
+    """Return the names of a template that is one short path of fields; () for any other."""
+    path = nodes[0] if len(nodes) == 1 else None
+    steps = path.steps if isinstance(path, Path) and len(path.steps) <= _SHORT else ()
+    names = [step.name for step in steps if isinstance(step, Field)]
+    return tuple(names) if len(names) == len(steps) and all(names) else ()
+
+
+def _along(fields: tuple[str, ...], value: Any) -> Any:
+    """Return the value at the end of a path of fields, _ABSENT if a field is missing."""
+    for name in fields:
+        if not isinstance(value, dict) or name not in value:
+            return _ABSENT
+        value = value[name]
+    return value
 
 
 class _Search:
@@ -130,6 +158,8 @@ class _Search:
 
     def found(self, node: Node, inputs: list[Any]) -> list[Any]:
         match node:
+            case Field():
+                return self.field(node.name, inputs)
             case Path():
                 for step in node.steps:
                     inputs = self.step(step, inputs)
@@ -140,8 +170,6 @@ class _Search:
                 return [node.value] * len(inputs)
             case Identifier():
                 return self.word(node.name, inputs)
-            case Field():
-                return self.field(node.name, inputs)
             case Wildcard():
                 return [child for value in inputs for child in _children(value)]
             case Recursive():
