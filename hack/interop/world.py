@@ -24,7 +24,7 @@ from fairlead.runtime import install_crds
 from fairlead_sandbox import Sandbox
 
 
-_EXAMPLE = Path(__file__).parents[2] / "examples" / "widgets"
+_EXAMPLE = Path(__file__).parents[2] / "examples" / "03-widgets"
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ from fairlead.runtime import Cluster, strip_managed_fields
 from fairlead.runtime import install_crds as install
 
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "widgets"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "03-widgets"
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
 
 

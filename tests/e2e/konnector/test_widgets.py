@@ -1,4 +1,4 @@
-"""The example of examples/widgets: a kind that Fairlead knows nothing about binds by itself."""
+"""The example of examples/03-widgets: a kind that Fairlead knows nothing about binds by itself."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from fairlead.postgres.database.work import sync
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 
 
-EXAMPLES = Path(__file__).parents[3] / "examples" / "postgres"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "06-settings"
 OPTIONS = PostgresOptions(synced_interval=3600.0, pending_interval=3600.0)
 """Whatever happens in these tests was told of by a watch: no timer comes in time."""
 
@@ -367,7 +367,8 @@ ORIGINAL = [
     "body",
     [
         *documents("controller.yaml"),
-        *documents("connections.yaml"),
+        *documents("by-secret.yaml"),
+        *documents("written-out.yaml"),
         *ORIGINAL,
         controller(
             existingSecretNamespace=False,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import uv
-from tests.support.documents import Block, Person, blocks
+from tests.support.documents import Block, Person, blocks, section
 from tests.support.image import ROOT
 from tests.support.kubectl import MISSING, kubectls
 from tests.support.pages import CONSUMER, PROVIDER, Fence, fences_of, printed
@@ -38,7 +38,7 @@ INSTALLS = "uv tool install"
 CLUSTERS = {PROVIDER: "provider", CONSUMER: "consumer"}
 TUTORIALS = ROOT / "docs" / "tutorials"
 README = (ROOT / "README.md").read_text()
-WIDGETS_README = (ROOT / "examples" / "widgets" / "README.md").read_text()
+WIDGETS_README = (ROOT / "examples" / "03-widgets" / "README.md").read_text()
 
 pytestmark = [pytest.mark.extended, pytest.mark.skipif(not kubectls(), reason=MISSING)]
 
@@ -176,7 +176,7 @@ async def test_on_your_own_clusters(
     await read(TUTORIALS / "own-clusters.md", person, checkout, own, clusters.read)
     assert f"current_user {objects.USERNAME} in database shop" in await app(person)
 
-    for block in blocks(WIDGETS_README):
+    for block in blocks(section(WIDGETS_README, "On your own clusters")):
         await clusters.read_widgets(person, block)
     await when(
         clusters.admins["consumer"],

@@ -1,7 +1,7 @@
 """Two providers, two consumers and two databases side by side: nothing leaks between them.
 
 Both consumers use the same names for namespaces, objects and roles. One provider exports
-PostgresAccess for two servers, the other the widgets of examples/widgets.
+PostgresAccess for two servers, the other the widgets of examples/03-widgets.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 
-EXAMPLES = Path(__file__).parents[3] / "examples" / "binding"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "08-binding-library"
 EXPECTED = {
     "objects_in_memory.py": [
         "CollectionReady True DataCollected",
@@ -24,7 +24,7 @@ EXPECTED = {
     ],
     "own_context.py": [
         "orders bound",
-        "nobody no process is named nobody",
+        "missing no process is named missing",
         "files: /run/bindings/db/host /run/bindings/db/type",
         "orders unbound",
         "files:",

@@ -25,7 +25,7 @@ from fairlead.postgres.database.plans.plan import Planned, Statement
 from fairlead.postgres.errors import AccessError, refusal
 
 
-SCRIPT = Path(__file__).parents[3] / "examples" / "postgres" / "argocd-health.lua"
+SCRIPT = Path(__file__).parents[3] / "examples" / "07-argo-cd" / "health.lua"
 DOWN = AccessError("ConnectionFailed", "nothing listens at db:5432; check host and port")
 PENDING = Planned(
     statements=(Statement(database="d", text="GRANT", reason="r", usernames=("app",)),)

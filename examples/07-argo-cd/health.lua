@@ -12,7 +12,7 @@ local function condition(kind)
   return {}
 end
 
-local health = { status = "Progressing", message = "the operator has not looked at it yet" }
+local health = { status = "Progressing", message = "the operator has not checked it yet" }
 
 if obj.metadata.deletionTimestamp ~= nil then
   health.message = status.lastLog or "it is being deleted"
@@ -34,7 +34,7 @@ health.message = ready.message or health.message
 if ready.status == "True" then
   health.status = "Healthy"
 elseif ready.reason == "Observed" or ready.reason == "ApprovalPending" then
-  -- Somebody has to decide: nothing goes on by itself.
+  -- A person has to decide: nothing goes on by itself.
   health.status = "Suspended"
 elseif condition("Stalled").status == "True" then
   health.status = "Degraded"

@@ -1,6 +1,6 @@
 """A binding without a cluster: objects in memory go in, changed ones come out.
 
-Run it with Fairlead installed: python examples/binding/objects_in_memory.py
+Run it with Fairlead installed: python examples/08-binding-library/objects_in_memory.py
 """
 
 from __future__ import annotations

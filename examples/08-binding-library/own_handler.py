@@ -2,7 +2,7 @@
 
 Handlers speak to nothing but their context, and decide whether the pass goes on. One that reads is
 an ``async def``; this one only looks at what was collected. Run it with Fairlead installed:
-python examples/binding/own_handler.py
+python examples/08-binding-library/own_handler.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The stages are those of the specification. ``SettingsContext`` has another source of services;
 ``Processes`` finds workloads that are no Kubernetes objects, and ``ProcessOperations`` is what can
-be done to one. Run it with Fairlead installed: python examples/binding/own_context.py
+be done to one. Run it with Fairlead installed: python examples/08-binding-library/own_context.py
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def main() -> None:
     """Bind one process, and one that is not there; then unbind the first."""
     RUNNING["orders"] = Process("orders")
     run(binding("orders"))
-    run(binding("nobody"))
+    run(binding("missing"))
     print("files:", *sorted(RUNNING["orders"].files))
     run(binding("orders", deletionTimestamp="2026-01-01T00:00:00Z"))
     print("files:", *sorted(RUNNING["orders"].files))
