@@ -33,7 +33,7 @@ class _Lazy(NamedTuple):
 
 
 _COMMANDS = {
-    "accept": _Lazy("kubebind.accept", "Let the konnector synchronise the objects of BINDING."),
+    "accept": _Lazy("kubebind.accept", "Let the konnector synchronize the objects of BINDING."),
     "bind": _Lazy("kubebind.bind", "Bind what a provider offers."),
     "binding": _Lazy(
         "servicebinding.controllers", "Project binding data of services into workloads."
@@ -44,7 +44,7 @@ _COMMANDS = {
     ),
     "cluster-identity": _Lazy(
         "frontdoor.clusteridentity",
-        "Print the identity of a cluster, the uid of a namespace of it.",
+        "Print the identity of a cluster: the uid of one of its namespaces.",
     ),
     "collections": _Lazy(
         "frontdoor.collections",
@@ -52,17 +52,17 @@ _COMMANDS = {
     ),
     "completion": _Lazy(
         "completion",
-        "Print what makes a shell complete commands, options and names of a cluster.",
+        "Print shell code that completes commands, options and names of a cluster.",
     ),
     "console": _Lazy(
         "console",
-        "Show bindings, accesses and workloads of a cluster on pages of this machine.",
+        "Show bindings, accesses and workloads of a cluster in a browser.",
     ),
     "crds": _Lazy("crds", "Print the CustomResourceDefinitions as YAML."),
     "demo": _Lazy("demo", "Take a database login from one cluster to an app in another."),
     "deploy": _Lazy(
         "frontdoor.deploy",
-        "Bind what a BindingResponse says, from a Secret of this cluster or from a file.",
+        "Bind by a BindingResponse from a Secret of this cluster or from a file.",
     ),
     "explain": _Lazy(
         "explain",
@@ -72,7 +72,7 @@ _COMMANDS = {
         "kubebind.konnector",
         "Keep bound APIs of a consumer cluster in step with their providers.",
     ),
-    "login": _Lazy("frontdoor.login", "Sign in to the front door of a provider, by a browser."),
+    "login": _Lazy("frontdoor.login", "Sign in to the front door of a provider with a browser."),
     "logout": _Lazy(
         "frontdoor.logout", "End the sign-in to a front door, here and on the server."
     ),
@@ -82,21 +82,21 @@ _COMMANDS = {
     ),
     "postgres": _Lazy(
         "postgresaccess.operator",
-        "Make PostgreSQL roles, grants and Secrets of PostgresAccess objects.",
+        "Make PostgreSQL roles, grants and Secrets for PostgresAccess objects.",
     ),
     "provider": _Lazy("kubebind.provider", "Offer services to other clusters."),
-    "sandbox": _Lazy("sandbox", "Kubernetes API servers on this machine, without containers."),
+    "sandbox": _Lazy("sandbox", "Run Kubernetes API servers on this machine, without containers."),
     "templates": _Lazy("frontdoor.templates", "List what the provider offers you."),
     "unbind": _Lazy(
         "kubebind.unbind",
-        "Take back BINDING: its objects here, their copies on the provider, and its rights.",
+        "Remove BINDING: its objects here, their copies on the provider, and its rights.",
     ),
     "uninstall": _Lazy(
         "uninstall",
-        "Take PROGRAM away: webhooks, Deployment, RBAC, ServiceAccount, namespace.",
+        "Remove PROGRAM: webhooks, Deployment, RBAC, ServiceAccount, namespace.",
     ),
     "whoami": _Lazy(
-        "frontdoor.whoami", "Show the front door that is used, as whom, and until when."
+        "frontdoor.whoami", "Show the front door in use, who is signed in, and until when."
     ),
 }
 

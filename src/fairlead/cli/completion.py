@@ -45,13 +45,13 @@ Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "fish", "zsh"]))
 def command(shell: str) -> None:
-    """Print what makes a shell complete commands, options and names of a cluster.
+    """Print shell code that completes commands, options and names of a cluster.
 
-    Names of bindings, consumers and templates are asked of the cluster that --kubeconfig and
-    --context on the same line say, or the default one. `kubectl fairlead` and `kubectl bind` are
-    completed by kubectl 1.26 and newer, which finds the executables kubectl_complete-fairlead and
-    kubectl_complete-bind on PATH. A cluster that takes longer than 1.5 s has no names;
-    $FAIRLEAD_COMPLETION_SECONDS gives it more.
+    Names of bindings, consumers and templates come from the cluster of --kubeconfig and --context
+    on the same line, or from the default one. `kubectl fairlead` and `kubectl bind` are completed
+    by kubectl 1.26 and newer, which finds the executables kubectl_complete-fairlead and
+    kubectl_complete-bind on PATH. If the cluster does not answer within 1.5 s, no names are
+    completed; $FAIRLEAD_COMPLETION_SECONDS changes that time.
 
     \b
     Example:

@@ -50,7 +50,7 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Fairlead<
     hidden=True,
     help="Refused: the pages have the caller's rights, and no one signs in.",
 )
-@click.option("--skip-browser", is_flag=True, help="Print the link in place of opening it.")
+@click.option("--skip-browser", is_flag=True, help="Print the link instead of opening it.")
 @operator_namespace_option
 def command(
     port: int,
@@ -60,11 +60,11 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Show bindings, accesses and workloads of a cluster on pages of this machine.
+    """Show bindings, accesses and workloads of a cluster in a browser.
 
-    Serves on 127.0.0.1 alone, with the rights of the kubeconfig, until Ctrl-C. It prints a link
-    that lets one browser in, once, within a minute; Enter prints another. What you may not see is
-    told on the pages. Nothing is written but what you ask for there.
+    The pages are served on 127.0.0.1 only, with the rights of the kubeconfig, until Ctrl-C. The
+    command prints a link that admits one browser, once, within a minute; Enter prints another. The
+    pages tell which objects you may not see, and write only what you ask for.
 
     \b
     Example:

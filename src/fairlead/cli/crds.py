@@ -51,7 +51,7 @@ def file_name(crd: JSON) -> str:
 @click.option(
     "--output-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write one file for each CRD here instead of printing.",
+    help="Write one file for each CRD into this folder instead of printing.",
 )
 def command(group: str | None, without_rules: bool, output_dir: Path | None) -> None:
     """Print the CustomResourceDefinitions as YAML.

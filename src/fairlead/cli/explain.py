@@ -41,11 +41,12 @@ def command(
 ) -> None:
     """Explain whether KIND/NAME works, and if not, where it breaks first and what helps.
 
-    Follows workload < binding < Secret < service < the provider's object < role, as far as the
-    target depends on them, and says of each how it stands. KIND/NAME is a workload, a
-    ServiceBinding, a PostgresAccess, an APIServiceBinding, a Secret, or an object of a kind that a
-    provider brings; without it all ServiceBindings of the namespace are explained. Nothing is
-    changed, and no value of a Secret is shown. The exit code is 0 when all is well, 1 when not.
+    The command follows the chain workload < binding < Secret < service < the provider's object <
+    role as far as KIND/NAME depends on it, and shows the state of each part. KIND/NAME is a
+    workload, a ServiceBinding, a PostgresAccess, an APIServiceBinding, a Secret, or an object of a
+    kind that a provider brings; without it all ServiceBindings of the namespace are explained. The
+    command changes nothing and shows no value of a Secret. The exit code is 0 if all is well, else
+    1.
 
     \b
     Example:

@@ -40,7 +40,8 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     "--image",
     default=DEFAULT_IMAGE,
     show_default=True,
-    help="Built by `make image` or the Dockerfile; nodes use the one that they have, or pull it.",
+    help="Image of the program, as `make image` or the Dockerfile builds it; nodes pull it if "
+    "they do not have it.",
 )
 @pod_options
 @click.option(
@@ -48,19 +49,22 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     "exports",
     multiple=True,
     metavar="PLURAL.GROUP",
-    help="provider only: a resource that may be offered; adds the rights on it.",
+    help="provider only: resource that may be offered; adds the rights on it. May be given "
+    "several times.",
 )
 @click.option(
     "--claim",
     "claims",
     multiple=True,
     metavar="PLURAL",
-    help="provider only: a core resource that may be claimed beside exports; default: secrets.",
+    help="provider only: core resource that may be claimed beside exports; may be given several "
+    "times. Default: secrets.",
 )
 @click.option(
     "--invitations",
     is_flag=True,
-    help="provider only: let it answer BindableResourcesRequests, an administrator's power.",
+    help="provider only: let it answer BindableResourcesRequests, as serve needs it; this has the "
+    "power of an administrator.",
 )
 @click.option(
     "--exported",
@@ -70,52 +74,51 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
 @click.option(
     "--webhooks",
     is_flag=True,
-    help="binding only: serve admission webhooks, and have API servers ask them.",
+    help="binding only: serve admission webhooks, and let API servers call them.",
 )
 @click.option(
     "--fail-open",
     type=click.Choice(WEBHOOKS),
     multiple=True,
-    help="binding only: let writes go on when this webhook cannot be asked.",
+    help="binding only: let writes go on while this webhook cannot be reached.",
 )
 @click.option(
     "--project",
     "projected",
     multiple=True,
     metavar="PLURAL.GROUP",
-    help="binding only: bind workloads of this resource as they are created, such as jobs.batch; "
-    "needs --webhooks.",
+    help="binding only: bind workloads of this resource, such as jobs.batch, when they are "
+    "created; needs --webhooks.",
 )
 @click.option(
     "--fail-closed",
     type=click.Choice([PROJECTOR]),
-    help="binding only: create no workload that is to be bound while this webhook cannot be "
-    "asked.",
+    help="binding only: refuse workloads to be bound while this webhook cannot be reached.",
 )
 @click.option(
     "--external-url",
     default="",
     metavar="URL",
-    help="serve only, and needed there: how browsers and CLIs reach it, by its Ingress.",
+    help="serve only, required: address of its Ingress for browsers and CLIs.",
 )
 @click.option(
     "--oidc-issuer-url",
     default="",
     metavar="URL",
-    help="serve only, and needed there: the issuer that vouches for people.",
+    help="serve only, required: URL of the OpenID Connect issuer.",
 )
 @click.option(
     "--oidc-issuer-client-id",
     default="",
     metavar="ID",
-    help="serve only, and needed there: our id at the issuer. A client secret goes into the "
-    "Secret fairlead-serve-oidc, key client-secret.",
+    help="serve only, required: client id at the issuer. A client secret goes into the Secret "
+    "fairlead-serve-oidc, key client-secret.",
 )
 @click.option(
     "--trusted-proxies",
     multiple=True,
     metavar="NETWORK",
-    help="serve only: where the Ingress controller's Pods are, such as 10.0.0.0/8.",
+    help="serve only: network of the Ingress controller's Pods, such as 10.0.0.0/8.",
 )
 @click.option(
     "--oidc-allowed-group",
@@ -123,7 +126,7 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     "allowed_groups",
     multiple=True,
     metavar="GROUP",
-    help="serve only: the issuer's group may bind all that is offered.",
+    help="serve only: group of the issuer that may bind all that is offered.",
 )
 @click.option(
     "--oidc-allowed-user",
@@ -131,7 +134,7 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     "allowed_users",
     multiple=True,
     metavar="SUB",
-    help="serve only: the issuer's person may bind all that is offered.",
+    help="serve only: person of the issuer who may bind all that is offered.",
 )
 @click.option(
     "--console-admin-group",
@@ -139,17 +142,17 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     "console_admin_groups",
     multiple=True,
     metavar="GROUP",
-    help="serve only: pages show all consumers to the issuer's group.",
+    help="serve only: group of the issuer that sees all consumers on the pages.",
 )
 @click.option(
     "--oidc-username-prefix",
     metavar="TEXT",
-    help="serve only: before names of people in RBAC; default: oidc:",
+    help="serve only: prefix of names of people in RBAC; default: oidc:",
 )
 @click.option(
     "--oidc-groups-prefix",
     metavar="TEXT",
-    help="serve only: before names of groups in RBAC; default: oidc:",
+    help="serve only: prefix of names of groups in RBAC; default: oidc:",
 )
 def command(
     program: str,

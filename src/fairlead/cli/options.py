@@ -31,13 +31,14 @@ def cluster_options(function: F) -> F:
         "--kubeconfig",
         metavar="FILE",
         shell_complete=completion.files,
-        help="Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, then in-cluster.",
+        help="Path of the kubeconfig; default: $KUBECONFIG, then ~/.kube/config, then the "
+        "ServiceAccount of the Pod.",
     )
     context = click.option(
         "--context",
         metavar="NAME",
         shell_complete=completion.contexts,
-        help="Context of the kubeconfig.",
+        help="Context of the kubeconfig to use; default: its current one.",
     )
     return kubeconfig(context(function))
 
@@ -117,18 +118,18 @@ _HEALTH = click.option(
     "health_address",
     default=None,
     metavar="HOST:PORT",
-    help="Where /healthz and /readyz listen; empty turns them off. Default: a free "
-    "port on loopback, which is logged; in a Pod 127.0.0.1:8081. `fairlead manifests` and the "
-    "chart set 0.0.0.0:8081, which the kubelet reaches.",
+    help="Address of /healthz and /readyz; empty turns them off. Default: a free port on "
+    "loopback, which is logged; in a Pod 127.0.0.1:8081. `fairlead manifests` and the chart "
+    "set 0.0.0.0:8081, which the kubelet reaches.",
 )
 _METRICS = click.option(
     "--metrics-bind-address",
     "metrics_address",
     default=None,
     metavar="HOST:PORT",
-    help="Where /metrics listens; empty serves it beside /healthz. Default: beside "
-    "/healthz; in a Pod 127.0.0.1:8080. `fairlead manifests` and the chart set 0.0.0.0:8080, for "
-    "`provider serve` 0.0.0.0:8082, which Prometheus reaches.",
+    help="Address of /metrics; empty serves it beside /healthz. Default: beside /healthz; in a "
+    "Pod 127.0.0.1:8080. `fairlead manifests` and the chart set 0.0.0.0:8080, for `provider "
+    "serve` 0.0.0.0:8082, which Prometheus reaches.",
 )
 _LOG_FORMAT = click.option(
     "--log-format",

@@ -41,16 +41,19 @@ def pod_options(function: F) -> F:
                 type=click.IntRange(0),
                 default=REPLICAS,
                 show_default=True,
-                help="Pods; where a Lease leads, one works and the others stand by.",
+                help="Number of Pods; of a program with a Lease one works and the others stand "
+                "by.",
             ),
             _amount("--cpu-request", CPU_REQUEST, "CPU that a node keeps free for each Pod."),
             _amount("--cpu-limit", "", "CPU that a Pod may use at most; default: no limit."),
-            _amount("--memory-request", MEMORY_REQUEST, "Memory that a node keeps free."),
+            _amount(
+                "--memory-request", MEMORY_REQUEST, "Memory that a node keeps free for each Pod."
+            ),
             _amount(
                 "--memory-limit",
                 MEMORY_LIMIT,
-                "Memory beyond which a Pod is ended; docs/reference/sizes.md says how much for "
-                "how many objects.",
+                "Memory beyond which a Pod is killed; docs/reference/sizes.md has amounts by "
+                "number of objects.",
             ),
             click.option(
                 "--priority-class", default="", metavar="NAME", help="PriorityClass of the Pods."
@@ -60,7 +63,7 @@ def pod_options(function: F) -> F:
                 "tolerations",
                 multiple=True,
                 metavar="KEY[=VALUE][:EFFECT]",
-                help="A taint of nodes that the Pods may run on, such as "
+                help="Taint of nodes on which the Pods may run, such as "
                 "dedicated=infra:NoSchedule; may be given several times.",
             ),
             click.option(
@@ -70,25 +73,24 @@ def pod_options(function: F) -> F:
                 default=SPREAD,
                 show_default=True,
                 metavar="LABEL",
-                help="A label of nodes over whose values replicas are spread where there is room, "
-                f"such as topology.kubernetes.io/zone; {_NONE} for none; may be given several "
-                "times.",
+                help="Label of nodes, such as topology.kubernetes.io/zone; replicas are spread "
+                f"over its values if there is room. {_NONE} turns spreading off. May be given "
+                "several times.",
             ),
             click.option(
                 "--image-pull-secret",
                 "pull_secrets",
                 multiple=True,
                 metavar="NAME",
-                help="A Secret of the namespace with which the image is pulled; may be given "
-                "several times.",
+                help="Secret of the namespace for pulling the image; may be given several times.",
             ),
             click.option(
                 "--label",
                 "labels",
                 multiple=True,
                 metavar="KEY=VALUE",
-                help="Put onto every object and Pod, beside their own; may be given several "
-                "times.",
+                help="Label for every object and Pod, in addition to their own; may be given "
+                "several times.",
             ),
         ]
     ):

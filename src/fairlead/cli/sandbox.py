@@ -41,7 +41,7 @@ WORKLOADS: dict[str, Resource] = {
 
 @click.group("sandbox")
 def command() -> None:
-    """Kubernetes API servers on this machine, without containers.
+    """Run Kubernetes API servers on this machine, without containers.
 
     \b
     Example:
@@ -56,25 +56,25 @@ def command() -> None:
     "folder",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where NAME.kubeconfig is written, and NAME.data with --data.",
+    help="Folder for NAME.kubeconfig, and with --data for NAME.data.",
 )
 @click.option(
     "--cluster",
     "clusters",
     multiple=True,
     metavar="NAME",
-    help="May be repeated; default: sandbox.",
+    help="Name of a cluster; may be given several times. Default: sandbox.",
 )
 @click.option(
     "--data",
     is_flag=True,
-    help="Keep the objects in DIR; they are on disk when a write is answered.",
+    help="Keep the objects in DIR; each write is on disk before it is answered.",
 )
 @click.option(
     "--postgres",
     is_flag=True,
-    help="Run a PostgreSQL too, and make it known to the first cluster as PostgresServer main, "
-    "with a database shop. It goes with this command, and its data too.",
+    help="Also run a PostgreSQL with a database shop, which the first cluster knows as "
+    "PostgresServer main. It ends with this command, and its data is removed.",
 )
 def up(folder: Path, clusters: tuple[str, ...], data: bool, postgres: bool) -> None:
     """Run API servers until stopped; prints "ready" when they answer.
@@ -172,8 +172,13 @@ def without_collections() -> Iterator[None]:
 @command.command("run")
 @cluster_options
 @click.argument("workload", metavar="KIND/NAME")
-@click.option("-n", "--namespace", default="", help="Default: the context's, then default.")
-@click.option("-c", "--container", default="", help="Default: the first one.")
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    help="Namespace of the workload; default: the context's, then default.",
+)
+@click.option("-c", "--container", default="", help="Container to run; default: the first one.")
 @click.argument("argv", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED)
 def run(
     workload: str,

@@ -44,19 +44,20 @@ _SHOWN = 20
 @click.option(
     "--orphan",
     is_flag=True,
-    help="Release objects that wait for the program, such as those whose finalizer only it "
-    "removes: copies, roles, projections and namespaces elsewhere stay.",
+    help="Release objects that wait for the program, such as those with its finalizer; copies, "
+    "roles, projections and namespaces elsewhere stay.",
 )
 @click.option(
-    "--force", is_flag=True, help="Remove it although it is in use; prints what that breaks."
+    "--force",
+    is_flag=True,
+    help="Remove the program although it is in use, and show what that breaks.",
 )
-@click.option(
-    "--crds", is_flag=True, help="Also delete those of its CRDs that have no object any more."
-)
+@click.option("--crds", is_flag=True, help="Also delete those of its CRDs that have no objects.")
 @click.option(
     "--prepare",
     is_flag=True,
-    help="Leave the manifests' objects, but for webhooks, to another tool, such as Helm.",
+    help="Of the manifests' objects remove only the webhooks; the next program, such as Helm, "
+    "deletes the others.",
 )
 @click.option(
     "--dry-run",
@@ -78,12 +79,12 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Take PROGRAM away: webhooks, Deployment, RBAC, ServiceAccount, namespace.
+    """Remove PROGRAM: webhooks, Deployment, RBAC, ServiceAccount, namespace.
 
-    It refuses while the program is in use, and prints the commands that end each use well.
-    --orphan also releases objects that have waited since the program was deleted first, such as
-    those in a namespace that stays in Terminating. If it is interrupted, run it again to
-    continue. It asks before it deletes; without a terminal it needs --yes.
+    The command refuses while something needs the program, and names the command that ends that
+    use. If the program was deleted first, objects may wait for it, for example in a namespace that
+    stays in Terminating: --orphan releases them. If the command is interrupted, run it again to
+    continue. It asks first, and without a terminal it needs --yes.
 
     \b
     Examples:

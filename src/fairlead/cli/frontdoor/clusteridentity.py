@@ -20,11 +20,11 @@ from fairlead.client import Client, ClusterConfig
     default="kube-system",
     show_default=True,
     shell_complete=completion.names(completion.namespaces),
-    help="The namespace whose uid it is.",
+    help="Namespace that gives the uid.",
 )
 @cluster_options
 def command(namespace: str, kubeconfig: str | None, context: str | None) -> None:
-    """Print the identity of a cluster, the uid of a namespace of it.
+    """Print the identity of a cluster: the uid of one of its namespaces.
 
     \b
     Example:

@@ -42,9 +42,10 @@ def command(
     context: str | None,
     **how: Any,
 ) -> None:
-    """Bind what a BindingResponse says, from a Secret of this cluster or from a file.
+    """Bind by a BindingResponse from a Secret of this cluster or from a file.
 
-    As `fairlead bind`, for answers that a controller or a person has brought here.
+    It does what `fairlead bind -f` does, for a response that a controller or a person has put into
+    this cluster.
 
     \b
     Example:

@@ -119,8 +119,8 @@ class _Plugin(click.Group):
 def main() -> None:
     """Bind services of a provider into this cluster.
 
-    These are the commands and flags of kube-bind's own plugin, done by Fairlead: `fairlead --help`
-    has more. The exit code is 1 after an error and 2 after wrong usage.
+    These are the commands and flags of kube-bind's own plugin, implemented by Fairlead; `fairlead
+    --help` has more. The exit code is 1 after an error and 2 after wrong usage.
 
     \b
     Example:
@@ -143,7 +143,7 @@ def _kubectl_options(function: F) -> F:
             "--context",
             metavar="NAME",
             shell_complete=completion.contexts,
-            help="Context of the kubeconfig.",
+            help="Context of the kubeconfig to use; default: its current one.",
         ),
         click.option("--token", default="", help="A token for this cluster."),
         click.option(
@@ -190,14 +190,22 @@ def _bind_options(function: F) -> F:
             default="none",
             help="Print the requests that would be made, and write nothing; -d is client.",
         ),
-        click.option("--cluster-identity", default="", help="Default: the uid of a namespace."),
+        click.option(
+            "--cluster-identity",
+            default="",
+            help="Identity of this cluster; default: the uid of a namespace.",
+        ),
         click.option(
             "--cluster-identity-namespace",
             default="kube-system",
             show_default=True,
-            help="The namespace whose uid it is.",
+            help="Namespace that gives the uid.",
         ),
-        click.option("--skip-browser", is_flag=True, help="Print the address of the page."),
+        click.option(
+            "--skip-browser",
+            is_flag=True,
+            help="Print the address of the page instead of opening it.",
+        ),
         click.option(
             "--timeout",
             default="10m",
@@ -209,7 +217,7 @@ def _bind_options(function: F) -> F:
         click.option(
             "--skip-konnector",
             is_flag=True,
-            help="Accepted and without effect: no konnector is ever deployed.",
+            help="Accepted without effect, for no konnector is ever deployed.",
         ),
         click.option("--konnector-image", hidden=True, default=""),
         click.option("--konnector-host-alias", hidden=True, multiple=True),
@@ -278,7 +286,7 @@ def _identity(given: dict[str, Any]) -> Identity:
 def by_page(url: str, **given: Any) -> None:
     """Bind what is chosen on the page of a provider: kubectl bind [URL].
 
-    Without URL it is the server of the last login.
+    Without URL the server of the last login is used.
 
     \b
     Example:
@@ -301,8 +309,8 @@ def by_page(url: str, **given: Any) -> None:
     metavar="DURATION",
     help="How long to wait for the browser.",
 )
-@click.option("--skip-browser", is_flag=True, help="Print the address in place of opening it.")
-@click.option("--show-token", is_flag=True, help="Print its first 20 characters.")
+@click.option("--skip-browser", is_flag=True, help="Print the address instead of opening it.")
+@click.option("--show-token", is_flag=True, help="Print the first 20 characters of the token.")
 @_namespace_option
 @_kubectl_options
 def login(url: str, timeout: str, skip_browser: bool, show_token: bool, **given: Any) -> None:
@@ -362,13 +370,13 @@ def collections(url: str, output: str | None, **given: Any) -> None:
     "--remote-kubeconfig",
     type=click.File("rb"),
     metavar="FILE",
-    help="A kubeconfig that the provider has given.",
+    help="Kubeconfig from the provider.",
 )
 @click.option(
     "--remote-kubeconfig-namespace",
     default="",
     metavar="NAMESPACE",
-    help="Namespace of a Secret in this cluster with such a kubeconfig.",
+    help="Namespace of a Secret in this cluster that holds the provider's kubeconfig.",
 )
 @click.option("--remote-kubeconfig-name", default="", metavar="NAME", help="Name of that Secret.")
 @click.option(
@@ -385,7 +393,7 @@ def collections(url: str, output: str | None, **given: Any) -> None:
 def apiservice(
     named: str, template_name: str, name: str, file: BinaryIO | None, **given: Any
 ) -> None:
-    """Bind a template, or what a request of your own asks for.
+    """Bind a template, or a request of your own.
 
     \b
     Example:
@@ -424,13 +432,15 @@ def apiservice(
     metavar="KEY",
     help="Key of that Secret; default: binding-response, or else kubeconfig.",
 )
-@click.option("-f", "--file", type=click.File("rb"), help="A BindingResponse; - is stdin.")
+@click.option(
+    "-f", "--file", type=click.File("rb"), help="A BindingResponse; - is standard input."
+)
 @click.option("--provider-kubeconfig-secret-name", default="", hidden=True)
 @_bind_options
 @_namespace_option
 @_kubectl_options
 def deploy(secret: str, secret_key: str, file: BinaryIO | None, **given: Any) -> None:
-    """Bind what a BindingResponse says, from a Secret of this cluster or from a file.
+    """Bind by a BindingResponse from a Secret of this cluster or from a file.
 
     \b
     Example:
@@ -447,7 +457,7 @@ def deploy(secret: str, secret_key: str, file: BinaryIO | None, **given: Any) ->
     "--namespace",
     default="kube-system",
     show_default=True,
-    help="The namespace whose uid it is.",
+    help="Namespace that gives the uid.",
 )
 @_kubectl_options
 def cluster_identity(namespace: str, **given: Any) -> None:

@@ -34,14 +34,16 @@ SHOWN = 20
 @click.command("login")
 @click.argument("url", required=False, default="")
 @timeout_option("5m", "for the browser")
-@click.option("--skip-browser", is_flag=True, help="Print the address in place of opening it.")
-@click.option("--show-token", is_flag=True, help=f"Print the first {SHOWN} characters of it.")
+@click.option("--skip-browser", is_flag=True, help="Print the address instead of opening it.")
+@click.option(
+    "--show-token", is_flag=True, help=f"Print the first {SHOWN} characters of the token."
+)
 @server_options
 def command(url: str, timeout: str, skip_browser: bool, show_token: bool, **where: Any) -> None:
-    """Sign in to the front door of a provider, by a browser.
+    """Sign in to the front door of a provider with a browser.
 
-    Without URL it is the server of the last login. The token is kept in ~/.kube-bind/config, which
-    kube-bind's own CLI reads and writes too, and the server becomes the current one.
+    Without URL the server of the last login is used. The token is kept in ~/.kube-bind/config,
+    which kube-bind's own CLI reads and writes too, and the server becomes the current one.
 
     \b
     Example:

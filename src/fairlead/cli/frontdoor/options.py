@@ -38,20 +38,20 @@ def server_options(function: F) -> F:
             default="",
             metavar="FILE",
             shell_complete=completion.files,
-            help="The authority of the server's certificate; `login` keeps it. Default: the "
+            help="File of the CA for the server's certificate; `login` remembers it. Default: the "
             "system's.",
         ),
         click.option(
             "--insecure-skip-tls-verify",
             is_flag=True,
-            help="Take any certificate of the server, at sign-in too: for tests alone.",
+            help="Accept any certificate of the server, also at sign-in; only for tests.",
         ),
         click.option(
             "--config-file",
             type=click.Path(dir_okay=False, path_type=Path),
             metavar="FILE",
             shell_complete=completion.files,
-            help="Where servers and tokens are kept; default: ~/.kube-bind/config.",
+            help="File that keeps servers and tokens; default: ~/.kube-bind/config.",
         ),
         click.option(
             "--cluster", default="", metavar="NAME", help="Which of the server's clusters to use."
@@ -60,7 +60,7 @@ def server_options(function: F) -> F:
             "--server",
             default="",
             metavar="URL",
-            help="Address of the front door, also CLUSTER@URL; default: that of the last login.",
+            help="Address of the front door, or CLUSTER@URL; default: the one of the last login.",
         ),
     ):
         function = option(function)

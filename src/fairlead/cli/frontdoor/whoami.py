@@ -19,9 +19,9 @@ from fairlead.cli.texts import plain, to_json
 @json_option
 @server_options
 def command(url: str, as_json: bool, **where: Any) -> None:
-    """Show the front door that is used, as whom, and until when.
+    """Show the front door in use, who is signed in, and until when.
 
-    The server is asked whether the token still lets in.
+    The command asks the server whether the token is still valid.
 
     \b
     Example:

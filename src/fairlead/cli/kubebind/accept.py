@@ -28,11 +28,12 @@ from fairlead.konnector.commands.accept import accept
 def command(
     binding: str, timeout: str, namespace: str, kubeconfig: str | None, context: str | None
 ) -> None:
-    """Let the konnector synchronise the objects of BINDING.
+    """Let the konnector synchronize the objects of BINDING.
 
-    For bindings that were not made by `fairlead bind`, such as those of an
-    APIServiceBindingBundle: the konnector cannot give itself rights. Says what the provider binds
-    and claims, writes the ClusterRoles with exactly that, and waits until the binding is Ready.
+    Use it for bindings that `fairlead bind` did not make, such as those of an
+    APIServiceBindingBundle, for the konnector cannot give itself rights. The command shows what
+    the provider exports and claims, writes ClusterRoles for exactly that, and waits until the
+    binding is Ready.
 
     \b
     Example:

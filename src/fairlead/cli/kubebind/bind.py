@@ -75,46 +75,51 @@ class From(msgspec.Struct, kw_only=True):
     "request_file",
     metavar="FILE",
     type=click.File("rb"),
-    help="APIServiceExportRequests, in YAML or JSON, to make in place of the invitation's, or "
-    "with a kubeconfig of the provider.",
+    help="File of APIServiceExportRequests, in YAML or JSON. They replace those of the "
+    "invitation, or are made with --remote-kubeconfig.",
 )
 @click.option(
     "--remote-kubeconfig",
     metavar="FILE",
     type=click.File("rb"),
-    help="A kubeconfig that the provider has given, for --request.",
+    help="Kubeconfig from the provider, for --request.",
 )
 @click.option(
     "--remote-kubeconfig-namespace",
     metavar="NAMESPACE",
     default="",
-    help="Namespace of a Secret in this cluster with such a kubeconfig.",
+    help="Namespace of a Secret in this cluster that holds the provider's kubeconfig.",
 )
 @click.option("--remote-kubeconfig-name", metavar="NAME", default="", help="Name of that Secret.")
 @click.option(
     "--bundle",
     is_flag=True,
-    help="Bind whatever the provider exports, now and later, by an APIServiceBindingBundle.",
+    help="Bind all that the provider exports, now and later, by an APIServiceBindingBundle.",
 )
 @click.option(
     "--name",
     metavar="NAME",
     default="",
-    help="Of the binding and of the request at the provider; default: as the invitation says. "
-    "With --bundle: of the bundle.",
+    help="Name of the binding and of the request at the provider, or with --bundle of the bundle; "
+    "default: the name in the invitation.",
 )
 @click.option(
     "--keep-copies",
     is_flag=True,
-    help="The copies on the provider were made for another cluster, which this one replaces: "
-    "keep those whose objects are not here, so that each is taken up when its object returns.",
+    help="This cluster replaces another one: keep the copies on the provider that have no object "
+    "here. Each copy is used again when its object returns.",
 )
 @click.option(
     "--discard-copies",
     is_flag=True,
-    help="As --keep-copies, but delete for ever those whose objects are not here.",
+    help="This cluster replaces another one: delete the copies on the provider that have no "
+    "object here, for ever.",
 )
-@click.option("--skip-browser", is_flag=True, help="With URL: print the page's address.")
+@click.option(
+    "--skip-browser",
+    is_flag=True,
+    help="With URL: print the page's address instead of opening it.",
+)
 @click.option(
     "--browser-timeout",
     default="5m",
@@ -139,15 +144,15 @@ def command(
 ) -> None:
     """Bind what a provider offers.
 
-    What that is comes from an invitation (-f), from a template of a front door that you are signed
-    in to (--template), from a choice on a provider's page (URL), or from a request of your own.
-    Asks the provider for it, then writes the kubeconfig Secret, the konnector's rights on exactly
-    what is bound and the APIServiceBinding, and waits until it is Ready. Doing it twice changes
-    nothing. What fails, or is stopped, is taken back. A name that stands for something else
-    already gets a number.
+    The offer comes from an invitation (-f), from a template of a front door that you are signed in
+    to (--template), from a choice on a provider's page (URL), or from a request of your own
+    (--request). The command sends the request to the provider. Then it writes the kubeconfig
+    Secret, the konnector's rights on exactly what is bound, and the APIServiceBinding, and waits
+    until that is Ready. Running it twice changes nothing. If it fails or is stopped, it takes back
+    what it wrote. If a name is taken, a number is added to it.
 
-    In a cluster that replaces another one, which was bound with the same invitation, no copy on
-    the provider is deleted: restore the objects, and end that with --keep-copies or
+    If this cluster replaces another one that was bound with the same invitation, no copy on the
+    provider is deleted. Restore the objects, then run the command again with --keep-copies or
     --discard-copies.
 
     \b

@@ -59,8 +59,8 @@ def how_options(function: F) -> F:
             "--dry-run",
             type=click.Choice(["none", "client", "server"]),
             default="none",
-            help="client prints what would be written into this cluster, server has both servers "
-            "check it; neither writes anything anywhere.",
+            help="client prints what would be written into this cluster; server also has both API "
+            "servers check it. Neither writes anything.",
         ),
         click.option(
             "--timeout",

@@ -79,10 +79,10 @@ def command(
 ) -> None:
     """Show all bindings of a cluster: objects in sync, lag, heartbeat, problem.
 
-    IN SYNC counts objects that the konnector would leave as they are, and their copies too. LAG is
-    the age of the oldest change that has not crossed, HEARTBEAT that of the konnector's last sign
-    of life at the provider. A question mark stands for what cannot be seen. Nothing is written.
-    PROBLEM ends with what helps. With BINDING that one alone is shown.
+    IN SYNC counts objects that are equal to their copies. LAG is the age of the oldest change that
+    has not crossed. HEARTBEAT is the age of the konnector's last report to the provider. A
+    question mark stands for a value that could not be read. PROBLEM ends with the remedy. With
+    BINDING only that binding is shown. The command writes nothing.
 
     \b
     Example:

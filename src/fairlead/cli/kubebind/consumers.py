@@ -46,10 +46,10 @@ _GAP = 2
 def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> None:
     """List the consumers of a provider's cluster, with heartbeat and synced objects.
 
-    TEMPLATES is what each was invited to, and so what it may request. A terminal that is too
-    narrow for all columns has fewer. A kind that cannot be listed is told, with "+ ?" behind the
-    OBJECTS of those that export it, and the exit code is 3. HEALTH says what is wrong; what helps
-    stands below, on standard error.
+    TEMPLATES are those that the consumer was invited to, and may request. A narrow terminal shows
+    fewer columns. If a kind cannot be listed, the command names it, puts "+ ?" behind the OBJECTS
+    of its consumers, and ends with exit code 3. HEALTH names the problem; the remedy is printed
+    below, on standard error.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""``fairlead provider hand-over``: give a consumer to another person or group."""
+"""``fairlead provider hand-over``: another owner for a consumer."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ from fairlead.provider.manifests import NAME
     "author",
     required=True,
     metavar="USER|GROUP",
-    help="The new owner: a person as ISSUER/SUB, or a group as group:NAME, with the "
-    "name that it has in RBAC.",
+    help="The new owner: a person as ISSUER/SUB, or a group as group:NAME, with its name in RBAC.",
 )
 def hand_over(name: str, author: str, kubeconfig: str | None, context: str | None) -> None:
     """Hand the consumer NAME over to another person, or to a group.
 
-    At the front door an identity belongs to the person who bound it first. Who had it keeps the
-    kubeconfig that they were given: `fairlead provider rotate NAME` ends that.
+    At the front door a cluster's identity belongs to the person who bound it first. The kubeconfig
+    of the former owner still works: `fairlead provider rotate NAME` ends that.
 
     \b
     Example:

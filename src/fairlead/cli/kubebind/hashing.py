@@ -11,7 +11,8 @@ import click
 def hash_password() -> None:
     """Print the hash of a password, for the file of --oidc-people-file.
 
-    The password is asked for on a terminal; elsewhere it is the first line of standard input.
+    On a terminal the command asks for the password; else it reads the first line of standard
+    input.
 
     \b
     Example:

@@ -33,14 +33,14 @@ def command() -> None:
     "--namespace",
     default=DEFAULT_NAMESPACE,
     show_default=True,
-    help="Where the kubeconfig Secrets are.",
+    help="Namespace of the kubeconfig Secrets.",
 )
 @click.option(
     "--lease-namespace",
     default="",
     envvar="POD_NAMESPACE",
     metavar="NAME",
-    help="Where the Lease is; default: $POD_NAMESPACE if it is set, else that of --namespace.",
+    help="Namespace of the Lease; default: $POD_NAMESPACE if it is set, else that of --namespace.",
 )
 @click.option(
     "--server-address",
@@ -54,8 +54,8 @@ def command() -> None:
     default="15s",
     show_default=True,
     metavar="DURATION",
-    help="How often an APIServiceBindingBundle looks at the provider's exports, beside watching "
-    "them; 1s is the least.",
+    help="Time between two checks of the provider's exports by an APIServiceBindingBundle, in "
+    "addition to the watch; at least 1s.",
 )
 @click.option(
     "--unbind-timeout",
@@ -70,8 +70,8 @@ def command() -> None:
     type=click.IntRange(1, 256),
     default=DEFAULT_WORKERS,
     show_default=True,
-    help="How many objects of one resource are synchronised at the same time; more help where "
-    "providers are far.",
+    help="Number of objects of one resource that are synchronized at the same time; raise it for "
+    "distant providers.",
 )
 @click.pass_context
 def run(

@@ -71,38 +71,39 @@ def command() -> None:
     type=click.Choice(["namespaced", "cluster"], case_sensitive=False),
     default="namespaced",
     show_default=True,
-    help="How far a consumer's rights reach: its own namespaces, or reading everywhere.",
+    help="Extent of a consumer's rights: its own namespaces, or reading in all namespaces.",
 )
 @click.option(
     "--isolation",
     default="prefixed",
     show_default=True,
     metavar="prefixed|namespaced|none",
-    help="How objects of several consumers are kept apart; none leaves them their own names.",
+    help="Separation of the consumers' objects; with none they keep their own names.",
 )
 @click.option(
     "--schema-sync-interval",
     default="5m",
     show_default=True,
-    help="How often exports that follow their CRDs look at them, beside watching them; 10s is the "
-    "least.",
+    help="Time between two checks of the CRDs that exports follow, in addition to the watch; at "
+    "least 10s.",
 )
 @click.option(
     "--original-konnectors",
     "--cluster-wide-claims",
     "original_konnectors",
     is_flag=True,
-    help="Give what kube-bind's own konnector needs beyond ours. With --consumer-scope cluster "
-    "consumers may then use all objects of claimed kinds, all Secrets included; with "
-    "--isolation namespaced they may read all consumers' objects of exported kinds.",
+    help="Also give the rights that kube-bind's own konnector needs. With --consumer-scope "
+    "cluster, consumers may then use all objects of claimed kinds, also the Secrets of "
+    "others; with --isolation namespaced, they may read the objects of exported kinds of all "
+    "consumers.",
 )
 @click.option(
     "--requests",
     type=click.Choice(["invited", "any"]),
     default="invited",
     show_default=True,
-    help="What consumers may request: what the templates of their invitations offer, or any CRD "
-    "that is labelled for export, with any claim (kube-bind's own rule).",
+    help="Limit of what consumers may request. invited: the templates of their invitations. any: "
+    "each CRD that is labeled for export, with any claim, as in kube-bind.",
 )
 @naming_options
 @reaching_options
@@ -122,7 +123,7 @@ def run(
 ) -> None:
     """Run the provider's controllers.
 
-    How consumers reach this cluster is for those that are invited by BindableResourcesRequests.
+    The --external flags are for consumers that are invited by BindableResourcesRequests.
 
     \b
     Example:
@@ -175,7 +176,7 @@ def run(
     "--output",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to write the invitation; it holds a credential, so mode 0600.",
+    help="File for the invitation; it holds a credential, so its mode is 0600.",
 )
 @click.option(
     "--name",
@@ -201,8 +202,8 @@ def invite(
 ) -> None:
     """Invite the consumer NAME: write what it needs to bind a template.
 
-    Inviting a consumer again gives the same namespace and credential. With another template it
-    may request what that offers too.
+    Inviting a consumer again gives the same namespace and credential. With another template the
+    consumer may also request what that template offers.
 
     \b
     Example:

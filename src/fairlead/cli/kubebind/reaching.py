@@ -42,14 +42,14 @@ def naming_options(function: F) -> F:
         "--namespace-prefix",
         default=DEFAULT_PREFIX,
         show_default=True,
-        help="How names of new cluster namespaces begin; under isolation none, consumers get no "
-        "other namespace with such a name. The same for `run` and `invite`.",
+        help="Prefix of the names of new cluster namespaces; give `run` and `invite` the same. "
+        "With isolation none, consumers get no other namespace with this prefix.",
     )
     pretty = click.option(
         "--pretty-name",
         default="Fairlead",
         show_default=True,
-        help="Name of this provider that consumers see.",
+        help="Name of this provider, as consumers see it.",
     )
     return prefix(pretty(function))
 
@@ -61,19 +61,20 @@ def reaching_options(function: F) -> F:
             "--external-server-name",
             default="",
             metavar="NAME",
-            help="The name that the server's certificate has, if it is not the address's.",
+            help="Name in the server's certificate, if it is not the host of the address.",
         ),
         click.option(
             "--external-ca-file",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="The CA that consumers shall trust; default: the kubeconfig's.",
+            help="File of the CA that consumers trust for that server; default: the kubeconfig's "
+            "CA.",
         ),
         click.option(
             "--external-address",
             default="",
             metavar="URL",
-            help="How consumers reach this cluster, https://...; default: as they did before, "
-            "or the kubeconfig's server.",
+            help="Address of this cluster's API server for consumers, https://...; default: the "
+            "consumer's former one, else the kubeconfig's server.",
         ),
     ):
         function = option(function)

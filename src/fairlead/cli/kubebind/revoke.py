@@ -45,13 +45,14 @@ class Unfinished(click.ClickException):
 @click.option(
     "--keep-data",
     is_flag=True,
-    help="Leave the consumer's namespaces and objects on the provider, without an owner.",
+    help="Leave the consumer's namespaces and objects on the provider; they belong to no consumer "
+    "then.",
 )
 @click.option(
     "--force",
     is_flag=True,
-    help=f"Take finalizers off the consumer's objects that hold them for longer than "
-    f"{GRACE_SECONDS:g} s; what their owners would have cleaned up stays behind.",
+    help=f"Remove finalizers that hold the consumer's objects for longer than "
+    f"{GRACE_SECONDS:g} s; what their owners would have removed stays.",
 )
 @yes_option
 @timeout_option("10m", "for what finalizers hold")

@@ -26,7 +26,7 @@ from fairlead.provider.manifests import NAME
 @click.option(
     "--finish",
     is_flag=True,
-    help="Take the old token away now, whether the consumer uses the new one or not.",
+    help="Revoke the old token now, even if the consumer does not use the new one yet.",
 )
 def rotate(
     name: str,
@@ -38,8 +38,8 @@ def rotate(
 ) -> None:
     """Give the consumer NAME a new token, which its konnector fetches by itself.
 
-    The old token works until the konnector has told that it uses the new one. What was
-    interrupted goes on when the same is said again.
+    The old token works until the konnector reports that it uses the new one. If the command is
+    interrupted, run it again to continue.
 
     \b
     Example:

@@ -73,22 +73,29 @@ _listening = _all(
         default=DEFAULT_LISTEN,
         show_default=True,
         metavar="HOST:PORT",
-        help="Address to listen on; beyond loopback with TLS, or behind a proxy that ends it.",
+        help="Address to listen on; other than on loopback it needs TLS, or a proxy that "
+        "terminates TLS.",
     ),
     click.option(
         "--external-url",
         default="",
         metavar="URL",
-        help="How browsers and CLIs reach it, also below a path. Default: that of "
-        "--oidc-callback-url, else --listen-address. No address is made of a Host header.",
+        help="Address for browsers and CLIs; it may have a path. Default: that of "
+        "--oidc-callback-url, else --listen-address. The Host header of requests is not "
+        "used.",
     ),
-    click.option("--tls-cert-file", type=_FILE, help="Read again when it changes."),
-    click.option("--tls-key-file", type=_FILE, help="Read again when it changes."),
+    click.option(
+        "--tls-cert-file", type=_FILE, help="Certificate in PEM; read again when it changes."
+    ),
+    click.option(
+        "--tls-key-file", type=_FILE, help="Private key in PEM; read again when it changes."
+    ),
     click.option(
         "--trusted-proxies",
         multiple=True,
         metavar="NETWORK",
-        help="Addresses or CIDRs of proxies whose X-Forwarded-For is believed.",
+        help="Address or CIDR of a proxy with a trusted X-Forwarded-For; may be given several "
+        "times.",
     ),
     click.option(
         "--pretty-name",
@@ -101,21 +108,21 @@ _listening = _all(
         type=click.FloatRange(0, 1e6),
         default=_LIMITS.per_address.per_second,
         show_default=True,
-        help="A second, from one address; 0 is without limit.",
+        help="Requests per second from one address; 0 means no limit.",
     ),
     click.option(
         "--requests-per-person",
         type=click.FloatRange(0, 1e6),
         default=_LIMITS.per_person.per_second,
         show_default=True,
-        help="A second, from one person; 0 is without limit.",
+        help="Requests per second from one person; 0 means no limit.",
     ),
     click.option(
         "--requests-at-once",
         type=click.IntRange(1, 100_000),
         default=_LIMITS.requests_at_once,
         show_default=True,
-        help="More are turned away.",
+        help="Number of requests at the same time; more are refused.",
     ),
 )
 
@@ -125,9 +132,12 @@ _oidc = _all(
         type=click.Choice(["external", "embedded"]),
         default="external",
         show_default=True,
-        help="embedded is an issuer of ours, for laptops and demonstrations.",
+        help="external is your own OpenID Connect issuer; embedded is one in this program, for "
+        "laptops and demonstrations.",
     ),
-    click.option("--oidc-issuer-url", default="", metavar="URL", help="The issuer."),
+    click.option(
+        "--oidc-issuer-url", default="", metavar="URL", help="URL of the OpenID Connect issuer."
+    ),
     click.option(
         "--oidc-issuer-client-id", default="", help="Client id of this server at the issuer."
     ),
@@ -136,38 +146,43 @@ _oidc = _all(
         default="",
         envvar="OIDC_CLIENT_SECRET",
         show_envvar=True,
-        help="Ours at the issuer; without one we are a public client. Others of this machine "
-        "see what is on a command line: use the variable.",
+        help="Client secret at the issuer; without one this server is a public client. Other "
+        "users of this machine can read a command line: use the variable.",
     ),
     click.option(
         "--oidc-callback-url",
         default="",
         metavar="URL",
-        help=f"Ends with {CALLBACK_PATH}; default: of --external-url.",
+        help=f"Redirect URL at the issuer, ending with {CALLBACK_PATH}; default: made of "
+        "--external-url.",
     ),
     click.option("--oidc-authorize-url", default="", hidden=True),
-    click.option("--oidc-ca-file", type=_FILE, help="The CA of the issuer's certificate."),
+    click.option(
+        "--oidc-ca-file", type=_FILE, help="File of the CA for the issuer's certificate."
+    ),
     click.option(
         "--oidc-scopes",
         multiple=True,
         metavar="SCOPE",
-        help="What to ask the issuer for, as far as it has it. Default: "
+        help="Scopes to request, as far as the issuer has them. Default: "
         f"{','.join(DEFAULT_SCOPES)}.",
     ),
     click.option(
         "--oidc-username-prefix",
         default="oidc:",
         show_default=True,
-        help="Before names of people in RBAC; kube-bind has none.",
+        help="Prefix of names of people in RBAC; kube-bind has none.",
     ),
     click.option(
         "--oidc-groups-prefix",
         default="oidc:",
         show_default=True,
-        help="Before names of groups in RBAC; kube-bind has none.",
+        help="Prefix of names of groups in RBAC; kube-bind has none.",
     ),
     click.option(
-        "--oidc-people-file", type=_FILE, help="Who may sign in with --oidc-type embedded."
+        "--oidc-people-file",
+        type=_FILE,
+        help="File of the people who may sign in with --oidc-type embedded.",
     ),
     click.option("--embedded-issuer-beyond-loopback", count=True, hidden=True),
     click.option("--oidc-allowed-groups", multiple=True, hidden=True),
@@ -187,15 +202,15 @@ _sessions = _all(
         multiple=True,
         envvar="COOKIE_SIGNING_KEY",
         show_envvar=True,
-        help="32 or 64 bytes in base64; several are accepted, the first is used. Default: keys "
-        "that are made, kept in a Secret and rotated.",
+        help="Key of 32 or 64 bytes in base64. Of several the first one signs, and all are "
+        "accepted. Default: generated keys, which are kept in a Secret and rotated.",
     ),
     click.option(
         "--cookie-encryption-key",
         multiple=True,
         envvar="COOKIE_ENCRYPTION_KEY",
         show_envvar=True,
-        help="16, 24 or 32 bytes in base64, one for each signing key.",
+        help="Key of 16, 24 or 32 bytes in base64; one for each signing key.",
     ),
     redis_options,
 )
@@ -205,34 +220,34 @@ _consumers = _all(
         "--namespace-prefix",
         default=DEFAULT_PREFIX,
         show_default=True,
-        help="How names of cluster namespaces begin; as `provider run` has it.",
+        help="Prefix of the names of cluster namespaces; the same as for `provider run`.",
     ),
     click.option(
         "--consumers-per-person",
         type=click.IntRange(1, 100_000),
         default=10,
         show_default=True,
-        help="How many consumer clusters one person may bind for.",
+        help="Number of consumer clusters that one person may bind for.",
     ),
     click.option(
         "--original-authors",
         is_flag=True,
-        help="Namespaces that kube-bind's backend made belong to the sub that it noted, "
-        "whatever issuer that was of.",
+        help="Namespaces that kube-bind's backend made belong to the sub noted on them, with any "
+        "issuer.",
     ),
     click.option(
         "--allow-apply-binding",
         is_flag=True,
-        help="Take kubeconfigs of consumers at POST /api/apply-binding, and write there what a "
-        "bind writes.",
+        help="Accept kubeconfigs of consumers' clusters at POST /api/apply-binding, and write "
+        "there what `fairlead bind` writes.",
     ),
     click.option(
         "--apply-binding-allow-cidr",
         "--apply-binding-allow-cidrs",
         multiple=True,
         metavar="NETWORK",
-        help="Private networks in which such clusters may be; loopback, link-local and metadata "
-        "addresses never are.",
+        help="Private network in which such clusters may be; loopback, link-local and metadata "
+        "addresses are never allowed. May be given several times.",
     ),
     # Marked as given by their source alone; what they say is not looked at.
     *(
@@ -311,8 +326,8 @@ def serve(
 ) -> None:
     """Let teams sign in, see what is offered, and bind it.
 
-    `fairlead provider run` answers what is bound, so that this program makes no credentials. All
-    replicas work at once.
+    This program makes no credentials: `fairlead provider run` answers the requests. All replicas
+    work at the same time.
 
     \b
     Example:

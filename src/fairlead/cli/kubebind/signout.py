@@ -49,10 +49,10 @@ def sign_out(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Sign a person out of the front door, or everybody, on all replicas at once.
+    """Sign one person or all people out of the front door, on all replicas at once.
 
-    Who is signed out may sign in again, as far as the issuer lets them. Kubeconfigs that were
-    given stay: `fairlead provider rotate NAME` ends these.
+    They may sign in again if the issuer lets them. Their kubeconfigs still work: `fairlead
+    provider rotate NAME` ends that.
 
     \b
     Example:

@@ -20,9 +20,12 @@ def redis_options(function: F) -> F:
                 "--redis-addr",
                 default="",
                 metavar="HOST:PORT",
-                help="Sessions are there and not in Secrets; its password is $REDIS_PASSWORD.",
+                help="Redis server that keeps the sessions, instead of Secrets; $REDIS_PASSWORD "
+                "is its password.",
             ),
-            click.option("--redis-username", default="", help="Default: Redis' own."),
+            click.option(
+                "--redis-username", default="", help="User at Redis; default: Redis' default user."
+            ),
             click.option(
                 "--redis-database",
                 type=click.IntRange(0, 1_000_000),
@@ -30,11 +33,11 @@ def redis_options(function: F) -> F:
                 show_default=True,
                 help="Number of the database in Redis.",
             ),
-            click.option("--redis-tls", is_flag=True, help="Speak TLS to Redis."),
+            click.option("--redis-tls", is_flag=True, help="Use TLS to Redis."),
             click.option(
                 "--redis-ca-file",
                 type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                help="The CA of Redis' certificate.",
+                help="File of the CA for Redis' certificate.",
             ),
             click.option("--redis-password", default="", envvar="REDIS_PASSWORD", hidden=True),
         ]

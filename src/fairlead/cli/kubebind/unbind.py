@@ -28,7 +28,9 @@ from fairlead.konnector.commands.unbind import Impact, bundle_impact, impact, un
 @cluster_options
 @click.argument("binding", shell_complete=completion.names(completion.bindings))
 @click.option(
-    "--bundle", is_flag=True, help="BINDING is an APIServiceBindingBundle: all its bindings go."
+    "--bundle",
+    is_flag=True,
+    help="BINDING is an APIServiceBindingBundle: remove all its bindings.",
 )
 @click.option("--orphan", is_flag=True, help="Leave the copies on the provider.")
 @yes_option
@@ -44,11 +46,12 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Take back BINDING: its objects here, their copies on the provider, and its rights.
+    """Remove BINDING: its objects here, their copies on the provider, and its rights.
 
-    Waits until the konnector has taken the binding apart, and tells what it waits for. Doing it
-    again goes on waiting. With --orphan the copies on the provider stay. Without it objects are
-    deleted on both sides: it asks first, and where there is no terminal it wants --yes.
+    The command waits until the konnector has removed the binding, and shows what it waits for. If
+    it is interrupted, run it again to continue. With --orphan the copies on the provider stay.
+    Without it objects are deleted on both sides: the command asks first, and without a terminal it
+    needs --yes.
 
     \b
     Example:

@@ -47,7 +47,7 @@ _COLUMNS = ("ROLE", "IS", "ASKED FOR BY", "LOGIN", "HOLDS", "THROUGH", "OWNS", "
 @click.command("audit")
 @cluster_options
 @server_option
-@roles_option("all that may log in, or are claimed")
+@roles_option("all roles that may log in or that an access has claimed")
 @operator_namespace_option
 @json_option
 def command(
@@ -58,12 +58,13 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Show what the roles of a server hold and own, against what PostgresAccesses ask for.
+    """Compare what the roles of a server hold and own with what PostgresAccesses ask for.
 
-    A role is asked for by a PostgresAccess, a leftover of one that is gone, foreign (another
-    installation's), or a stranger without an object. It holds privileges itself, through groups
-    and through PUBLIC, which is everybody; drift are the statements that the operator would run.
-    A role may do anything with objects that it owns. Nothing is changed.
+    Each role is asked for by a PostgresAccess, a leftover of a deleted one, foreign (of another
+    installation), or a stranger that no object asks for. The list shows the privileges that a role
+    holds itself, through groups and through PUBLIC, and the objects that it owns, with which it
+    may do anything. Drift is the list of statements that the operator would run. The command
+    changes nothing.
 
     \b
     Example:

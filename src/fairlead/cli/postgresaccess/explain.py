@@ -34,12 +34,13 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Explain why the PostgresAccess NAME is not ready, and what is next.
+    """Explain why the PostgresAccess NAME is not ready, and what helps.
 
-    Tells how far it has come, step by step; which object is in its way; what keeps its role from
-    being removed; and which statements would give the operator's administrator rights that it
-    lacks. Where the runner may read the credentials of the server, that is asked itself; else the
-    status has the word. Nothing is changed. The exit code is 0 when it is ready, 1 when not.
+    The command shows, step by step, how far the access has come; which object is in its way; what
+    keeps its role from being removed; and which statements would give the operator's administrator
+    the rights that it lacks. If you may read the server's credentials, the command asks the server
+    itself; else it shows the status. It changes nothing. The exit code is 0 if the access is
+    ready, else 1.
 
     \b
     Example:

@@ -33,11 +33,12 @@ _UNCLAIMED = "Adoption will write into its comment whose it is."
 @click.command("import")
 @cluster_options
 @server_option
-@roles_option("all that may log in")
+@roles_option("all roles that may log in")
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Leave the server as it is: the plan of a manifest then has the claim on its role.",
+    help="Write nothing to the server; the plan of a manifest then includes the claim on its "
+    "role.",
 )
 @namespace_option("Namespace of the manifests; default: the context's.")
 @operator_namespace_option
@@ -52,15 +53,15 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Print PostgresAccesses that ask for what existing roles have, so that nothing changes.
+    """Print PostgresAccesses for existing roles, which ask for what the roles have.
 
-    The comment of each role is given a line that says which PostgresAccess it is of: that claims
-    it for the object of the manifest, whose plan is empty then. Nothing else is written, and the
-    role keeps its password.
+    The command adds a line to the comment of each role, which names its PostgresAccess. This
+    claims the role for the object of the manifest, so that the object's plan is empty. Nothing
+    else is written, and the role keeps its password.
 
-    Privileges are written without names where they cover all objects of a schema, and with names
-    elsewhere. Each manifest is held against the server: what its adoption would change all the
-    same is in its comments. Roles that cannot be adopted are skipped, and standard error says why:
+    A grant that covers all objects of a schema has no names; other grants have names. Each
+    manifest is compared with the server; its comments list what adoption would change
+    nevertheless. Roles that cannot be adopted are skipped, with the reason on standard error:
     superusers, roles with powers over others, those of PostgreSQL and its providers, and those
     that have a PostgresAccess.
 

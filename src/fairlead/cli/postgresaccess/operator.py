@@ -28,7 +28,7 @@ _DEFAULTS = PostgresOptions()
 
 @click.group("postgres")
 def command() -> None:
-    """Make PostgreSQL roles, grants and Secrets of PostgresAccess objects.
+    """Make PostgreSQL roles, grants and Secrets for PostgresAccess objects.
 
     \b
     Example:
@@ -43,14 +43,20 @@ def command() -> None:
     "--namespace",
     default=DEFAULT_NAMESPACE,
     show_default=True,
-    help="Where the Secrets of PostgresServers and the Lease are.",
+    help="Namespace of the Secrets of PostgresServers and of the Lease.",
 )
-@click.option("--exclude-user", multiple=True, metavar="ROLE", help="A role never to touch.")
+@click.option(
+    "--exclude-user",
+    multiple=True,
+    metavar="ROLE",
+    help="Role that the operator never changes; may be given several times.",
+)
 @click.option(
     "--exclude-user-pattern",
     multiple=True,
     metavar="PATTERN",
-    help="Roles never to touch, * stands for anything: 'backup_*'.",
+    help="Pattern of roles that the operator never changes, such as 'backup_*'; * stands for any "
+    "text. May be given several times.",
 )
 @click.option(
     "--existing-secret-namespace",
@@ -64,29 +70,30 @@ def command() -> None:
     type=click.Choice(["Report", "Owned", "Drop"]),
     default=_DEFAULTS.unmanaged_users,
     show_default=True,
-    help="What becomes of roles that no object asks for: Report tells of those that Fairlead "
-    "made, Owned drops these, Drop drops logins that others made too.",
+    help="Treatment of roles that no object asks for: Report reports those that Fairlead made, "
+    "Owned drops them, Drop also drops logins that others made.",
 )
 @click.option(
     "--synced-interval",
     default="5m",
     show_default=True,
     metavar="DURATION",
-    help="Time between two looks at a role in its wanted state.",
+    help="Time between two checks of a role that is in sync.",
 )
 @click.option(
     "--pending-interval",
     default="30s",
     show_default=True,
     metavar="DURATION",
-    help="Time between two looks at a role that waits for a person or another program.",
+    help="Time between two checks of a role that waits for another object, or for a person.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 1024),
     default=DEFAULT_WORKERS,
     show_default=True,
-    help="How many objects are worked on at the same time; nearly all wait for an answer.",
+    help="Number of objects that are reconciled at the same time; most of them wait for an "
+    "answer.",
 )
 @click.option(
     "--exported", is_flag=True, help="Label PostgresAccess so that kube-bind may export it."
@@ -105,8 +112,8 @@ def run(
 ) -> None:
     """Run the operator.
 
-    A Controller in the operator's namespace can say the same as the flags, and more, and change
-    it while the operator runs; what either excludes is excluded.
+    A Controller in the operator's namespace has the same settings and more, and can change them
+    while the operator runs. A role that the flags or the Controller exclude is excluded.
 
     \b
     Example:

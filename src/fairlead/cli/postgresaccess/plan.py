@@ -41,7 +41,8 @@ from fairlead.postgres.commands.surroundings import Surroundings
 )
 @click.option("--all", "all_", is_flag=True, help="Every PostgresAccess of the cluster, or of -n.")
 @namespace_option(
-    "With --all: of this one alone. With -f: of those that name none; default: the context's."
+    "With --all: show only accesses of this namespace. With -f: namespace of accesses that name "
+    "none; default: the context's."
 )
 @operator_namespace_option
 @json_option
@@ -56,12 +57,13 @@ def command(
 ) -> None:
     """Print the SQL that the operator would run, and why; nothing is changed.
 
-    Each server is compared with what is asked for, with the credentials that the cluster has for
-    it and from this machine, which has to reach it. Passwords are ***. What is read of the cluster
-    are PostgresAccesses, their servers and Secrets, with the rights of the kubeconfig.
+    The command compares each server with what PostgresAccesses ask for. It logs in from this
+    machine, which must reach the server, with the credentials that the cluster has for it. It
+    reads PostgresAccesses, their servers and Secrets with the rights of the kubeconfig. Passwords
+    are shown as ***.
 
-    The exit code is 0 when all is in sync, 2 when something would be done, and 1 when something
-    cannot be done, or told.
+    The exit code is 0 if all is in sync, 2 if statements would run, and 1 if something cannot be
+    done or found out.
 
     \b
     Example:

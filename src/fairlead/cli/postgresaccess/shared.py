@@ -73,7 +73,7 @@ def operator_namespace_option(function: F) -> F:
         default=DEFAULT_NAMESPACE,
         show_default=True,
         metavar="NAMESPACE",
-        help="Where the operator's Controller and the Secrets of PostgresServers are.",
+        help="Namespace of the operator's Controller and of the Secrets of PostgresServers.",
     )(function)
 
 
@@ -84,7 +84,7 @@ def server_option(function: F) -> F:
         required=True,
         metavar="NAME",
         shell_complete=completion.names(completion.postgres_servers),
-        help="The PostgresServer.",
+        help="Name of the PostgresServer.",
     )(function)
 
 
@@ -95,7 +95,7 @@ def roles_option(default: str) -> Callable[[F], F]:
         "roles",
         multiple=True,
         metavar="ROLE",
-        help=f"A role; can be given several times. Default: {default}.",
+        help=f"Name of a role; may be given several times. Default: {default}.",
     )
 
 

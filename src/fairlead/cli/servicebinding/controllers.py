@@ -45,36 +45,37 @@ def command() -> None:
     type=bool,
     default=None,
     help="Whether bindings of binding.operators.coreos.com may name services of other namespaces. "
-    "Default: with --webhooks-bind-address those of which a webhook has recorded who asked, with "
-    "that user's rights; else false.",
+    "Default: false without webhooks; with --webhooks-bind-address a binding may if a "
+    "webhook has recorded its requester, who must have the right to read the service.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 1024),
     default=DEFAULT_WORKERS,
     show_default=True,
-    help="How many bindings of one API are worked on at the same time; nearly all wait for an "
-    "answer.",
+    help="Number of bindings of one API that are reconciled at the same time; most of them wait "
+    "for an answer.",
 )
 @click.option(
     "--webhooks-bind-address",
     "address",
     default="",
     metavar="HOST:PORT",
-    help="Serve admission webhooks there; they need an address that API servers reach.",
+    help="Address for admission webhooks, which API servers must reach; without it none are "
+    "served.",
 )
 @click.option(
     "--webhooks-host",
     "hosts",
     multiple=True,
     metavar="NAME",
-    help="A name or address by which API servers call the webhooks; default: that of the Service "
-    "of the manifests.",
+    help="Name or address by which API servers call the webhooks; default: the Service of "
+    "`fairlead manifests`.",
 )
 @click.option(
     "--projector",
     is_flag=True,
-    help="Bind workloads as they are created, of the kinds that the webhook configuration names.",
+    help="Bind workloads when they are created, for the kinds in the webhook configuration.",
 )
 def run(
     namespace: str,

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 def command(
     target: str, namespace: str, as_json: bool, kubeconfig: str | None, context: str | None
 ) -> None:
-    """Explain whether workloads have what they are bound to, and where it breaks first.
+    """Explain whether workloads have the data of their bindings, and if not, why.
 
-    Follows workload < binding < Secret < service < the provider's object < role, as far as there
-    are such, and says of each how it stands. The one that breaks first, from the source, is
-    told with its reason and what helps. KIND/NAME is a workload or a binding, such as
+    The command follows the chain workload < binding < Secret < service < the provider's object <
+    role as far as it goes, and shows the state of each part. Of the broken part that is nearest to
+    the role it shows the reason and the remedy. KIND/NAME is a workload or a binding, such as
     deployment/web or servicebinding/web-db; without it all bindings of the namespace are
-    explained. Nothing is changed, and no value of a Secret is shown. The exit code is 0 when all
-    is well, 1 when not.
+    explained. The command changes nothing and shows no value of a Secret. The exit code is 0 if
+    all is well, else 1.
 
     \b
     Example:

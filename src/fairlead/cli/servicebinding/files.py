@@ -29,7 +29,7 @@ _cross_namespace = click.option(
     type=bool,
     default=False,
     show_default=True,
-    help="As --cross-namespace of fairlead binding run.",
+    help="Same as --cross-namespace of `fairlead binding run`.",
 )
 
 
@@ -44,13 +44,13 @@ _cross_namespace = click.option(
     help="A file of manifests, a folder whose *.yaml, *.yml and *.json are read, or - for "
     "standard input; may be given several times.",
 )
-@click.option("-R", "--recursive", is_flag=True, help="Read the folders in folders, too.")
+@click.option("-R", "--recursive", is_flag=True, help="Read subfolders, too.")
 @click.option(
     "-n",
     "--namespace",
     default="default",
     show_default=True,
-    help="Namespace of objects that name none; they are printed without it, too.",
+    help="Namespace of objects that name none; they are printed without one.",
 )
 @_cross_namespace
 @click.option("--show-secrets", is_flag=True, help="Print the values of Secrets.")
@@ -65,8 +65,8 @@ def render(
 ) -> None:
     """Print what the controller would write for the bindings in these manifests.
 
-    These are the Secrets it would make and the workloads it would change, always in the same
-    order. Where a binding cannot be projected, nothing is printed but what is wrong.
+    These are the Secrets that it would create and the workloads that it would change, always in
+    the same order. If a binding cannot be projected, only the error is printed.
 
     \b
     Examples:
@@ -91,17 +91,17 @@ def render(
     multiple=True,
     required=True,
     metavar="PATH",
-    help="A Compose file, a file of bindings and services, or - for standard input; which one "
-    "it is shows in its content. Give all of them.",
+    help="A Compose file, a file of bindings and services, or - for standard input; the content "
+    "decides which one it is. May be given several times.",
 )
 @click.option(
     "-o",
     "--output-dir",
     type=click.Path(path_type=Path),
-    help="Where secret files and the Compose file that mounts them are written; default: "
+    help="Folder for the files of secrets and the Compose file that mounts them; default: "
     ".service-bindings beside the first Compose file.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the Compose file alone, write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print only the Compose file, and write nothing.")
 @_cross_namespace
 @click.option("--show-secrets", is_flag=True, help="Print the values of variables.")
 @click.pass_context
@@ -115,9 +115,10 @@ def compose(
 ) -> None:
     """Bind services of Docker Compose as the controller binds workloads.
 
-    A binding's workload is the Compose service of its name, or those with its labels. Each entry
-    of its Secret is a Compose secret below SERVICE_BINDING_ROOT. What is printed is the Compose
-    file to give after the others; with secret files beside it, it is in the output directory.
+    The workload of a binding is the Compose service with that name, or all services with those
+    labels. Each entry of the Secret becomes a Compose secret below SERVICE_BINDING_ROOT. The
+    command prints a Compose file; give it to docker compose after your own files. If there are
+    files of secrets, all of it is written into the output directory.
 
     \b
     Examples:
