@@ -84,117 +84,151 @@ def _one_of(names: Sequence[str]) -> JSON:
 
 
 _COMMON = [
-    Value("image.repository", "fairlead", _TEXT, "Where the image is, without a tag."),
-    Value("image.tag", "", _TEXT, "Of the image; default: the chart's appVersion."),
+    Value("image.repository", "fairlead", _TEXT, "Repository of the image, without a tag."),
+    Value("image.tag", "", _TEXT, "Tag of the image; default: the chart's appVersion."),
     Value(
         "image.digest",
         "",
         {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
-        "Of the image, such as sha256:...; it counts before the tag.",
+        "Digest of the image, such as sha256:...; it is used instead of the tag.",
     ),
     Value(
         "image.pullPolicy",
         "IfNotPresent",
         {"enum": ["Always", "IfNotPresent", "Never"]},
-        "When a node pulls the image.",
+        "Pull policy of the image.",
     ),
     Value(
         "imagePullSecrets",
         [],
         {"type": "array", "items": {"type": "object", "required": ["name"]}},
-        "Secrets of each program's namespace with which the image is pulled, as `- name: NAME`.",
+        "Secrets in each program's namespace for pulling the image, as `- name: NAME`.",
     ),
-    Value("labels", {}, _LABELS, "Put onto every object and Pod, beside their own."),
+    Value("labels", {}, _LABELS, "Labels for every object and Pod, in addition to their own."),
     Value(
         "ca.configMap",
         "",
         _NAME,
-        "A ConfigMap in each program's namespace with the CAs that are trusted in place of the "
-        "image's: a private one for the issuer or for providers, and those of all other servers.",
+        "ConfigMap in each program's namespace with the CAs that replace those of the image. It "
+        "needs all CAs: a private one, for the issuer or for providers, and those of all other "
+        "servers.",
     ),
-    Value("ca.secret", "", _NAME, "The same from a Secret."),
+    Value("ca.secret", "", _NAME, "Secret with these CAs, instead of a ConfigMap."),
     Value(
         "ca.key",
         "ca.crt",
         {"type": "string", "pattern": "^[-._a-zA-Z0-9]+$"},
-        "The key in it whose value is the bundle, in PEM.",
+        "Key of the ConfigMap or Secret that holds the CAs, in PEM.",
     ),
-    Value("namespaces.create", True, _FLAG, "Make the programs' namespaces; they are kept."),
+    Value(
+        "namespaces.create",
+        True,
+        _FLAG,
+        "Create the programs' namespaces; an uninstallation keeps them.",
+    ),
     Value(
         "namespaces.podSecurity",
         "",
         {"enum": ["", "privileged", "baseline", "restricted"]},
-        "The Pod Security Standard that the namespaces enforce; all programs satisfy restricted.",
+        "Pod Security Standard that the namespaces enforce; all programs satisfy restricted.",
     ),
-    Value("rbac.create", True, _FLAG, "Make roles and bindings: those of `fairlead manifests`."),
+    Value("rbac.create", True, _FLAG, "Create the roles and bindings of `fairlead manifests`."),
     Value(
         "crds.install",
         True,
         _FLAG,
-        "Let programs create and upgrade the CRDs that they own. The chart has none, so that "
-        "none goes with a release. Without it, apply `fairlead crds` before each upgrade.",
+        "Let programs create and upgrade the CRDs that they own. The chart has no CRDs, so that "
+        "no uninstallation removes them. If false, apply `fairlead crds` before each upgrade.",
     ),
     Value(
         "uninstall.hook",
         True,
         _FLAG,
-        "Before `helm uninstall`, run `fairlead uninstall PROGRAM --prepare`, which refuses while "
-        "a program is needed.",
+        "Run `fairlead uninstall PROGRAM --prepare` before `helm uninstall`; it refuses while a "
+        "program is needed.",
     ),
     Value(
         "uninstall.timeout",
         "2m",
         {"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?(s|m|h)?$"},
-        "How long that may take for each program.",
+        "Time that this command may take for each program.",
     ),
-    Value("uninstall.deadlineSeconds", 240, _COUNT, "After which its Job is ended, in seconds."),
-    Value("networkPolicy.enabled", False, _FLAG, "A NetworkPolicy for each program."),
+    Value(
+        "uninstall.deadlineSeconds",
+        240,
+        _COUNT,
+        "Time in seconds after which the Job of this command is ended.",
+    ),
+    Value("networkPolicy.enabled", False, _FLAG, "Create a NetworkPolicy for each program."),
     Value(
         "networkPolicy.apiServers.ports",
         [443, 6443],
         _PORTS,
-        "Of API servers: the cluster's own and, for the konnector, those of providers.",
+        "Ports of API servers: of the cluster's own one and, for the konnector, of providers.",
     ),
-    Value("networkPolicy.apiServers.cidrs", [], _CIDRS, "Where these are; without any, anywhere."),
-    Value("networkPolicy.dns.ports", [53], _PORTS, "Of DNS, UDP and TCP."),
+    Value(
+        "networkPolicy.apiServers.cidrs",
+        [],
+        _CIDRS,
+        "Networks of these servers; default: any address.",
+    ),
+    Value("networkPolicy.dns.ports", [53], _PORTS, "Ports of DNS, for UDP and TCP."),
     Value(
         "networkPolicy.dns.to",
         [],
         _OBJECTS,
-        "Peers of a NetworkPolicy that are the cluster's DNS; without any, anywhere.",
+        "NetworkPolicy peers of the cluster's DNS; default: any address.",
     ),
     Value(
         "networkPolicy.metricsFrom",
         [],
         _OBJECTS,
-        "Peers that may scrape metrics; without any, all.",
+        "NetworkPolicy peers that may scrape metrics; default: all.",
     ),
     Value(
         "monitoring.podMonitor.enabled",
         False,
         _FLAG,
-        "A PodMonitor for each program; the Prometheus operator's CRDs have to be there.",
+        "Create a PodMonitor for each program; it needs the CRDs of the Prometheus operator.",
     ),
-    Value("monitoring.podMonitor.interval", "30s", _TEXT, "Between two scrapes."),
-    Value("monitoring.podMonitor.labels", {}, _LABELS, "By which a Prometheus selects it."),
+    Value("monitoring.podMonitor.interval", "30s", _TEXT, "Time between two scrapes."),
+    Value(
+        "monitoring.podMonitor.labels",
+        {},
+        _LABELS,
+        "Labels by which a Prometheus selects the object.",
+    ),
     Value(
         "monitoring.serviceMonitor.enabled",
         False,
         _FLAG,
-        "A ServiceMonitor for each program and a Service for it, in place of the PodMonitor.",
+        "Create a ServiceMonitor with a Service for each program, instead of a PodMonitor.",
     ),
-    Value("monitoring.serviceMonitor.interval", "30s", _TEXT, "Between two scrapes."),
-    Value("monitoring.serviceMonitor.labels", {}, _LABELS, "By which a Prometheus selects it."),
+    Value("monitoring.serviceMonitor.interval", "30s", _TEXT, "Time between two scrapes."),
+    Value(
+        "monitoring.serviceMonitor.labels",
+        {},
+        _LABELS,
+        "Labels by which a Prometheus selects the object.",
+    ),
     Value(
         "monitoring.prometheusRule.enabled",
         False,
         _FLAG,
-        "A PrometheusRule for each program, with its alerts.",
+        "Create a PrometheusRule for each program, with its alerts.",
     ),
     Value(
-        "monitoring.prometheusRule.namespace", "", _NAME, "Of all; default: each program's own."
+        "monitoring.prometheusRule.namespace",
+        "",
+        _NAME,
+        "Namespace of all PrometheusRules; default: the program's own.",
     ),
-    Value("monitoring.prometheusRule.labels", {}, _LABELS, "By which a Prometheus selects it."),
+    Value(
+        "monitoring.prometheusRule.labels",
+        {},
+        _LABELS,
+        "Labels by which a Prometheus selects the object.",
+    ),
 ]
 
 _ABOUT = {
@@ -208,28 +242,38 @@ _ABOUT = {
 _OWN: Mapping[str, Sequence[Value]] = {
     "konnector": [],
     "binding": [
-        Value("webhooks.enabled", False, _FLAG, "Serve admission webhooks, and have them asked."),
+        Value(
+            "webhooks.enabled",
+            False,
+            _FLAG,
+            "Serve admission webhooks, and let API servers call them.",
+        ),
         Value(
             "webhooks.failOpen",
             [],
             _one_of(WEBHOOKS),
-            "Webhooks without which writes go on when they cannot be asked.",
+            "Webhooks that let writes go on while they cannot be reached.",
         ),
         Value(
             "webhooks.project",
             [],
             _KIND,
-            "Resources, as plural.group, whose workloads are bound as they are created.",
+            "Resources, as plural.group, of workloads to bind when they are created.",
         ),
         Value(
             "webhooks.failClosed",
             False,
             _FLAG,
-            "Create none of these while the webhook cannot be asked.",
+            "Refuse workloads of these resources while the webhook cannot be reached.",
         ),
     ],
     "provider": [
-        Value("exports", [], _RESOURCE, "What may be offered, as plural.group: rights on it."),
+        Value(
+            "exports",
+            [],
+            _RESOURCE,
+            "Resources that may be offered, as plural.group; the provider gets rights on them.",
+        ),
         Value(
             "claims",
             list(DEFAULT_CLAIMS),
@@ -240,44 +284,65 @@ _OWN: Mapping[str, Sequence[Value]] = {
             "invitations",
             False,
             _FLAG,
-            "Answer BindableResourcesRequests, as serve needs it: an administrator's power.",
+            "Let the provider answer BindableResourcesRequests, as serve needs it; this has the "
+            "power of an administrator.",
         ),
     ],
     "postgres": [
         Value("exported", False, _FLAG, "Let kube-bind's provider offer PostgresAccess."),
-        Value("networkPolicy.databasePorts", [5432], _PORTS, "Of PostgreSQL servers, as egress."),
         Value(
-            "networkPolicy.databaseCidrs", [], _CIDRS, "Where these are; without any, anywhere."
+            "networkPolicy.databasePorts",
+            [5432],
+            _PORTS,
+            "Ports of PostgreSQL servers, as egress.",
+        ),
+        Value(
+            "networkPolicy.databaseCidrs",
+            [],
+            _CIDRS,
+            "Networks of these servers; default: any address.",
         ),
     ],
     "serve": [
-        Value("externalUrl", "", _URL, "Needed: how browsers and CLIs reach it, by an Ingress."),
-        Value("oidc.issuerUrl", "", _ISSUER, "Needed: the issuer that vouches for people."),
-        Value("oidc.clientId", "", _TEXT, "Needed: our id at the issuer."),
+        Value("externalUrl", "", _URL, "Required: address of its Ingress for browsers and CLIs."),
+        Value("oidc.issuerUrl", "", _ISSUER, "Required: URL of the OpenID Connect issuer."),
+        Value("oidc.clientId", "", _TEXT, "Required: client id at the issuer."),
         Value(
             "oidc.existingSecret",
             CREDENTIALS,
             {**_NAME, "minLength": 1},
-            "A Secret whose key client-secret is ours at the issuer; a public client has none.",
+            "Secret that has the client secret in key client-secret; a public client has none.",
         ),
-        Value("oidc.usernamePrefix", "oidc:", _TEXT, "Before names of people in RBAC."),
-        Value("oidc.groupsPrefix", "oidc:", _TEXT, "Before names of groups in RBAC."),
+        Value("oidc.usernamePrefix", "oidc:", _TEXT, "Prefix of names of people in RBAC."),
+        Value("oidc.groupsPrefix", "oidc:", _TEXT, "Prefix of names of groups in RBAC."),
         Value("oidc.allowedGroups", [], _TEXTS, "Groups that may bind all that is offered."),
-        Value("oidc.allowedUsers", [], _TEXTS, "People, by the issuer's sub, who may."),
-        Value("oidc.consoleAdminGroups", [], _TEXTS, "Groups to whom pages show all consumers."),
+        Value(
+            "oidc.allowedUsers",
+            [],
+            _TEXTS,
+            "People, by the issuer's sub, who may bind all that is offered.",
+        ),
+        Value(
+            "oidc.consoleAdminGroups", [], _TEXTS, "Groups that see all consumers on the pages."
+        ),
         Value("trustedProxies", [], _TEXTS, "Networks of the Ingress controller's Pods."),
         Value(
             "networkPolicy.egressPorts",
             [443, 6379],
             _PORTS,
-            "Of the issuer and of Redis, as egress.",
+            "Ports of the issuer and of Redis, as egress.",
         ),
-        Value("networkPolicy.from", [], _OBJECTS, "Peers that may reach it; without any, all."),
+        Value(
+            "networkPolicy.from",
+            [],
+            _OBJECTS,
+            "NetworkPolicy peers that may reach the front door; default: all.",
+        ),
     ],
 }
 
 
-_REPLICAS = "Pods; where a Lease leads, one works and the others stand by."
+_REPLICAS = "Number of Pods; of a program with a Lease one works and the others stand by."
 
 
 def _of_program(program: Program) -> Iterator[Value]:
@@ -289,48 +354,59 @@ def _of_program(program: Program) -> Iterator[Value]:
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     for value in (
         Value("enabled", False, _FLAG, _ABOUT[key]),
-        Value("namespace", program.namespace, _NAMESPACE, "Where it runs, and keeps its Secrets."),
+        Value(
+            "namespace", program.namespace, _NAMESPACE, "Namespace of the program and its Secrets."
+        ),
         *_OWN[key],
         Value("replicas", pods.replicas, _COUNT, _REPLICAS),
-        Value("resources", pods.resources(), _RESOURCES, "Of each Pod; see the table of sizes."),
-        Value("priorityClassName", "", _NAME, "Of its Pods."),
-        Value("tolerations", [], _OBJECTS, "Of its Pods."),
-        Value("nodeSelector", {}, _LABELS, "Of its Pods."),
-        Value("affinity", {}, _OBJECT, "Of its Pods."),
+        Value(
+            "resources",
+            pods.resources(),
+            _RESOURCES,
+            "CPU and memory of each Pod; see the table of sizes.",
+        ),
+        Value("priorityClassName", "", _NAME, "PriorityClass of its Pods."),
+        Value("tolerations", [], _OBJECTS, "Tolerations of its Pods."),
+        Value("nodeSelector", {}, _LABELS, "Node selector of its Pods."),
+        Value("affinity", {}, _OBJECT, "Affinity of its Pods."),
         Value(
             "topologySpread",
             list(pods.spread),
             _TEXTS,
-            "Labels of nodes over whose values replicas are spread where there is room.",
+            "Labels of nodes; replicas are spread over their values if there is room.",
         ),
         Value(
             "startupProbe",
             container["startupProbe"],
             {"type": ["object", "null"]},
-            "How long a Pod may take until it answers.",
+            "Probe that gives a Pod time to start.",
         ),
-        Value("podDisruptionBudget.enabled", False, _FLAG, "Let a drain take one Pod at a time."),
+        Value("podDisruptionBudget.enabled", False, _FLAG, "Create a PodDisruptionBudget."),
         Value(
             "podDisruptionBudget.maxUnavailable",
             1,
             {"type": ["integer", "string"]},
-            "Pods that a drain may take at once, a number or a percentage.",
+            "Pods that a drain may evict at the same time, a number or a percentage.",
         ),
-        Value("serviceAccount.create", True, _FLAG, "Make its ServiceAccount."),
+        Value("serviceAccount.create", True, _FLAG, "Create its ServiceAccount."),
         Value(
             "serviceAccount.name",
             "",
             _NAME,
-            "Of one that exists, or is made; default: the program's own name.",
+            "Name of the ServiceAccount; default: the program's name.",
         ),
-        Value("serviceAccount.annotations", {}, _LABELS, "Of the ServiceAccount."),
-        Value("podAnnotations", {}, _LABELS, "Of its Pods."),
-        Value("extraArgs", [], _TEXTS, "More flags, such as those of `--help`."),
-        Value("extraEnv", [], _OBJECTS, "More members of the container's env."),
+        Value("serviceAccount.annotations", {}, _LABELS, "Annotations of the ServiceAccount."),
+        Value("podAnnotations", {}, _LABELS, "Annotations of its Pods."),
+        Value("extraArgs", [], _TEXTS, "More flags of the program; see its `--help`."),
+        Value("extraEnv", [], _OBJECTS, "More environment variables of the container."),
         Value("extraVolumes", [], _OBJECTS, "More volumes of its Pods."),
-        Value("extraVolumeMounts", [], _OBJECTS, "Where the container has them."),
-        Value("networkPolicy.extraEgress", [], _OBJECTS, "More rules of its NetworkPolicy."),
-        Value("networkPolicy.extraIngress", [], _OBJECTS, "The same for what comes in."),
+        Value("extraVolumeMounts", [], _OBJECTS, "More volume mounts of the container."),
+        Value(
+            "networkPolicy.extraEgress", [], _OBJECTS, "More egress rules of its NetworkPolicy."
+        ),
+        Value(
+            "networkPolicy.extraIngress", [], _OBJECTS, "More ingress rules of its NetworkPolicy."
+        ),
     ):
         yield msgspec.structs.replace(value, path=f"{key}.{value.path}")
 
@@ -371,7 +447,8 @@ def values_file(programs: Sequence[Program]) -> str:
 
 _HEAD = """\
 # Values of the chart. Made by `python -m hack.chart`, like values.schema.json and the table in
-# docs/reference/chart.md. No program is on: say which, such as `konnector.enabled: true`."""
+# docs/reference/chart.md. No program is on by default; turn one on:
+# `konnector.enabled: true`."""
 
 
 def _wrapped(text: str, width: int) -> list[str]:
