@@ -25,5 +25,5 @@ def parse_quantity(text: str) -> Decimal:
     """
     found = _PATTERN.fullmatch(text)
     if not found:
-        raise ValueError(f"{text!r} is no amount: say for example 10m, 512Mi or 1.5")
+        raise ValueError(f"{text!r} is not an amount: use for example 10m, 512Mi or 1.5")
     return Decimal(found[1]) * _SUFFIXES[found[2] or ""]

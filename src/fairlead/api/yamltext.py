@@ -82,7 +82,7 @@ def refusal(error: Exception) -> str:
         return str(error)
     if isinstance(error, UnicodeDecodeError):
         return "is not UTF-8 text"
-    return f"is no valid YAML: {problem(error)}"
+    return f"is not valid YAML: {problem(error)}"
 
 
 def problem(error: Exception) -> str:

@@ -54,7 +54,7 @@ def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
         fairlead demo --json | python -m json.tool
     """  # noqa: D301
     if as_json and keep:
-        raise click.UsageError("--json and --keep do not go together")
+        raise click.UsageError("--json and --keep exclude each other: give one of them")
     # Imported here: an installation without the extra of the demo lists its commands too.
     from fairlead.cli.logs import configure_logs
     from fairlead.demo.play import play

@@ -113,7 +113,7 @@ def explain(error: BaseException) -> str:
             extra = _SERVING[module]
             return f"{module} is not installed: the extra fairlead[{extra}] brings it"
     if _is_of_an_answer(error):
-        return f"a server's answer is not what it should be: {text}"
+        return f"a server's answer cannot be read: {text}"
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror or text}"

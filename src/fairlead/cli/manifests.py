@@ -186,15 +186,15 @@ def command(
     for option, values in (("exports", exports), ("claims", claims)):
         if values:
             if program != "provider":
-                raise click.UsageError(f"--{option[:-1]} belongs to the provider alone")
+                raise click.UsageError(f"--{option[:-1]} is for the provider only")
             arguments[option] = values
     if invitations:
         if program != "provider":
-            raise click.UsageError("--invitations belongs to the provider alone")
+            raise click.UsageError("--invitations is for the provider only")
         arguments["invitations"] = True
     if exported:
         if program != "postgres":
-            raise click.UsageError("--exported belongs to postgres alone")
+            raise click.UsageError("--exported is for postgres only")
         arguments["exported"] = True
     if fail_open and not webhooks:
         raise click.UsageError("--fail-open needs --webhooks")
@@ -204,13 +204,13 @@ def command(
         raise click.UsageError("--fail-closed needs --project")
     if webhooks:
         if program != "binding":
-            raise click.UsageError("--webhooks belongs to binding alone")
+            raise click.UsageError("--webhooks is for binding only")
         arguments |= {"webhooks": True, "fail_open": fail_open}
         arguments |= {"projected": projected, "fail_closed": bool(fail_closed)}
     if program == "serve":
         arguments |= _serving(more)
     elif given := [name for name, value in more.items() if value not in {None, "", ()}]:
-        raise click.UsageError(f"{_flag(given[0])} belongs to serve alone")
+        raise click.UsageError(f"{_flag(given[0])} is for serve only")
     try:
         documents = labelled(_PROGRAMS[program](**arguments), labels_of(labels))
     except ValueError as error:

@@ -186,7 +186,7 @@ def check_name(option: str, value: str) -> None:
     """
     if value and subdomain_errors(value):
         raise click.UsageError(
-            f"{option}: {value!r} is no name of Kubernetes: use lower-case letters, digits, '-' "
+            f"{option}: {value!r} is not a Kubernetes name: use lower-case letters, digits, '-' "
             "and '.', at most 253"
         )
 
@@ -205,7 +205,7 @@ def parse_duration(text: str, *, option: str = "", least: str = "") -> float:
     seconds = _seconds(text)
     prefix = f"{option}: " if option else ""
     if seconds is None:
-        raise click.UsageError(f"{prefix}{text!r} is no duration: say for example 90s or 2m")
+        raise click.UsageError(f"{prefix}{text!r} is not a duration: use for example 90s or 2m")
     if least and seconds < parse_duration(least):
         raise click.UsageError(f"{prefix}{text} is too short: {least} is the least")
     return seconds

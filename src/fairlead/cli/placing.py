@@ -127,11 +127,11 @@ def pods_of(
     named = [("--priority-class", priority_class)] if priority_class else []
     for flag, name in [*named, *(("--image-pull-secret", name) for name in pull_secrets)]:
         if errors := subdomain_errors(name):
-            raise click.UsageError(f"{flag} {name!r} is no name: {errors[0]}")
+            raise click.UsageError(f"{flag} {name!r} is not a name: {errors[0]}")
     spread = [key for key in spread if key != _NONE]
     for key in spread:
         if errors := qualified_name_errors(key):
-            raise click.UsageError(f"--topology-spread {key!r} is no label: {errors[0]}")
+            raise click.UsageError(f"--topology-spread {key!r} is not a label: {errors[0]}")
     return Pods(
         replicas=replicas,
         cpu_request=cpu_request,
@@ -154,9 +154,9 @@ def labels_of(given: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in given:
         key, equals, value = text.partition("=")
-        errors = _label_errors(key, value) if equals else ["say KEY=VALUE"]
+        errors = _label_errors(key, value) if equals else ["use KEY=VALUE"]
         if errors:
-            raise click.UsageError(f"--label {text!r} is no label: {errors[0]}")
+            raise click.UsageError(f"--label {text!r} is not a label: {errors[0]}")
         found[key] = value
     return found
 
@@ -181,7 +181,8 @@ def _check_amounts(what: str, request: str, limit: str) -> None:
             raise click.UsageError(f"{flag}: {error}") from None
     if amounts["request"] > amounts["limit"]:
         raise click.UsageError(
-            f"--{what}-request {request} is above --{what}-limit {limit}: no server takes that"
+            f"--{what}-request {request} is above --{what}-limit {limit}: give a limit that is "
+            "not below the request"
         )
 
 
@@ -198,7 +199,7 @@ def _toleration(text: str) -> JSON:
             f"--toleration {text!r}: the effect {effect!r} is none of {', '.join(_EFFECTS)}"
         )
     if errors := _label_errors(key, value):
-        raise click.UsageError(f"--toleration {text!r} is no KEY[=VALUE][:EFFECT]: {errors[0]}")
+        raise click.UsageError(f"--toleration {text!r} is not KEY[=VALUE][:EFFECT]: {errors[0]}")
     found: JSON = {"key": key, "operator": "Equal" if equals else "Exists"}
     if equals:
         found["value"] = value

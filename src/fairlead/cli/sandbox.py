@@ -200,9 +200,9 @@ def run(
     """  # noqa: D301
     kind, _, name = workload.partition("/")
     if not kind or not name:
-        raise click.UsageError(f"{workload!r} is no KIND/NAME such as deployment/shop")
+        raise click.UsageError(f"{workload!r} is not KIND/NAME, such as deployment/shop")
     if kind.lower() not in WORKLOADS:
-        raise click.UsageError(f"{kind} has no pod template; say one of {', '.join(_KINDS)}")
+        raise click.UsageError(f"{kind} has no pod template; use one of {', '.join(_KINDS)}")
     config = cluster_config(kubeconfig, context)
 
     from fairlead.client import Client

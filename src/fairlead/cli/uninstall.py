@@ -124,9 +124,11 @@ def command(
         return
     if not yes:
         if not sys.stdin.isatty():
-            raise click.UsageError("there is no terminal to ask on: say --yes")
+            raise click.UsageError("there is no terminal to ask on: give --yes")
         click.confirm(f"Uninstall {program}?", abort=True, err=True)
-    with interrupted(lambda: f"{program} is not wholly uninstalled: say the same again to go on"):
+    with interrupted(
+        lambda: f"{program} is not completely uninstalled: run the command again to continue"
+    ):
         process.run(work)
     click.echo(f"{program} is {'prepared' if prepare else 'uninstalled'}")
 

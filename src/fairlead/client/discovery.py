@@ -281,13 +281,13 @@ class Discovery:
 
         Raises:
             ApiError: the server refused.
-            ConnectionFailed: the server was not reached, or is no Kubernetes API server.
+            ConnectionFailed: the server was not reached, or is not a Kubernetes API server.
         """
         body = await self._get("/version", accept="application/json")
         try:
             return msgspec.json.decode(body, type=_ServerVersion).git_version
         except msgspec.MsgspecError:
-            raise UnexpectedAnswer(f"{self._server} is no Kubernetes API server") from None
+            raise UnexpectedAnswer(f"{self._server} is not a Kubernetes API server") from None
 
     async def _load_resources(self, api_version: str, since: int) -> tuple[Resource, ...]:
         """Return the resources of a group version as they were after ``since``."""

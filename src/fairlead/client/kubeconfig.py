@@ -187,7 +187,7 @@ def _url(url: str, field: str, schemes: tuple[str, ...], where: str) -> str:
         usable = False
     if not usable or " " in url:
         form = " or ".join(f"{scheme}://host:port" for scheme in schemes)
-        raise ConfigError(f"{field} in {where} is no URL of the form {form}")
+        raise ConfigError(f"{field} in {where} is not a URL of the form {form}")
     return url
 
 

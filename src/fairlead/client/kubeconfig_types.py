@@ -133,4 +133,4 @@ def decode_kubeconfig(data: bytes, *, where: str, aliases: bool) -> Kubeconfig:
     try:
         return msgspec.convert(content, Kubeconfig)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where} is no kubeconfig: {error}") from None
+        raise ConfigError(f"{where} is not a kubeconfig: {error}") from None

@@ -81,14 +81,14 @@ def check_segment(text: str) -> None:
         BadRequest: the text is ``.`` or ``..``, or contains a slash or a percent sign.
     """
     if text in {".", ".."} or "/" in text or "%" in text:
-        raise refusal("BadRequest", f"{text!r} is no valid name of a Kubernetes object")
+        raise refusal("BadRequest", f"{text!r} is not a valid name of a Kubernetes object")
 
 
 def decode_answer(body: bytes, resource: Resource) -> Object:
     """Decode the object in an answer.
 
     Raises:
-        UnexpectedAnswer: the answer is no Kubernetes object.
+        UnexpectedAnswer: the answer is not a Kubernetes object.
     """
     try:
         found = decode_object(body)

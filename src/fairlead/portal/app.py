@@ -360,7 +360,9 @@ def _issuer(options: ServeOptions) -> tuple[Issuer, list[object], object]:
         )
         return issuer, [], _Closing(issuer.name, issuer.run, issuing.close)
     if oidc.people_file is None:
-        raise ValueError("--oidc-people-file is missing: say who may sign in")
+        raise ValueError(
+            "--oidc-people-file is missing: give the file of the people who may sign in"
+        )
     embedded = EmbeddedIssuer(
         options.external_url,
         read_people(oidc.people_file.read_bytes()),

@@ -81,7 +81,7 @@ def manifests(
     if not external.secure:
         raise ValueError(f"--external-url {external_url!r} has to be https: an Ingress ends it")
     if not client_id:
-        raise ValueError("--oidc-issuer-client-id is missing: say our id at the issuer")
+        raise ValueError("--oidc-issuer-client-id is missing: give the client id at the issuer")
     check_prefix(username_prefix, "--oidc-username-prefix")
     check_prefix(groups_prefix, "--oidc-groups-prefix")
     parse_networks(tuple(trusted_proxies))

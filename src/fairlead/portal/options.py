@@ -55,14 +55,14 @@ class ExternalURL(msgspec.Struct, frozen=True):
         Raises:
             ValueError: it is no http or https address, or has a user, a query or a fragment.
         """
-        example = "say one such as https://bind.example.org"
+        example = "use one such as https://bind.example.org"
         try:
             parts = urlsplit(text)
             host, port = parts.hostname or "", parts.port
         except ValueError:
-            raise ValueError(f"{flag} {text!r} is no address: {example}") from None
+            raise ValueError(f"{flag} {text!r} is not an address: {example}") from None
         if parts.scheme not in _DEFAULT_PORTS or not _HOST.fullmatch(host):
-            raise ValueError(f"{flag} {text!r} is no http or https address: {example}")
+            raise ValueError(f"{flag} {text!r} is not an http or https address: {example}")
         if "@" in parts.netloc or "?" in text or "#" in text:
             raise ValueError(f"{flag} {text!r} may have no user, no query and no fragment")
         path = parts.path.rstrip("/")
@@ -248,7 +248,7 @@ def _check_oidc(options: ServeOptions) -> None:
     if oidc.type == "external":
         if not oidc.client_id:
             raise ValueError(
-                "--oidc-issuer-client-id is missing: say the client's id at the issuer"
+                "--oidc-issuer-client-id is missing: give the client id at the issuer"
             )
         if oidc.people_file is not None:
             raise ValueError("--oidc-people-file belongs to --oidc-type embedded")
@@ -292,7 +292,7 @@ def parse_external_url(
             return ExternalURL.parse(url.removesuffix(path), flag=flag)
     if not is_loopback(host) or not port:
         raise ValueError(
-            "--external-url is missing: say how browsers reach this server, such as "
+            "--external-url is missing: give the address for browsers, such as "
             "https://bind.example.org"
         )
     shown = f"[{host}]" if ":" in host else host
@@ -335,8 +335,8 @@ def parse_networks(
             network = ip_network(text.strip())
         except ValueError as error:
             raise ValueError(
-                f"{flag} {text.strip()!r} is no address and no network: {error}; say one such as "
-                "10.0.0.0/8"
+                f"{flag} {text.strip()!r} is neither an address nor a network: {error}; use one "
+                "such as 10.0.0.0/8"
             ) from None
         if not network.prefixlen:
             raise ValueError(f"{flag} {network} {everything}")
@@ -366,10 +366,10 @@ def parse_token_expiry(text: str) -> float:
     """
     duration = parse_duration(text)
     if duration is None:
-        raise ValueError(f"--token-expiry {text!r} is no duration: say one such as 1h")
+        raise ValueError(f"--token-expiry {text!r} is not a duration: use one such as 1h")
     seconds = duration.total_seconds()
     if not LEAST_TOKEN_EXPIRY <= seconds <= LONGEST_TOKEN_EXPIRY:
-        raise ValueError(f"--token-expiry {text} is out of bounds: say 1m to 720h")
+        raise ValueError(f"--token-expiry {text} is out of bounds: use 1m to 720h")
     return seconds
 
 
@@ -384,7 +384,7 @@ def parse_scopes(texts: tuple[str, ...]) -> tuple[str, ...]:
     )
     for scope in found:
         if not re.fullmatch(r"[!#-\[\]-~]+", scope):
-            raise ValueError(f"--oidc-scopes {scope!r} is no scope: separate them by commas")
+            raise ValueError(f"--oidc-scopes {scope!r} is not a scope: separate them by commas")
     if found and "openid" not in found:
         raise ValueError("--oidc-scopes has to have openid: without it an issuer names no person")
     return found or DEFAULT_SCOPES
@@ -432,7 +432,7 @@ def _key(text: str, flag: str, lengths: tuple[int, ...]) -> bytes:
         key = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         # The text is a secret: it is not repeated.
-        raise ValueError(f"{flag} is no base64: give {expected} random bytes in base64") from None
+        raise ValueError(f"{flag} is not base64: give {expected} random bytes in base64") from None
     if len(key) not in lengths:
         raise ValueError(f"{flag} has {len(key)} bytes: give {expected} random bytes in base64")
     return key
@@ -458,7 +458,7 @@ def parse_redis(
     host, colon, port = address.rpartition(":")
     host = host.strip("[]")
     if not (colon and host and port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
-        raise ValueError(f"--redis-addr {address!r} is no address: say host:port")
+        raise ValueError(f"--redis-addr {address!r} is not an address: use host:port")
     return RedisOptions(
         host=host,
         port=int(port),

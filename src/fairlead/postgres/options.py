@@ -126,7 +126,7 @@ def _seconds(text: str | None, field: str, least: float) -> float | None:
     field = f"spec.settings.postgres.{field}"
     duration = parse_duration(text)
     if duration is None:
-        raise SettingError(f"{field} {text!r} is no duration; say for example 90s or 5m")
+        raise SettingError(f"{field} {text!r} is not a duration; use for example 90s or 5m")
     seconds = duration.total_seconds()
     if not least <= seconds <= _MOST_SECONDS:
         raise SettingError(
@@ -149,7 +149,8 @@ def check_host_pattern(pattern: str, field: str) -> None:
         ipaddress.ip_network(network)
     except ValueError:
         raise SettingError(
-            f"{field}: {pattern} is no network; say for example 10.1.0.0/16, without bits of hosts"
+            f"{field}: {pattern} is not a network; use for example 10.1.0.0/16, without bits of "
+            "hosts"
         ) from None
 
 

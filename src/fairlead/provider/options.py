@@ -91,7 +91,7 @@ def parse_isolation(text: str) -> Isolation:
         return _ISOLATIONS[text.lower()]
     except KeyError:
         raise ValueError(
-            f"isolation {text!r} is unknown: say prefixed, namespaced or none"
+            f"isolation {text!r} is unknown: use prefixed, namespaced or none"
         ) from None
 
 
@@ -106,7 +106,7 @@ def parse_consumer_scope(text: str) -> Scope:
             return "Namespaced"
         case "cluster":
             return "Cluster"
-    raise ValueError(f"consumer scope {text!r} is unknown: say namespaced or cluster")
+    raise ValueError(f"consumer scope {text!r} is unknown: use namespaced or cluster")
 
 
 def parse_sync_interval(text: str) -> float:
@@ -117,7 +117,7 @@ def parse_sync_interval(text: str) -> float:
     """
     duration = parse_duration(text)
     if duration is None:
-        raise ValueError(f"schema sync interval {text!r} is no duration: say one such as 5m")
+        raise ValueError(f"schema sync interval {text!r} is not a duration: use one such as 5m")
     seconds = duration.total_seconds()
     if seconds < MINIMAL_SYNC_INTERVAL:
         raise ValueError(

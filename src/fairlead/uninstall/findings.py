@@ -103,5 +103,5 @@ def refusal(survey: Survey, blocking: Sequence[Use]) -> str:
     number = "1 thing" if len(blocking) == 1 else f"{len(blocking)} things"
     return (
         f"{survey.program} is still needed by {number}, and nothing was taken away: "
-        f"{blocking[0].what}: {blocking[0].remedy}; or say {flags}"
+        f"{blocking[0].what}: {blocking[0].remedy}; or give {flags}"
     )

@@ -98,13 +98,13 @@ async def uninstall(
         waits = f" for {desk.waiting}" if desk.waiting else ""
         raise UninstallError(
             f"uninstalling {program} still waits{waits} after {timeout:g} s: remove what holds "
-            "it, and say the same again to go on"
+            "it, and run the command again to continue"
         ) from None
     except UnseenError as error:
         unseen = "; ".join(f"{kind}: {why}" for kind, why in sorted(desk.unseen.items()))
         raise UninstallError(
             f"uninstalling {program} waits for {error}, and not all could be looked at "
-            f"({unseen}): mend that kind, and say the same again to go on"
+            f"({unseen}): mend that kind, and run the command again to continue"
         ) from None
 
 

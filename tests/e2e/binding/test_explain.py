@@ -201,7 +201,7 @@ async def test_as_a_person_runs_it(tmp_path: Path) -> None:
         assert (chain["ready"], chain["broken"], chain["nextStep"]) == (True, None, "")
         code, _, err = await fairlead(plane, tmp_path, "binding", "explain", "web", *place)
         assert code == 2
-        assert "is no target" in err
+        assert "is not a target" in err
         other = ("binding", "explain", "deployment/other", *place)
         code, _, err = await fairlead(plane, tmp_path, *other)
         assert (code, "selects deployment/other" in err) == (1, True)

@@ -182,7 +182,7 @@ async def test_a_crd_of_somebody_elses_leaves_nothing(world: World, tmp_path: Pa
     answer = json.dumps(await invitation(world))
     code, _, err = await bind(world, tmp_path, answer)
     assert code == 1
-    assert "CustomResourceDefinition widgets.example.org exists in this cluster and is of" in err
+    assert "CustomResourceDefinition widgets.example.org exists in this cluster and belongs" in err
     assert await left(world.consumer) == set()
     requests = (await world.provider.list(APISERVICEEXPORTREQUESTS)).items
     assert requests == []

@@ -177,7 +177,7 @@ async def test_without_a_terminal_nothing_is_deleted_unasked(world: World, tmp_p
     await world.bound()
     code, _, err = await fairlead(world.consumer_plane, tmp_path, "unbind", "widgets")
     assert code == 2
-    assert "say --yes" in err
+    assert "give --yes" in err
     assert not (await world.consumer.get(APISERVICEBINDINGS, "widgets")).meta.deleting
 
 

@@ -94,7 +94,7 @@ COMMANDS = {
 async def test_exit_codes_and_documents(world: World) -> None:
     body = access("shop", "team", "main")
     code, out, err = await world.run("plan", "-f", world.file(body))
-    assert (code, err) == (2, "1 access at 1 server: 2 statements would be run\n")
+    assert (code, err) == (2, "1 access at 1 server: 2 statements would run\n")
     assert "CREATE ROLE \"shop\" LOGIN PASSWORD '***';" in out
     assert "\x1b" not in out
     code, out, _ = await world.run("plan", "-f", "-", "--json", stdin=json.dumps(body))
@@ -158,9 +158,9 @@ async def sql(postgres: EmbeddedPostgres, statement: LiteralString) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("a: [", "it is no valid YAML", id="broken"),
+        pytest.param("a: [", "it is not valid YAML", id="broken"),
         pytest.param("", "there is no PostgresAccess in it", id="empty"),
-        pytest.param("just text", "document 1 is no Kubernetes object", id="text"),
+        pytest.param("just text", "document 1 is not a Kubernetes object", id="text"),
         pytest.param("kind: ConfigMap", "there is no PostgresAccess in it", id="another-kind"),
         pytest.param("a: &a [1]\nb: *a", "aliases", id="aliases"),
         pytest.param("kind: PostgresAccess", "apiVersion of a PostgresAccess is", id="version"),
@@ -188,8 +188,8 @@ async def test_what_is_no_manifest(world: World, text: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param(("plan",), "say -f FILE, or --all", id="nothing"),
-        pytest.param(("plan", "--all", "-f", "/dev/null"), "say -f FILE, or --all", id="both"),
+        pytest.param(("plan",), "give -f FILE, or --all", id="nothing"),
+        pytest.param(("plan", "--all", "-f", "/dev/null"), "give -f FILE, or --all", id="both"),
         pytest.param(("plan", "-f", "/no/such/file"), "No such file", id="no-file"),
         pytest.param(("plan", "--sql"), "No such option", id="no-option"),
     ],

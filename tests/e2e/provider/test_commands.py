@@ -138,13 +138,13 @@ async def test_from_an_invitation_to_the_end(operator: Operator) -> None:
     assert "token kube-binder is taken away" in err.splitlines()
 
     shop, ann = "group:oidc:shop", "https://login.example.org/ann"
-    for author, former in ((shop, "no author"), (ann, shop)):
+    for author, former in ((shop, "no one"), (ann, shop)):
         out, err = await operator.does("provider", "hand-over", name, "--to", author)
-        assert out == f"namespace/{namespace} is {author}'s; it was of {former}\n"
+        assert out == f"namespace/{namespace} belongs to {author} now, before to {former}\n"
         assert f"fairlead provider rotate {namespace}" in err
     code, out, err = await operator.run("provider", "hand-over", name, "--to", "ann")
     assert (code, out) == (2, "")
-    assert "'ann' is neither a person nor a group: say ISSUER/SUB" in err
+    assert "'ann' is neither a person nor a group: give ISSUER/SUB" in err
 
     for sure in ((), ("--yes",)):
         code, out, err = await operator.run("provider", "revoke", f"{name}0", *sure)
@@ -152,7 +152,7 @@ async def test_from_an_invitation_to_the_end(operator: Operator) -> None:
         assert f"consumer {name}0 does not exist; did you mean {name}?" in err
     code, out, err = await operator.run("provider", "revoke", name)
     assert (code, out) == (2, "")
-    assert "there is no terminal to ask on: say --yes" in err
+    assert "there is no terminal to ask on: give --yes" in err
     code, _, err = await operator.run("provider", "revoke", name, answer="n")
     assert (code, "Aborted" in err) == (1, True)
     assert "1 object and 1 namespace are deleted for ever" in err

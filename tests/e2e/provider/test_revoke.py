@@ -187,7 +187,7 @@ async def test_it_waits_for_the_operators_and_says_for_whom(world: World) -> Non
     seconds, message = 4.0, ""
     # A busy machine may need longer until it can say for whom; a quiet one does not wait for it.
     while f"waits for {holder}" not in message and seconds < SECONDS:
-        with pytest.raises(RevokeError, match="say the same again") as caught:
+        with pytest.raises(RevokeError, match="run the command again") as caught:
             await revoked(world.provider, link, timeout=seconds)
         seconds, message = 2 * seconds, str(caught.value)
     assert f"waits for {holder}" in message

@@ -236,7 +236,7 @@ async def test_who_stops_it_hears_how_things_stand(world: World) -> None:
     old = link.response.kubeconfig
     lines = await interrupted(world, link, "waiting: ")
     assert lines[-1].startswith("interrupted: ")
-    assert "both tokens are valid. Say the same again to go on waiting" in lines[-1]
+    assert "both tokens are valid. Run the command again to go on waiting" in lines[-1]
     assert "add --finish" in lines[-1]
     assert await works(old)
     assert await works(await handed_out(world, link))

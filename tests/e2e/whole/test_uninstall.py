@@ -421,7 +421,7 @@ async def test_a_dry_run_takes_nothing(alone: tuple[Sandbox, Client], tmp_path: 
     assert await there(client, "postgres") == before
     code, _, err = await fairlead(plane, tmp_path, "uninstall", "postgres")
     assert code == 2
-    assert "there is no terminal to ask on: say --yes" in err
+    assert "there is no terminal to ask on: give --yes" in err
 
 
 async def test_what_is_not_ours_stays(alone: tuple[Sandbox, Client]) -> None:
@@ -504,7 +504,7 @@ async def test_what_holds_the_namespace_is_named(alone: tuple[Sandbox, Client]) 
     seconds, message = 4.0, ""
     # A busy machine may need longer until it can say for what; a quiet one does not wait for it.
     while about not in message and seconds < SECONDS:
-        with pytest.raises(UninstallError, match="say the same again to go on") as caught:
+        with pytest.raises(UninstallError, match="run the command again to continue") as caught:
             await uninstall(client, "postgres", timeout=seconds, progress=lines.append)
         seconds, message = 2 * seconds, str(caught.value)
     assert f"still waits for {about} after" in message

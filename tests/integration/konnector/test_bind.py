@@ -886,7 +886,7 @@ async def test_the_providers_own_cluster_is_refused(
 @pytest.mark.parametrize(
     ("owner", "message"),
     [
-        pytest.param(None, "is of no binding: delete it", id="nobody's"),
+        pytest.param(None, "belongs to no binding: delete it", id="nobody's"),
         pytest.param(
             "other", r"a provider that cannot be told .*: `fairlead unbind other`", id="other"
         ),

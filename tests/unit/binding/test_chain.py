@@ -288,7 +288,7 @@ def test_the_bindings_own_secret() -> None:
 
 @pytest.mark.parametrize("text", ["web", "/", "deployment/", "/web", "a/b/c"])
 def test_what_is_no_target(text: str) -> None:
-    with pytest.raises(ValueError, match="is no target"):
+    with pytest.raises(ValueError, match="is not a target"):
         parse_target(text)
 
 

@@ -262,7 +262,7 @@ def test_no_key_leads_out_of_the_folder(key: str) -> None:
 @pytest.mark.parametrize("name", ["../x", "..", "a/b", "A", "a\n"])
 def test_no_name_leads_out_of_the_folder(name: str) -> None:
     for body in (named(spec_binding(), name), secret(name)):
-        with pytest.raises(DocumentError, match=r"metadata\.name: .* is no name"):
+        with pytest.raises(DocumentError, match=r"metadata\.name: .* is not a name"):
             bound(body)
 
 
@@ -348,7 +348,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
             write(folder, "x", {})
         assert [path.name for path in folder.iterdir()] == [name]
     (tmp_path / "link").symlink_to(tmp_path / "notes")
-    with pytest.raises(FolderError, match="is no folder"):
+    with pytest.raises(FolderError, match="is not a folder"):
         write(tmp_path / "link", "x", {})
 
 

@@ -138,7 +138,7 @@ CASES = {
     "key of no Secret": Case(
         *("CollectionReady", "False", "ErrorPersistingSecret"),
         typed(annotated(**{"a/b": "x", "type": "y"})),
-        text="no valid key",
+        text="not a valid key",
     ),
     "no workload": Case(
         *("InjectionReady", "False", "ApplicationNotFound", [database(), secret()]),

@@ -220,7 +220,7 @@ def test_what_is_no_object_is_named_with_its_field(bodies: list[JSON], problem: 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param("a: [", "f.yaml: it is no valid YAML: ", id="no YAML"),
+        pytest.param("a: [", "f.yaml: it is not valid YAML: ", id="no YAML"),
         pytest.param("- 1", "f.yaml: it is no object", id="list"),
         pytest.param("kind: A\n---\n5", "f.yaml, document 2: it is no object", id="second"),
         pytest.param("kind: List\nitems: [4]", "f.yaml, items[0]: it is no object", id="item"),
@@ -233,7 +233,7 @@ def test_what_is_no_object_is_named_with_its_field(bodies: list[JSON], problem: 
             "f.yaml: it has more than 1000000 values",
             id="bomb",
         ),
-        pytest.param("a: !!python/name:os.system x", "f.yaml: it is no valid YAML", id="tag"),
+        pytest.param("a: !!python/name:os.system x", "f.yaml: it is not valid YAML", id="tag"),
     ],
 )  # fmt: skip
 def test_what_is_no_manifest_is_named_with_its_place(text: str, problem: str) -> None:

@@ -20,7 +20,7 @@ from fairlead.runtime import Cluster, Manager
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (["konnector", "--webhooks"], "--webhooks belongs to binding alone"),
+        (["konnector", "--webhooks"], "--webhooks is for binding only"),
         (["binding", "--fail-open", "mappings"], "--fail-open needs --webhooks"),
         (["binding", "--webhooks", "--fail-open", "odd"], "'odd' is not one of"),
         (["binding", "--project", "pods"], "--project needs --webhooks"),
@@ -40,7 +40,7 @@ def test_flags_that_make_no_sense(args: list[str], text: str) -> None:
     [
         (["--webhooks-host", "a"], "--webhooks-host needs --webhooks-bind-address"),
         (["--projector"], "--projector needs --webhooks-bind-address"),
-        (["--webhooks-bind-address", "odd"], "--webhooks-bind-address: 'odd' is no address"),
+        (["--webhooks-bind-address", "odd"], "--webhooks-bind-address: 'odd' is not an address"),
     ],
 )
 def test_addresses_that_are_none(args: list[str], text: str) -> None:

@@ -63,28 +63,32 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
         pytest.param(["nonsense"], "No such command 'nonsense'", id="command"),
         pytest.param(["bnd"], "No such command 'bnd'. Did you mean 'bind'?", id="nearly"),
         pytest.param(["crds", "nonsense"], "'nonsense' is not one of", id="group"),
-        pytest.param(["bind"], "say what to bind, by one of these: -f FILE", id="no-source"),
+        pytest.param(["bind"], "name what to bind by one of these: -f FILE", id="no-source"),
         pytest.param(
             ["bind", "-f", "-", "--keep-copies", "--discard-copies"],
-            "--keep-copies and --discard-copies cannot both be said",
+            "--keep-copies and --discard-copies exclude each other: give one of them",
             id="both",
         ),
-        pytest.param(["bind", "-f", "-", "--timeout", "soon"], "'soon' is no duration", id="time"),
-        pytest.param(["demo", "--json", "--keep"], "do not go together", id="json-and-keep"),
-        pytest.param(["manifests", "konnector", EXPORT], "provider alone", id="export"),
         pytest.param(
-            ["manifests", "konnector", "--invitations"], "provider alone", id="invitations"
+            ["bind", "-f", "-", "--timeout", "soon"], "'soon' is not a duration", id="time"
+        ),
+        pytest.param(["demo", "--json", "--keep"], "exclude each other", id="json-and-keep"),
+        pytest.param(["manifests", "konnector", EXPORT], "for the provider only", id="export"),
+        pytest.param(
+            ["manifests", "konnector", "--invitations"], "for the provider only", id="invitations"
         ),
         pytest.param(
-            ["provider", "revoke", "a", "--yes", "--timeout", "soon"], "no duration", id="revoke"
+            ["provider", "revoke", "a", "--yes", "--timeout", "soon"],
+            "not a duration",
+            id="revoke",
         ),
-        pytest.param(["manifests", "binding", "--exported"], "postgres alone", id="exported"),
-        pytest.param(["sandbox", "run", "deployment"], "no KIND/NAME", id="workload"),
+        pytest.param(["manifests", "binding", "--exported"], "for postgres only", id="exported"),
+        pytest.param(["sandbox", "run", "deployment"], "not KIND/NAME", id="workload"),
         pytest.param(["sandbox", "run", "service/x"], "has no pod template", id="kind"),
         pytest.param(["sandbox", "up", "--dir", "x", "--cluster", "a/b"], "file name", id="path"),
         pytest.param(
             ["provider", "run", "--isolation", "nothing"],
-            "isolation 'nothing' is unknown: say prefixed, namespaced or none",
+            "isolation 'nothing' is unknown: use prefixed, namespaced or none",
             id="isolation",
         ),
         pytest.param(
@@ -99,7 +103,7 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
         ),
         pytest.param(
             ["provider", "invite", "a", "--template", "t", "-o", "no-such-folder/f"],
-            "no folder no-such-folder",
+            "folder no-such-folder does not exist",
             id="output",
         ),
         pytest.param(
@@ -167,7 +171,7 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
         ),
         pytest.param(
             ["provider", "invite", "Shop Team!", "--template", "t", "-o", "f"],
-            "at most 253: say shop-team; a consumer that is known as 'Shop Team!' goes on by "
+            "at most 253: use shop-team; a consumer that is known as 'Shop Team!' goes on by "
             "shop-team --identity 'Shop Team!'",
             id="a name with a blank",
         ),
@@ -189,9 +193,17 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
         *(
             pytest.param(["konnector", "run", *arguments], message, id=f"konnector-{name}")
             for name, arguments, message in [
-                ("lease-name", ["--lease-name", "A b"], "--lease-name: 'A b' is no name"),
+                (
+                    "lease-name",
+                    ["--lease-name", "A b"],
+                    "--lease-name: 'A b' is not a Kubernetes name",
+                ),
                 ("lease-namespace", ["--lease-namespace", "-"], "--lease-namespace: '-' is no"),
-                ("namespace", ["--namespace", "x/y"], "--namespace: 'x/y' is no name"),
+                (
+                    "namespace",
+                    ["--namespace", "x/y"],
+                    "--namespace: 'x/y' is not a Kubernetes name",
+                ),
                 ("server-address", ["--server-address", "8090"], "write host:port"),
                 (
                     "two-addresses",
@@ -201,14 +213,14 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
                 (
                     "polling-no-duration",
                     ["--provider-polling-interval", "often"],
-                    "--provider-polling-interval: 'often' is no duration",
+                    "--provider-polling-interval: 'often' is not a duration",
                 ),
                 (
                     "polling-too-often",
                     ["--provider-polling-interval", "999ms"],
                     "--provider-polling-interval: 999ms is too short: 1s is the least",
                 ),
-                ("unbind", ["--unbind-timeout", "0"], "--unbind-timeout: '0' is no duration"),
+                ("unbind", ["--unbind-timeout", "0"], "--unbind-timeout: '0' is not a duration"),
             ]
         ),
     ],
@@ -269,7 +281,7 @@ def test_a_cluster_that_cannot_be_used_is_one_line(
     ("text", "message"),
     [
         pytest.param("", "it is empty", id="empty"),
-        pytest.param("{", "it is no valid YAML", id="no-json"),
+        pytest.param("{", "it is not valid YAML", id="no-json"),
         pytest.param('{"kind": "Secret", "apiVersion": "v1"}', "BindingResponse", id="other-kind"),
     ],
 )
@@ -369,7 +381,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "s", "-1s", "0", "nan", "inf", "2d", "1e400"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(click.UsageError, match="no duration"):
+    with pytest.raises(click.UsageError, match="not a duration"):
         parse_duration(text)
 
 

@@ -148,7 +148,7 @@ async def test_a_refusal_is_not_outlasted(away: tuple[Sandbox, Client]) -> None:
 def test_what_is_no_address_is_told_with_its_flag(flag: str) -> None:
     result = CliRunner().invoke(main, ["konnector", "run", flag, "here"])
     assert result.exit_code == 2
-    assert f"{flag}: 'here' is no address" in result.output
+    assert f"{flag}: 'here' is not an address" in result.output
 
 
 @pytest.mark.parametrize("flag", ["--health-probe-bind-address", "--metrics-bind-address"])

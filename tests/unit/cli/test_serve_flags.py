@@ -137,7 +137,7 @@ def test_the_embedded_issuer_needs_people_alone(
         (("--oidc-allowed-groups", "a"), "grant nothing here"),
         (("--oidc-allowed-users", "a"), "fairlead manifests serve"),
         (("--isolation", "prefixed"), "--isolation has no effect here"),
-        (("--external-address", "https://x:6443"), "say it to `fairlead provider run`"),
+        (("--external-address", "https://x:6443"), "give it to `fairlead provider run`"),
     ],
 )
 def test_flags_of_the_original_that_do_nothing_here_are_warned_about(
@@ -153,7 +153,7 @@ def test_flags_of_the_original_that_do_nothing_here_are_warned_about(
     [
         ((), "--oidc-issuer-url is missing"),
         (ISSUER[:2], "--oidc-issuer-client-id is missing"),
-        ((*ISSUER, "--listen-address", "8080"), "--listen-address: '8080' is no address"),
+        ((*ISSUER, "--listen-address", "8080"), "--listen-address: '8080' is not an address"),
         ((*ISSUER, "--listen-address", ":8080"), "--external-url is missing"),
         (
             (*ISSUER, "--listen-address", ":8080", "--external-url", "http://127.0.0.1:8080"),
@@ -162,7 +162,7 @@ def test_flags_of_the_original_that_do_nothing_here_are_warned_about(
         ((*ISSUER, "--external-url", "bind.example.org"), "--external-url 'bind.example.org'"),
         ((*ISSUER, "--external-url", "http://bind.example.org"), "make it https"),
         ((*ISSUER, "--tls-cert-file", __file__), "--tls-key-file go together"),
-        ((*ISSUER, "--token-expiry", "soon"), "--token-expiry 'soon' is no duration"),
+        ((*ISSUER, "--token-expiry", "soon"), "--token-expiry 'soon' is not a duration"),
         ((*ISSUER, "--cookie-signing-key", "c2VjcmV0"), "--cookie-signing-key has 6 bytes"),
         ((*ISSUER, "--trusted-proxies", "0.0.0.0/0"), "let every client say who it is"),
         (
@@ -173,9 +173,9 @@ def test_flags_of_the_original_that_do_nothing_here_are_warned_about(
             (*ISSUER, "--apply-binding-allow-cidr", "10.0.0.0/8"),
             "--apply-binding-allow-cidr needs --allow-apply-binding",
         ),
-        ((*ISSUER, "--redis-addr", "redis"), "--redis-addr 'redis' is no address"),
+        ((*ISSUER, "--redis-addr", "redis"), "--redis-addr 'redis' is not an address"),
         ((*ISSUER, "--oidc-groups-prefix", "system:"), "--oidc-groups-prefix 'system:'"),
-        ((*ISSUER, "--namespace", "A b"), "--namespace: 'A b' is no name"),
+        ((*ISSUER, "--namespace", "A b"), "--namespace: 'A b' is not a Kubernetes name"),
         ((*ISSUER, "--pretty-name", " "), "--pretty-name is empty"),
         (("--oidc-type", "embedded"), "needs --oidc-people-file"),
     ],

@@ -14,12 +14,15 @@ ADA = "https://login.example.org/ada"
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "say who is signed out: --author ISSUER/SUB, or --all"),
-        (["--all", "--author", ADA], "say who is signed out"),
+        ([], "name the person by --author ISSUER/SUB, or give --all"),
+        (["--all", "--author", ADA], "name the person by --author"),
         (["--author", "ada"], "'ada' is neither a person nor a group"),
         (["--author", "group:oidc:team-a"], "groups have no sessions"),
-        (["--all", "--namespace", "No Name"], "--namespace: 'No Name' is no name"),
-        (["--all", "--redis-addr", "redis"], "--redis-addr 'redis' is no address: say host:port"),
+        (["--all", "--namespace", "No Name"], "--namespace: 'No Name' is not a Kubernetes name"),
+        (
+            ["--all", "--redis-addr", "redis"],
+            "--redis-addr 'redis' is not an address: use host:port",
+        ),
         (["--all", "--redis-tls"], "need --redis-addr"),
     ],
 )

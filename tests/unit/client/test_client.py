@@ -158,11 +158,11 @@ class TestRefusedBeforeSending:
         [
             pytest.param("", "shop", "a name is needed for configmaps", id="no-name"),
             pytest.param("x", "", "a namespace is needed for configmaps x", id="no-namespace"),
-            pytest.param("../secrets/x", "shop", "is no valid name", id="slash"),
-            pytest.param("..", "shop", "is no valid name", id="parent"),
-            pytest.param(".", "shop", "is no valid name", id="here"),
-            pytest.param("%2e%2e", "shop", "is no valid name", id="escaped"),
-            pytest.param("x", "a/../../b", "is no valid name", id="namespace"),
+            pytest.param("../secrets/x", "shop", "is not a valid name", id="slash"),
+            pytest.param("..", "shop", "is not a valid name", id="parent"),
+            pytest.param(".", "shop", "is not a valid name", id="here"),
+            pytest.param("%2e%2e", "shop", "is not a valid name", id="escaped"),
+            pytest.param("x", "a/../../b", "is not a valid name", id="namespace"),
         ],
     )
     async def test_object(
@@ -175,13 +175,13 @@ class TestRefusedBeforeSending:
         assert not server.seen
 
     async def test_collection(self, server: FakeServer, client: Client) -> None:
-        with pytest.raises(BadRequest, match="is no valid name"):
+        with pytest.raises(BadRequest, match="is not a valid name"):
             await client.list(CONFIGMAPS, "../x")
         assert not server.seen
 
     @pytest.mark.parametrize("api_version", ["../v1", "a/b/../v1", "%2e/v1"])
     async def test_discovery(self, server: FakeServer, client: Client, api_version: str) -> None:
-        with pytest.raises(BadRequest, match="is no valid name"):
+        with pytest.raises(BadRequest, match="is not a valid name"):
             await client.discovery.resource_for(api_version, "X")
         assert not server.seen
 

@@ -341,5 +341,5 @@ class TestFaults:
     async def test_server_version(self, server: FakeServer, client: Client) -> None:
         server.on("/version", respond({"gitVersion": "v1.31.2"}), text("<html>"))
         assert await client.discovery.server_version() == "v1.31.2"
-        with pytest.raises(UnexpectedAnswer, match="is no Kubernetes API server"):
+        with pytest.raises(UnexpectedAnswer, match="is not a Kubernetes API server"):
             await client.discovery.server_version()

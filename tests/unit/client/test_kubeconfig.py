@@ -102,18 +102,18 @@ class TestRefuse:
         ("data", "message"),
         [
             pytest.param(b"\xff\xfe", "is not UTF-8", id="binary"),
-            pytest.param(b"a: [", "is no valid YAML", id="broken"),
-            pytest.param(b"a: 1\n---\nb: 1\n", "is no valid YAML", id="two-documents"),
+            pytest.param(b"a: [", "is not valid YAML", id="broken"),
+            pytest.param(b"a: 1\n---\nb: 1\n", "is not valid YAML", id="two-documents"),
             pytest.param(b"a: \x07", "unacceptable character", id="control-character"),
-            pytest.param(b"- a", "is no kubeconfig: Expected `object`", id="a-list"),
-            pytest.param(b"just text", "is no kubeconfig", id="text"),
+            pytest.param(b"- a", "is not a kubeconfig: Expected `object`", id="a-list"),
+            pytest.param(b"just text", "is not a kubeconfig", id="text"),
             pytest.param(b"", "has no contexts: it is empty, or no kubeconfig", id="empty"),
             pytest.param(b"kind: Pod", "has no contexts", id="another-kind"),
             pytest.param(b"a: &x [1]\nb: *x", "has YAML aliases", id="alias"),
             pytest.param(b"[" * 100_000, "is nested more than 64 levels", id="deep-flow"),
             pytest.param(b"- " * 5_000, "is nested more than 64 levels", id="deep-block"),
             pytest.param(b"x" * (1 << 20) + b"x", "is larger than", id="huge"),
-            pytest.param(b"a: !!python/object/apply:os.getcwd []", "no valid YAML", id="tag"),
+            pytest.param(b"a: !!python/object/apply:os.getcwd []", "not valid YAML", id="tag"),
             pytest.param(
                 kubeconfig(current_context=""),
                 "has no current-context: set current-context (it has here)",
@@ -135,17 +135,19 @@ class TestRefuse:
             pytest.param(kubeconfig(cluster={"server": ""}), "has no server", id="no-server"),
             pytest.param(
                 kubeconfig(cluster={"server": "example.org:6443"}),
-                "server in the kubeconfig is no URL of the form https://host:port",
+                "server in the kubeconfig is not a URL of the form https://host:port",
                 id="no-scheme",
             ),
             pytest.param(
-                kubeconfig(cluster={"server": "file:///etc/passwd"}), "is no URL", id="file-scheme"
+                kubeconfig(cluster={"server": "file:///etc/passwd"}),
+                "is not a URL",
+                id="file-scheme",
             ),
             pytest.param(
-                kubeconfig(cluster={"server": "https://h:port"}), "is no URL", id="bad-port"
+                kubeconfig(cluster={"server": "https://h:port"}), "is not a URL", id="bad-port"
             ),
             pytest.param(
-                kubeconfig(cluster={"server": "https://a b"}), "is no URL", id="space-in-server"
+                kubeconfig(cluster={"server": "https://a b"}), "is not a URL", id="space-in-server"
             ),
             pytest.param(
                 kubeconfig(cluster={"server": "https://joe:s3cret@h:1"}),
@@ -162,7 +164,7 @@ class TestRefuse:
             ),
             pytest.param(
                 kubeconfig(cluster={"proxy-url": "socks5://p:1"}),
-                "proxy-url in the kubeconfig is no URL of the form http://host:port",
+                "proxy-url in the kubeconfig is not a URL of the form http://host:port",
                 id="socks",
             ),
             pytest.param(

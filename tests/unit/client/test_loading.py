@@ -103,7 +103,7 @@ class TestPlaces:
 
     def test_a_broken_file_is_named(self, home: Path) -> None:
         (home / ".kube/config").write_text("{")
-        with pytest.raises(ConfigError, match=r"\.kube/config is no valid YAML"):
+        with pytest.raises(ConfigError, match=r"\.kube/config is not valid YAML"):
             load(home)
 
     def test_aliases_are_welcome_in_ones_own_file(self, home: Path) -> None:

@@ -185,12 +185,12 @@ def test_a_controller_lies_over_the_flags(given: ControllerSettings, changed: JS
         ),
         pytest.param(
             postgres(connections={"hosts": ["10.0.0.1/8"]}),
-            "connections.hosts: 10.0.0.1/8 is no network",
+            "connections.hosts: 10.0.0.1/8 is not a network",
             id="bits-of-hosts",
         ),
         pytest.param(
             postgres(connections={"hosts": ["db/24:5432"]}),
-            "connections.hosts: db/24:5432 is no network",
+            "connections.hosts: db/24:5432 is not a network",
             id="a-name",
         ),
     ],

@@ -129,9 +129,9 @@ def test_whose_password_is_kept(
         pytest.param({"alphabet": "abababab"}, "32 of 2 characters", id="the-same-ones"),
         pytest.param({"alphabet": "abc def"}, "no blank", id="blank"),
         pytest.param({"alphabet": "äöüß"}, "printable ASCII", id="not-ascii"),
-        pytest.param({"rotateEvery": "59s"}, "59s is no duration from 1m", id="short"),
-        pytest.param({"rotateEvery": "87601h"}, "87601h is no duration", id="long"),
-        pytest.param({"rotateEvery": "0.1m"}, "0.1m is no duration", id="fraction"),
+        pytest.param({"rotateEvery": "59s"}, "59s is not a duration from 1m", id="short"),
+        pytest.param({"rotateEvery": "87601h"}, "87601h is not a duration", id="long"),
+        pytest.param({"rotateEvery": "0.1m"}, "0.1m is not a duration", id="fraction"),
         pytest.param({"onAdoption": "Keep", "rotateEvery": "1h"}, "Keep excludes", id="kept"),
         pytest.param({"onAdoption": "Keep", "rotation": "TwoLogins"}, "TwoLogins", id="kept-two"),
     ],
@@ -271,9 +271,9 @@ def test_grace(policy: JSON | None, expected: int) -> None:
     ("policy", "message"),
     [
         pytest.param(
-            {"gracePeriod": "999999999999h"}, "h is no duration from 0s", id="no-duration"
+            {"gracePeriod": "999999999999h"}, "h is not a duration from 0s", id="no-duration"
         ),
-        pytest.param({"gracePeriod": "87601h"}, "87601h is no duration", id="too-long"),
+        pytest.param({"gracePeriod": "87601h"}, "87601h is not a duration", id="too-long"),
         pytest.param(
             {"gracePeriod": "2h", "rotateEvery": "1h"}, "2h is longer than rotateEvery 1h",
             id="longer-than-a-turn",

@@ -20,7 +20,7 @@ def test_isolation(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize("text", [" ", "prefix", "shared"])
 def test_an_unknown_isolation_is_refused_instead_of_isolating_nothing(text: str) -> None:
-    with pytest.raises(ValueError, match="say prefixed, namespaced or none"):
+    with pytest.raises(ValueError, match="use prefixed, namespaced or none"):
         parse_isolation(text)
 
 
@@ -32,7 +32,7 @@ def test_consumer_scope(text: str, expected: str) -> None:
 
 
 def test_an_unknown_consumer_scope_is_refused() -> None:
-    with pytest.raises(ValueError, match="say namespaced or cluster"):
+    with pytest.raises(ValueError, match="use namespaced or cluster"):
         parse_consumer_scope("all")
 
 
@@ -43,7 +43,12 @@ def test_schema_sync_interval(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("", "no duration"), ("often", "no duration"), ("9.9s", "too short"), ("-1h", "too short")],
+    [
+        ("", "not a duration"),
+        ("often", "not a duration"),
+        ("9.9s", "too short"),
+        ("-1h", "too short"),
+    ],
 )
 def test_no_other_schema_sync_interval_will_do(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -47,7 +47,7 @@ def test_a_consumer_is_found_by_identity_and_by_namespace(name: str) -> None:
         pytest.param(
             [SHOP, annotated("shop", identity="other")],
             "shop",
-            "say the cluster namespace, one of kube-bind-1, shop",
+            "give the cluster namespace, one of kube-bind-1, shop",
             id="one's identity is another's namespace",
         ),
     ],

@@ -44,8 +44,8 @@ def _told(workload: Workload, uid: str, ours: str) -> str:
         return f"it is {manager}: have it keep what it does not know of"
     return (
         f"it is {manager}, which applies it: where lists of containers, env, volumeMounts and "
-        "volumes are atomic, whoever applies one has all of it; have the CRD of the kind give "
-        f"them x-kubernetes-list-type: map, or {manager} leave them alone"
+        "volumes are atomic, a manager that applies one owns all of it; have the CRD of the "
+        f"kind give them x-kubernetes-list-type: map, or {manager} leave them alone"
     )
 
 

@@ -124,8 +124,8 @@ def parse_target(text: str) -> Target:
     kind, _, name = text.partition("/")
     if not kind or not name or "/" in name:
         raise ValueError(
-            f"{text!r} is no target: say deployment/NAME, servicebinding/NAME, or nothing for all"
-            " bindings of the namespace"
+            f"{text!r} is not a target: use deployment/NAME, servicebinding/NAME, or nothing for "
+            "all bindings of the namespace"
         )
     return Target(kind.lower(), name)
 

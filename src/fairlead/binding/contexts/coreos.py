@@ -102,9 +102,9 @@ class CoreosContext(BaseContext):
             )
         else:
             why = (
-                "no webhook has recorded who asked for this spec, so that nobody's rights can be "
-                "looked at; change a label or an annotation of the binding while the webhook "
-                "requester is on, as somebody who may read the services; or run the controller "
+                "no webhook has recorded who asked for this spec, so that no user's rights can be "
+                "checked; change a label or an annotation of the binding while the webhook "
+                "requester is on, as a user who may read the services; or run the controller "
                 "with --cross-namespace true, to read them with its own rights"
             )
         raise InvalidBinding(

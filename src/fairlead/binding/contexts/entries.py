@@ -100,7 +100,7 @@ class Entries:
         for name in content:
             if not _ENTRY.fullmatch(name):
                 raise ValueError(
-                    f"binding entry {name!r} is no valid key of a Secret: keys consist of "
+                    f"binding entry {name!r} is not a valid key of a Secret: keys consist of "
                     "letters, digits, '-', '_' and '.', not beginning with '..'; rename it with "
                     "a mapping or a naming strategy"
                 )

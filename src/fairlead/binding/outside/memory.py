@@ -307,10 +307,10 @@ def _check_names(found: Object) -> None:
     strict = found.kind in {"Secret", "ServiceBinding"}
     if name in {".", ".."} or re.search(r"[/%\0]", name) or (strict and not _DNS.fullmatch(name)):
         raise ObjectError(
-            f"metadata.name: {name!r} is no name: use lower case letters, digits, '-' and '.'"
+            f"metadata.name: {name!r} is not a name: use lower case letters, digits, '-' and '.'"
         )
     if namespace and not _DNS.fullmatch(namespace):
-        raise ObjectError(f"metadata.namespace: {namespace!r} is no name of a namespace")
+        raise ObjectError(f"metadata.namespace: {namespace!r} is not the name of a namespace")
 
 
 def _encode_texts(secret: JSON) -> None:

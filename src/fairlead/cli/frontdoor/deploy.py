@@ -64,10 +64,12 @@ def answer_of(secret: str, key: str, file: BinaryIO | None) -> Fetch:
         click.UsageError: it is none, or both.
     """
     if bool(secret) == (file is not None):
-        raise click.UsageError("say where the answer is: --secret NAMESPACE/NAME, or -f FILE")
+        raise click.UsageError(
+            "the BindingResponse is missing: give --secret NAMESPACE/NAME, or -f FILE"
+        )
     if file is not None:
         return given(read(file, decode_binding_response))
     namespace, slash, name = secret.partition("/")
     if not (namespace and slash and name) or "/" in name:
-        raise click.UsageError(f"--secret: {secret!r} is no NAMESPACE/NAME")
+        raise click.UsageError(f"--secret: {secret!r} is not NAMESPACE/NAME")
     return secret_source(namespace, name, key)

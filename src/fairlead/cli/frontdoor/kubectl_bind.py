@@ -403,9 +403,9 @@ def apiservice(
     if file is None and not template_name:
         template_name, named = named, ""
     if not template_name and file is None:
-        raise click.UsageError("say what to bind: --template-name NAME, or -f FILE")
+        raise click.UsageError("name what to bind: --template-name NAME, or -f FILE")
     if named and name and named != name:
-        raise click.UsageError(f"the binding has two names, {named} and {name}: say one")
+        raise click.UsageError(f"the binding has two names, {named} and {name}: give one")
     how = _how(given, name or named)
     source = From(
         template=template_name,

@@ -58,6 +58,6 @@ def command(url: str, **where: Any) -> None:
     config_file(chosen).change(lambda servers: servers.sign_out(found.address))
     if problem is not None:
         raise click.ClickException(
-            f"the token is forgotten here, but the server was not told: {plain(str(problem))}"
+            f"the token is removed here, but not ended on the server: {plain(str(problem))}"
         )
     click.echo(f"signed out of {name}")

@@ -94,7 +94,7 @@ def find_server(where: Where, url: str = "") -> Entry:
         if url:
             given = parse_server(url, where.cluster or (named.cluster if named else ""))
             if named is not None and given != named:
-                raise click.UsageError("URL and --server are two servers: name one")
+                raise click.UsageError("URL and --server name two servers: give one")
             named = given
     except ValueError as error:
         raise click.UsageError(str(error)) from None

@@ -167,7 +167,9 @@ def command(
         fairlead bind --request request.yaml --remote-kubeconfig provider.kubeconfig
     """  # noqa: D301
     if keep_copies and discard_copies:
-        raise click.UsageError("--keep-copies and --discard-copies cannot both be said")
+        raise click.UsageError(
+            "--keep-copies and --discard-copies exclude each other: give one of them"
+        )
     fields = Where.__struct_fields__
     where = Where(**{key: value for key, value in options.items() if key in fields})
     source = From(**{key: value for key, value in options.items() if key not in fields})
@@ -195,9 +197,9 @@ def choose(source: From, where: Where, how: How, identity: Identity | None = Non
     own = source.request_file is not None and source.file is None
     named = [bool(source.url), source.file is not None, bool(source.template), own]
     if sum(named) != 1:
-        raise click.UsageError(f"say what to bind, by one of these: {_SOURCES}")
+        raise click.UsageError(f"name what to bind by one of these: {_SOURCES}")
     if source.remote and not own:
-        raise click.UsageError("--remote-kubeconfig and its like go with --request alone")
+        raise click.UsageError("--remote-kubeconfig and its namespace and name need --request")
     if source.request_file is not None and source.file is not None:
         return _replaced(source.file, source.request_file)
     if source.file is not None:
@@ -215,7 +217,7 @@ def choose(source: From, where: Where, how: How, identity: Identity | None = Non
         return template_source(where, source.template, name=how.name, identity=mine, dry=how.dry)
     if how.dry:
         raise click.UsageError(
-            "--dry-run cannot go by a provider's page, which binds: use --template"
+            "--dry-run does not work with a provider's page, for the page binds: use --template"
         )
     return page_source(
         where,

@@ -94,7 +94,7 @@ def make_how(
     check_name("--namespace", namespace)
     if bundle and dry_run != "none":
         raise click.UsageError(
-            "--dry-run cannot say what a bundle would bind: that is up to the provider"
+            "--dry-run cannot say what a bundle would bind: the provider decides that"
         )
     return How(
         seconds=seconds,

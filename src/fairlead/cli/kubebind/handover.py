@@ -54,9 +54,10 @@ def hand_over(name: str, author: str, kubeconfig: str | None, context: str | Non
             return await process.cancel_on(stop, work())
 
     namespace, former = process.run(main)
-    whose = former or "no author"
-    click.echo(printable(f"namespace/{namespace} is {author}'s; it was of {whose}"))
+    before = former or "no one"
+    click.echo(printable(f"namespace/{namespace} belongs to {author} now, before to {before}"))
     click.echo(
-        f"the kubeconfig that was given before still works: fairlead provider rotate {namespace}",
+        "the former owner's kubeconfig still works; to end that: "
+        f"fairlead provider rotate {namespace}",
         err=True,
     )

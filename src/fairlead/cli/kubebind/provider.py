@@ -143,8 +143,8 @@ def run(
         raise click.UsageError(str(error)) from None
     if not isolation:
         click.echo(
-            "warning: --isolation is empty, which means none: objects of all consumers have the "
-            "names that these gave them; say --isolation none, or prefixed",
+            "warning: --isolation is empty, which means none: objects keep the names that their "
+            "consumers gave them; give --isolation none, or prefixed",
             err=True,
         )
 
@@ -210,7 +210,7 @@ def invite(
         fairlead provider invite shop-team --template postgres -o shop-team.json
     """  # noqa: D301
     if not name.strip():
-        raise click.UsageError("NAME is empty: say who is invited, such as shop-team")
+        raise click.UsageError("NAME is empty: give the consumer a name, such as shop-team")
     if subdomain_errors(name):
         raise click.UsageError(_misnamed(name))
     if identity != identity.strip() or not identity.isprintable():
@@ -223,7 +223,7 @@ def invite(
     # Looked at first, for inviting makes a namespace and a token, and the invitation would be
     # lost.
     if not output.absolute().parent.is_dir():
-        raise click.UsageError(f"there is no folder {output.parent} to write the invitation to")
+        raise click.UsageError(f"--output: folder {output.parent} does not exist")
     naming = Naming(namespace_prefix=namespace_prefix, pretty_name=pretty_name)
     options = invite_options(Reaching(**reaching), naming)
     config = cluster_config(kubeconfig, context)
@@ -253,7 +253,7 @@ def _misnamed(name: str) -> str:
     suggested = re.sub(r"[^a-z0-9]+", "-", name.lower())[:_LONGEST].strip("-") or "shop-team"
     text = (
         f"NAME {printable(name)!r} has to be lower-case letters, digits, '-' and '.', with a "
-        f"letter or digit at both ends, at most 253: say {suggested}"
+        f"letter or digit at both ends, at most 253: use {suggested}"
     )
     if name == name.strip() and name.isprintable():
         # Consumers that were invited before the rule are known by such an identity.

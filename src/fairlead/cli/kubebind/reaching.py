@@ -89,7 +89,7 @@ def invite_options(reaching: Reaching, naming: Naming | None = None) -> InviteOp
     """
     chosen = naming or Naming(namespace_prefix=DEFAULT_PREFIX, pretty_name="Fairlead")
     if not chosen.pretty_name.strip():
-        raise click.UsageError("the pretty name is empty: consumers would not see whose it is")
+        raise click.UsageError("the pretty name is empty: consumers would see no name")
     try:
         address = reaching.external_address and check_external_address(reaching.external_address)
         return InviteOptions(

@@ -111,7 +111,7 @@ def revoke(
     # A wrong name is reported before the question.
     about = process.run(look)
     if not yes and not sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to ask on: say --yes")
+        raise click.UsageError("there is no terminal to ask on: give --yes")
     click.echo(about.text(keep_data=keep_data, force=force), err=True)
     if not yes:
         click.confirm("Revoke it?", abort=True, err=True)

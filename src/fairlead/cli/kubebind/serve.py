@@ -339,7 +339,7 @@ def serve(
         name = flag.removeprefix("--").replace("-", "_")
         del flags[name]
         if given.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            _warn(f"{flag} has no effect here: say it to `fairlead provider run`")
+            _warn(f"{flag} has no effect here: give it to `fairlead provider run`")
     flags_given = _Given(**flags)
     check_name("--namespace", flags_given.namespace)
     try:
@@ -402,8 +402,8 @@ def options_of(given: _Given) -> ServeOptions:
     embedded = given.oidc_type == "embedded"
     if not (embedded or given.oidc_issuer_url):
         raise ValueError(
-            "--oidc-issuer-url is missing: say who vouches for people, or --oidc-type embedded "
-            "on a laptop"
+            "--oidc-issuer-url is missing: give the URL of your OpenID Connect issuer, or "
+            "--oidc-type embedded on a laptop"
         )
     oidc = OIDCOptions(
         type=given.oidc_type,
@@ -419,7 +419,7 @@ def options_of(given: _Given) -> ServeOptions:
         beyond_loopback=given.embedded_issuer_beyond_loopback >= _TWICE,
     )
     if not given.pretty_name.strip():
-        raise ValueError("--pretty-name is empty: people would not see whose this is")
+        raise ValueError("--pretty-name is empty: people would see no name")
     return check(
         ServeOptions(
             external_url=external,

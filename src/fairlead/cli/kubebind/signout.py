@@ -60,7 +60,7 @@ def sign_out(
         fairlead provider sign-out --all --dry-run
     """  # noqa: D301
     if bool(author) is everybody:
-        raise click.UsageError("say who is signed out: --author ISSUER/SUB, or --all")
+        raise click.UsageError("name the person by --author ISSUER/SUB, or give --all")
     if author:
         try:
             check_author(author)
@@ -87,7 +87,7 @@ def sign_out(
         number = _in_secrets(kubeconfig, context, namespace, owner, dry_run=dry_run)
     sessions = "1 session" if number == 1 else f"{number} sessions"
     done = "would be ended" if dry_run else "ended"
-    click.echo(printable(f"{sessions} of {author or 'everybody'} {done}"))
+    click.echo(printable(f"{sessions} of {author or 'all people'} {done}"))
     if not number:
         place = redis_addr if redis else f"namespace {namespace}: another one is --namespace"
         click.echo(f"there are none in {place}", err=True)

@@ -106,7 +106,7 @@ def _confirm(binding: str, config: ClusterConfig, seconds: float, *, bundle: boo
     if found is not None and found.gone:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to ask on: say --yes, or --orphan")
+        raise click.UsageError("there is no terminal to ask on: give --yes, or --orphan")
     click.confirm(question(binding, found), abort=True, err=True)
 
 

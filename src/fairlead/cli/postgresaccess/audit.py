@@ -94,7 +94,7 @@ def show(out: Console, found: AuditReport) -> None:
     )
     out.print()
     out.print(_table(found.roles))
-    everybody = Text(f"\n{EVERYBODY}, which is everybody", style="bold")
+    everybody = Text(f"\n{EVERYBODY}, which is every role", style="bold")
     for head, lines in (
         (everybody, _held(found.everybody)),
         *((_head(role), _details(role)) for role in found.roles),

@@ -77,7 +77,7 @@ def show(out: Console, found: Explanation) -> None:
         where = f"database {plain(blocking.database)}" if blocking.database else "shared"
         out.print(Text(f"  {where}: {', '.join(map(plain, blocking.objects))}"))
     if found.rights:
-        out.print("\nwhat would give the rights:")
+        out.print("\nstatements that would give the rights:")
     for line in statements(found.rights):
         out.print(Text("  ") + line)
     next_step(out, found.next_step)

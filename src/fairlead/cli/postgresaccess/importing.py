@@ -26,8 +26,8 @@ _COMMENT = (
     f"and name that in spec.passwordSecretRef, or annotate the object with\n{ROTATE_ANNOTATION}"
     " to have a new one made."
 )
-_CLAIMED = "Its comment says that it is this object's."
-_UNCLAIMED = "Adoption will write into its comment whose it is."
+_CLAIMED = "Its comment names this object."
+_UNCLAIMED = "Adoption will write this object into its comment."
 
 
 @click.command("import")

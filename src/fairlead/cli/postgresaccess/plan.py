@@ -72,13 +72,13 @@ def command(
         fairlead postgres plan --all -n shop --json
     """  # noqa: D301
     if (file is None) != all_:
-        raise click.UsageError("say -f FILE, or --all")
+        raise click.UsageError("give -f FILE, or --all")
     check_name("--namespace", namespace)
     config = config_of(kubeconfig, context)
     manifests = None
     if file is not None:
         manifests = _read(file, namespace or config.namespace or "default")
-        note(f"{one} is no PostgresAccess, and is skipped" for one in manifests.others)
+        note(f"{one} is not a PostgresAccess, and is skipped" for one in manifests.others)
 
     async def work(around: Surroundings) -> PlanReport:
         if manifests is None:
@@ -117,7 +117,9 @@ def show(out: Console, found: PlanReport) -> None:
         err.print(Text(text, style="red"))
     for server in found.servers:
         if server.remedies:
-            err.print(Text(f"-- what would give the rights at {server.server}:", style="bold"))
+            err.print(
+                Text(f"-- statements that would give the rights at {server.server}:", style="bold")
+            )
             _print(err, statements(server.remedies))
     err.print(Text(_summary(found)))
 
@@ -138,8 +140,8 @@ def _summary(found: PlanReport) -> str:
     accesses = sum(len(server.accesses) for server in found.servers)
     looked = f"{_count(accesses, 'access')} at {_count(len(found.servers), 'server')}"
     if not found.statements:
-        return f"{looked}: " + ("in sync" if found.in_sync else "nothing would be run")
-    return f"{looked}: {_count(found.statements, 'statement')} would be run"
+        return f"{looked}: " + ("in sync" if found.in_sync else "no statements would run")
+    return f"{looked}: {_count(found.statements, 'statement')} would run"
 
 
 def _count(number: int, thing: str) -> str:

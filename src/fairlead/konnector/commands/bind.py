@@ -103,8 +103,8 @@ async def bind(
     response = with_name(response, name)
     if not response.requests:
         raise BindError(
-            "the response has no requests: say with --request FILE what to ask for, or bind with "
-            "--bundle whatever the provider exports"
+            "the response has no requests: give requests by --request FILE, or bind all "
+            "that the provider exports by --bundle"
         )
     return await _run(client, response, "", timeout, progress, namespace, copies)
 

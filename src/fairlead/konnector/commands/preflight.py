@@ -153,8 +153,8 @@ async def check_crds(
             continue
         if owner is None or owner.kind != APISERVICEBINDINGS.kind:
             raise BindError(
-                f"CustomResourceDefinition {name} exists in this cluster and is of no binding: "
-                "delete it if its objects are not needed, for they go with it"
+                f"CustomResourceDefinition {name} exists in this cluster and belongs to no "
+                "binding: delete it if its objects are not needed, for they go with it"
             )
         other = bindings.get(owner.name)
         # If the owner is gone, the garbage collector is about to delete the CRD.

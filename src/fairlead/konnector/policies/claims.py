@@ -177,7 +177,7 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return Done()
         return Refuse(
             FOREIGN_OBJECT,
-            f"{provider.kind} {provider.key} on the provider does not say whose copy it is, and "
+            f"{provider.kind} {provider.key} on the provider does not name its original, and "
             "nothing proves that it is this object's: ask the provider to hand it over with "
             f"annotation {ANNOTATION_CLUSTER_NAMESPACE}={self.cluster_namespace}, or to remove "
             "it, or rename this object",

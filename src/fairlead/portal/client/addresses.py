@@ -51,7 +51,7 @@ def server_url(text: str) -> str:
         parts = urlsplit(text.strip())
         port = parts.port
     except ValueError:
-        raise ValueError(f"{shown!r} is no address: its host or port cannot be") from None
+        raise ValueError(f"{shown!r} is not an address: its host or port is not valid") from None
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{shown!r} has to be an address such as https://bind.example.org")
     if parts.username is not None or parts.password is not None:

@@ -146,7 +146,7 @@ def decode_page_response(text: str) -> BindingResponse:
         data = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
         return decode_binding_response(data)
     except binascii.Error:
-        raise StrangeAnswer("the page's binding_response is no base64") from None
+        raise StrangeAnswer("the page's binding_response is not base64") from None
     except ValueError as error:
         raise StrangeAnswer(f"the page's binding_response is unusable: {error}") from None
 

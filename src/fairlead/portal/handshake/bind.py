@@ -386,7 +386,7 @@ def _asked(body: _Body, request: web.Request, person: Person) -> Asked:
         identity = consumer or person.author
     elif consumer and consumer != identity:
         raise bad_request(
-            "consumer_id and spec.clusterIdentity.identity are two clusters: say one of them"
+            "consumer_id and spec.clusterIdentity.identity name two clusters: give one of them"
         )
     pretty = body.spec.cluster_identity.pretty_name or person.name or identity
     for field, value in (("identity", identity), ("prettyName", pretty)):

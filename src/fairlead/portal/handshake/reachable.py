@@ -59,10 +59,10 @@ class Reachable:
         try:
             found = ip_address(address.partition("%")[0])
         except ValueError:
-            return f"{address!r} is no address"
+            return f"{address!r} is not an address"
         for one in _places(found):
             if any(one in network for network in _NEVER):
-                return f"{found} is no address of a cluster"
+                return f"{found} is not an address of a cluster"
             private = not one.is_global or any(one in network for network in _PRIVATE)
             if private and not self._allows(one):
                 return f"{found} is private, and in no network that is allowed"

@@ -135,7 +135,7 @@ def check_address(url: str, what: str, *, plain: bool) -> None:
     _ = parts.port
     if parts.scheme == "http" and not plain and not is_loopback(parts.hostname):
         raise ValueError(
-            f"{what} {url!r} has to be https: whoever is between could sign in as anyone"
+            f"{what} {url!r} has to be https: others on the network could sign in as anyone"
         )
 
 

@@ -70,7 +70,7 @@ def _bodies(document: Any, where: str) -> Iterator[JSON]:
     if document is None:
         return
     if not isinstance(document, Mapping):
-        raise ManifestError(f"{where} is no Kubernetes object")
+        raise ManifestError(f"{where} is not a Kubernetes object")
     body = _strings(document)
     kind = body.get("kind")
     if not isinstance(kind, str) or kind not in _LISTS:
@@ -79,7 +79,7 @@ def _bodies(document: Any, where: str) -> Iterator[JSON]:
     items = body.get("items")
     for item in items if isinstance(items, list) else ():
         if not isinstance(item, dict):
-            raise ManifestError(f"{where} lists what is no Kubernetes object")
+            raise ManifestError(f"{where} lists an item that is not a Kubernetes object")
         yield item
 
 
@@ -101,7 +101,7 @@ def _sort(found: Manifests, body: JSON, where: str, namespace: str) -> None:
     metadata = body.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not kind or not isinstance(kind, str):
-        raise ManifestError(f"{where} is no Kubernetes object: it has no kind")
+        raise ManifestError(f"{where} is not a Kubernetes object: it has no kind")
     if kind != POSTGRESACCESSES.kind:
         found.others.append(f"{kind} {name or ''}".strip())
         return

@@ -240,7 +240,7 @@ class _Explaining:
         access = self._access
         try:
             if await self._around.keeps_password(access):
-                message = "there is none, for the role keeps a password that nobody can read"
+                message = "there is none, for the role keeps a password that cannot be read"
                 self._learn(ExplainedStep(name="Secret", state="ok", message=message))
                 return
             password = await self._around.password(access)
@@ -275,7 +275,7 @@ class _Explaining:
             how = f"controls Secret {name}"
             self._in_the_way.append(InTheWay(kind=owner.kind, name=owner.name, how=how))
         elif found is not None:
-            how = "was made by somebody else: it has no controller"
+            how = "was not made by Fairlead: it has no controller"
             self._in_the_way.append(InTheWay(kind="Secret", name=name, how=how))
 
     async def _server(self, sessions: Sessions) -> None:

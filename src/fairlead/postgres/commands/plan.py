@@ -32,7 +32,7 @@ _SERVERS_AT_ONCE = 8
 
 
 class PlannedStatement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A statement, why it would be run, and for which accesses; passwords are ***."""
+    """A statement, why it would run, and for which accesses; passwords are ***."""
 
     sql: str
     reason: str

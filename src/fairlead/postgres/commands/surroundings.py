@@ -217,7 +217,7 @@ class Surroundings:
         )
 
     async def keeps_password(self, access: PostgresAccess) -> bool:
-        """Whether the role keeps a password that nobody can read, so that there is no Secret.
+        """Whether the role keeps a password that cannot be read, so that there is no Secret.
 
         Raises:
             AccessError: as in :meth:`password`.

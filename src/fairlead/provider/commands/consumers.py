@@ -38,6 +38,6 @@ def choose(namespaces: Sequence[Object], name: str) -> Object:
     if found:
         names = ", ".join(sorted(one.meta.name for one in found))
         raise UnknownConsumerError(
-            f"{name} means several consumers: say the cluster namespace, one of {names}"
+            f"{name} means several consumers: give the cluster namespace, one of {names}"
         )
     raise UnknownConsumerError(unknown("consumer", name, map(identity_of, known)))

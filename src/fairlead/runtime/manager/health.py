@@ -37,7 +37,7 @@ def split_address(address: str) -> tuple[str, int]:
     """
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
-        raise AddressError(f"{address!r} is no address to listen on; write host:port")
+        raise AddressError(f"{address!r} is not an address to listen on; write host:port")
     return host.strip("[]"), int(port)
 
 

@@ -26,7 +26,7 @@ class ServeDuties:
         return [
             Use(
                 what=f"BindableResourcesRequest {one.key} is in flight for a person who binds",
-                remedy="wait until it is answered, and say the same again",
+                remedy="wait until it is answered, and run the command again",
                 option="force",
                 breaks=f"who has asked for BindableResourcesRequest {one.key} gets no answer",
             )

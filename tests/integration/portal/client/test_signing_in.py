@@ -294,7 +294,7 @@ async def test_a_server_that_cannot_be_told_keeps_nobody_signed_in_here(tmp_path
         await signed_in(tmp_path, door)
     code, _, err = await run(tmp_path, "logout")
     assert code == 1
-    assert "the token is forgotten here, but the server was not told" in err
+    assert "the token is removed here, but not ended on the server" in err
     assert TOKEN not in config(tmp_path).read_text()
 
 

@@ -70,7 +70,7 @@ def test_s12_all_else_is_refused(problem: str) -> None:
         ("%%%", "base64"),
         ("YQ", "base64"),
         ("-_==", "base64"),
-        ("bm8=", "no kubeconfig"),
+        ("bm8=", "not a kubeconfig"),
         (base64.b64encode(b"\xff\xfe").decode(), "cannot be used"),
         (base64.b64encode(b"a: &a [*a, *a]").decode(), "cannot be used"),
         (base64.b64encode(b"#" * (MOST_BYTES + 3)).decode(), "larger than"),

@@ -179,9 +179,9 @@ def test_the_command_prints_them() -> None:
     [
         (["manifests", "serve"], "serve needs --external-url"),
         ([*COMMAND[:4]], "serve needs --oidc-issuer-url"),
-        ([*COMMAND, "--invitations"], "--invitations belongs to the provider alone"),
-        (["manifests", "konnector", "--oidc-allowed-group", "a"], "belongs to serve alone"),
-        ([*COMMAND, "--trusted-proxies", "x"], "--trusted-proxies 'x' is no address"),
+        ([*COMMAND, "--invitations"], "--invitations is for the provider only"),
+        (["manifests", "konnector", "--oidc-allowed-group", "a"], "is for serve only"),
+        ([*COMMAND, "--trusted-proxies", "x"], "--trusted-proxies 'x' is neither an address nor"),
     ],
 )
 def test_wrong_usage(arguments: list[str], said: str) -> None:

@@ -210,9 +210,9 @@ def test_cookie_keys_are_pairs_with_the_newest_first() -> None:
     ("signing", "encryption", "said"),
     [
         ((encoded(31),), (), "--cookie-signing-key has 31 bytes: give 32 or 64"),
-        (("no base64!",), (), "--cookie-signing-key is no base64"),
+        (("no base64!",), (), "--cookie-signing-key is not base64"),
         ((encoded(32),), (encoded(20),), "--cookie-encryption-key has 20 bytes"),
-        ((encoded(32),), ("????",), "--cookie-encryption-key is no base64"),
+        ((encoded(32),), ("????",), "--cookie-encryption-key is not base64"),
         ((), (encoded(32),), "needs a --cookie-signing-key"),
     ],
 )

@@ -74,8 +74,8 @@ def test_people_are_read_from_yaml_and_json() -> None:
     ("text", "said"),
     [
         ("", "wrong"),
-        ("people: []", "nobody"),
-        ("people: {", "is no valid YAML"),
+        ("people: []", "is empty"),
+        ("people: {", "is not valid YAML"),
         ("- x", "wrong"),
         ("people: [{name: ada}]", "password"),
         ("people: [{name: ada, password: geheim}]", "'ada': a password's hash has to be"),

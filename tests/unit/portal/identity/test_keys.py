@@ -35,7 +35,7 @@ def flags(signing: list[str], encryption: list[str]) -> Sealing:
         ([key(31)], [key(32)], "--cookie-signing-key has 31 bytes"),
         # The original looks at the signing key in the encryption key's place.
         ([key(32)], [key(64)], "--cookie-encryption-key has 64 bytes"),
-        ([key(32)], ["sesame!"], "--cookie-encryption-key is no base64"),
+        ([key(32)], ["sesame!"], "--cookie-encryption-key is not base64"),
     ],
 )
 def test_s19_both_keys_of_flags_are_checked_and_used(

@@ -54,12 +54,14 @@ kind: Secret
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("kind: List\nitems: [1]", "lists what is no Kubernetes object", id="list"),
+        pytest.param(
+            "kind: List\nitems: [1]", "lists an item that is not a Kubernetes object", id="list"
+        ),
         pytest.param("kind: [1]", "has no kind", id="kind"),
-        pytest.param("- 1", "document 1 is no Kubernetes object", id="sequence"),
+        pytest.param("- 1", "document 1 is not a Kubernetes object", id="sequence"),
         pytest.param("a: 1\n---\nkind: x\n---\n- 2", "document 1 is no", id="first"),
         pytest.param("[" * 80, "levels deep", id="deep"),
-        pytest.param("\x01", "it is no valid YAML", id="binary"),
+        pytest.param("\x01", "it is not valid YAML", id="binary"),
         pytest.param(ONE.replace("{name: shop, uid: forged}", "[]"), "name is missing", id="meta"),
         pytest.param(
             ONE.replace("shop}", "1}").replace("SELECT", "FLY"), "Invalid enum", id="enum"

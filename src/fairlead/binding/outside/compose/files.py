@@ -53,7 +53,7 @@ def _former(folder: Path) -> str:
     if not folder.exists() and not folder.is_symlink():
         return ""
     if folder.is_symlink() or not folder.is_dir():
-        raise FolderError(f"{folder} is no folder: choose another one with --output-dir")
+        raise FolderError(f"{folder} is not a folder: choose another one with --output-dir")
     ignore, file = folder / ".gitignore", folder / COMPOSE_FILE
     ours = ignore.is_file() and ignore.read_text(errors="replace") == _IGNORE
     if any(folder.iterdir()) and not ours:

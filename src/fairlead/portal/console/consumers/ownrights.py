@@ -200,7 +200,7 @@ class OwnRights:
             self._hub.changed(work.consumer.meta.name)
 
         state: State = "failed"
-        told = "it was interrupted: say the same again to go on"
+        told = "it was interrupted: start it again to continue"
         try:
             told = await self._act(work, wish, say)
             state = "ok"
@@ -210,7 +210,7 @@ class OwnRights:
             _log.exception(
                 "an action has failed", action=work.action, what=work.consumer.meta.name
             )
-            told = "it has failed for a reason that is in the log; say the same again to go on"
+            told = "it has failed for a reason that is in the log; start it again to continue"
         finally:
             work.state, work.told = state, told
             work.delivers = state == "ok" and work.action == "rotate"
@@ -239,7 +239,7 @@ class OwnRights:
                 return f"{identity} has a new token"
             case "hand-over":
                 former = await hand_over(self._client, consumer, wish.to)
-                return f"{identity} is {wish.to}'s; it was of {former or 'no author'}"
+                return f"{identity} belongs to {wish.to} now, before to {former or 'no one'}"
             case "revoke":
                 await revoke(
                     self._client,

@@ -105,7 +105,7 @@ def check_reach(external: ExternalURL, listen: str, *, told: int) -> None:
     raise ValueError(
         "--oidc-type embedded is for laptops: --listen-address and --external-url have to be of"
         f" loopback, not {listen!r} and {external.absolute('')!r}. Use an issuer of your own, or"
-        " say --embedded-issuer-beyond-loopback twice"
+        " give --embedded-issuer-beyond-loopback twice"
     )
 
 

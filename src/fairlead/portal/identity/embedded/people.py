@@ -65,7 +65,7 @@ def read_people(text: str | bytes) -> list[EmbeddedPerson]:
     except (YAMLError, ValueError) as error:
         raise PeopleError(f"the file of people {refusal(error)}") from None
     if not found:
-        raise PeopleError("the file of people has nobody in it: nobody could sign in")
+        raise PeopleError("the file of people is empty: no one could sign in")
     for what in ("name", "subject"):
         seen: set[str] = set()
         for person in found:

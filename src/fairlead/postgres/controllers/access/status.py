@@ -42,7 +42,7 @@ from fairlead.postgres.errors import AccessError, Retry
 IN_SYNC = "PostgresAccess is in sync"
 NOT_YET_IN_SYNC = "PostgresAccess is not yet in sync"
 WITHOUT_SECRET = (
-    "the role keeps the password that it was made with, which nobody can read, so that there is no"
+    "the role keeps the password that it was made with, which cannot be read, so that there is no"
     f" Secret; annotate the object with {ROTATE_ANNOTATION} for a new one, or name the Secret that"
     " has it in spec.passwordSecretRef"
 )
@@ -163,7 +163,7 @@ def planned(plan: Planned, why: Literal["", "Observe", "Manual"]) -> Outcome:
             )
         )
     if why == "Observe":
-        message = f"{count} statements would be run, see status.plan; spec.mode is Observe"
+        message = f"{count} statements would run, see status.plan; spec.mode is Observe"
         return Outcome(state="InProgress", reason="Observed", message=message, again="synced")
     message = (
         f"{count} statements wait for an approval, see status.plan: annotate the object with"
@@ -363,7 +363,7 @@ def turns(old: PostgresAccessStatus, new: PostgresAccessStatus) -> list[Event]:
 def renamed(role: str) -> str:
     """The warning about a role that carries an access's claim under another name."""
     return (
-        f"role {role} {RENAMED}: somebody has renamed it, and it has lost its login; drop it, or"
+        f"role {role} {RENAMED}: it was renamed by hand, and has lost its login; drop it, or"
         " give it its name back"
     )
 

@@ -121,7 +121,7 @@ def _period(
     period = parse_duration(every)
     if period is None or not _MIN_EVERY <= period <= _MAX_EVERY:
         raise _wrong(
-            "rotateEvery", f"{every} is no duration from 1m to 87600h; write one like 720h"
+            "rotateEvery", f"{every} is not a duration from 1m to 87600h; write one like 720h"
         )
     return period
 
@@ -195,7 +195,7 @@ def grace_of(spec: PostgresAccessSpec) -> timedelta:
     if grace is None or not timedelta() <= grace <= _MAX_EVERY:
         raise _wrong(
             "gracePeriod",
-            f"{own.grace_period} is no duration from 0s to 87600h; write one like 1h",
+            f"{own.grace_period} is not a duration from 0s to 87600h; write one like 1h",
         )
     if every is not None and grace > every:
         raise _wrong(

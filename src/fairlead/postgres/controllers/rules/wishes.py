@@ -85,7 +85,7 @@ def expires_at(access: PostgresAccess) -> str:
     ends = end_of(meta.creation_timestamp or "", after)
     if ends is None:
         raise invalid(
-            "InvalidSpec", f"spec.expiresAfter {after} is no duration; write one like 8h"
+            "InvalidSpec", f"spec.expiresAfter {after} is not a duration; write one like 8h"
         )
     return format_time(ends)
 

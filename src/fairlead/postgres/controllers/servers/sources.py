@@ -260,7 +260,7 @@ class _Reader:
         except BadRequest:
             raise invalid(
                 "ConnectionInvalid",
-                f"{what} names a Secret {self._namespace}/{name}, which is no name of Kubernetes;"
+                f"{what} names a Secret {self._namespace}/{name}, which is not a Kubernetes name;"
                 " correct it",
             ) from None
         except NotFound:

@@ -104,8 +104,8 @@ def check_username(name: str) -> None:
     if name != name.strip() or any(map(_is_unseen, name)):
         raise refusal(
             "NameInvalid",
-            f"spec.username {name!a} begins or ends with a blank, or contains characters that"
-            " nobody sees, or blanks that look like another; remove them",
+            f"spec.username {name!a} begins or ends with a blank, or contains invisible"
+            " characters, or blanks that look like another; remove them",
         )
     if reserved(name) or is_group(name):
         raise refusal(

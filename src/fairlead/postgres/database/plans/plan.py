@@ -202,7 +202,7 @@ class Synced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement that would be run in a database for the sake of ``usernames``, and why.
+    """A statement that would run in a database for the sake of ``usernames``, and why.
 
     Those ``of_role`` are about the roles themselves, the others about their privileges.
     """
@@ -379,7 +379,7 @@ def _claiming(role: RoleFacts | None) -> str:
     if role is None:
         return "the comment says which object has made the role"
     if role.claim is None:
-        return "nobody has claimed the role, and spec.adoptionPolicy takes it over"
+        return "no object has claimed the role, and spec.adoptionPolicy takes it over"
     if role.claim.is_imported:
         return "the object begins to change the role, which an import has claimed for it"
     return "the claim is older, or of an object that was made anew"

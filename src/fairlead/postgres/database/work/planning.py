@@ -283,7 +283,7 @@ class _Planning:
                 )
                 for change in differences.plan(reading.differences)
             ]
-        # They come last, as they would be run: a login leaves a group when another has all of it.
+        # They come last, as they would run: a login leaves a group when another has all of it.
         self.statements += [
             self._shared(change, of_role=isinstance(change, Membering)) for change in self._leaving
         ]

@@ -153,7 +153,7 @@ async def revoke(
         so_far = "has no access any more" if work.locked_out else "may still have access"
         raise RevokeError(
             f"{identity_of(consumer)} {so_far}, but revoking still waits{waits} "
-            f"after {timeout:g} s: remove what holds it, and say the same again to go on"
+            f"after {timeout:g} s: remove what holds it, and run the command again to continue"
             + ("" if force else "; --force takes finalizers off the consumer's objects")
         ) from None
     except UnseenError as error:
@@ -185,7 +185,7 @@ class _Revocation:
             raise RevokeError(
                 f"{identity_of(self._consumer)} may still have access, for not all of it could be "
                 f"taken away ({parts}), and its data was not touched: mend that, or use other "
-                "credentials, and say the same again to go on"
+                "credentials, and run the command again to continue"
             )
         self.locked_out = True
 
@@ -195,7 +195,7 @@ class _Revocation:
         return UnlookedError(
             f"{identity_of(self._consumer)} has no access any more, but not all that it has could "
             f"be looked at ({kinds}){more}: mend that kind, such as its conversion webhook, and "
-            "say the same again to go on"
+            "run the command again to continue"
         )
 
     @contextmanager

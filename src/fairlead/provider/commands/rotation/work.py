@@ -96,7 +96,7 @@ async def _look(client: Client, namespace: str) -> None:
 Progress = Callable[[str], None]
 
 _BOTH = (
-    "can fetch a new token, and both tokens are valid. Say the same again to go on waiting for "
+    "can fetch a new token, and both tokens are valid. Run the command again to go on waiting for "
     "its konnector, or add --finish to take the old token away whatever uses it"
 )
 _USED = (
@@ -215,7 +215,7 @@ class _Rotation:
             raise RotateError(
                 f"both tokens of {self._identity} stay valid: {silent(binding)}, as Fairlead's "
                 "does. It takes the new token over by itself: look whether its heartbeat goes "
-                f"on, then say `fairlead provider rotate {self._identity} --finish`, which takes "
+                f"on, then run `fairlead provider rotate {self._identity} --finish`, which takes "
                 "the old token away"
             )
         if not tells(binding):

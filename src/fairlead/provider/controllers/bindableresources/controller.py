@@ -176,7 +176,7 @@ def _waiting(reason: str, error: Forbidden | Invalid) -> Outcome:
     if isinstance(error, Invalid):
         return Outcome(phase="Pending", reason=reason, message=said)
     message = (
-        "the provider may not invite anybody; if requests shall do that, apply the output of "
+        "the provider may not invite consumers; to let requests do that, apply the output of "
         f"`fairlead manifests provider --invitations`. {said}"
     )
     return Outcome(phase="Pending", reason=reason, message=message)

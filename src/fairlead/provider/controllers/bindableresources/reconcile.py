@@ -73,13 +73,16 @@ def reconcile(request: Object, *, now: datetime) -> Plan:
 def fault(spec: BindableResourcesRequestSpec) -> str:
     """Return the fault in a spec that makes an invitation impossible, "" if there is none."""
     if not spec.cluster_identity.identity:
-        return "spec.clusterIdentity.identity is empty: say which cluster asks"
+        return "spec.clusterIdentity.identity is empty: give the identity of the cluster that asks"
     if not spec.author:
-        return "spec.author is empty: say who asks, for an identity stays with its author"
+        return (
+            "spec.author is empty: give the person or group that asks, for an identity stays with "
+            "its author"
+        )
     if spec.ttl_after_finished and parse_duration(spec.ttl_after_finished) is None:
         return (
-            f"spec.ttlAfterFinished {spec.ttl_after_finished!r} is no duration: "
-            "say for example 1h or 10m"
+            f"spec.ttlAfterFinished {spec.ttl_after_finished!r} is not a duration: "
+            "use for example 1h or 10m"
         )
     return ""
 
