@@ -1,4 +1,4 @@
-"""Where a request comes from, behind the proxies that are trusted."""
+"""The client's address of a request that passed trusted proxies."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ _Address: TypeAlias = IPv4Address | IPv6Address
 _NEIGHBOURS = 64
 """Bits of an IPv6 address that a client cannot choose."""
 _REMEMBERED = 4096
-"""Addresses that are remembered as parsed: parsing one takes longer than all else here."""
+"""Number of parsed addresses in the cache: parsing is the slowest step of this module."""
 
 
 def client_address(peer: str, forwarded: Sequence[str], trusted: Sequence[Network]) -> str:
-    """The client's address; "" where the connection has none.
+    """Return the client's address; "" if the connection has none.
 
-    Each proxy appends to X-Forwarded-For whom it has answered, so that the list is read from its
-    end, as far as the proxies that are trusted go. What stands before is the client's own word.
+    Each proxy appends the address of its own client to X-Forwarded-For, so the list is read from
+    its end for as long as the addresses are trusted proxies. Earlier entries come from the client
+    and may be forged.
 
     Args:
         peer: the other end of the connection.
-        forwarded: the lines of X-Forwarded-For, in their order.
+        forwarded: the X-Forwarded-For header lines, in order.
         trusted: networks of our proxies.
     """
     if not forwarded or not trusted:
@@ -44,14 +45,14 @@ def client_address(peer: str, forwarded: Sequence[str], trusted: Sequence[Networ
 
 
 def neighbourhood(address: str) -> str:
-    """What an address is counted as: an IPv6 address as its network of 64 bits."""
+    """Return the key that limits count an address by: an IPv6 address as its /64 network."""
     if ":" not in address:
         return address
     return str(ip_network((address.partition("%")[0], _NEIGHBOURS), strict=False))
 
 
 def trusts(networks: Sequence[Network], address: str) -> bool:
-    """Whether an address is in one of these networks."""
+    """Whether ``address`` is in one of the networks."""
     found = _parse(address)
     return found is not None and _within(found, networks)
 
@@ -68,7 +69,7 @@ def _within(address: _Address, networks: Sequence[Network]) -> bool:
 
 @lru_cache(_REMEMBERED)
 def _parse(text: str) -> _Address | None:
-    """The address of a text, which some proxies give a port and brackets."""
+    """Parse an address, to which some proxies add a port and brackets."""
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:

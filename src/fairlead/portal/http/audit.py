@@ -1,4 +1,4 @@
-"""Who did what: a line for each sign-in, refusal, bind, hand-over and revocation."""
+"""The audit log: one line per sign-in, refusal, bind, hand-over and revocation."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _log = structlog.get_logger(logger_name="fairlead.portal.audit")
 def audit(
     event: str, *, who: str, what: str, result: str, request: web.Request, **more: Any
 ) -> None:
-    """Write the line of an event; nothing in it may let anyone in.
+    """Write the line of an event; no argument may hold a credential.
 
     Args:
         event: such as ``sign-in`` or ``bind``.
-        who: the author name of a person, "" where it is not known.
+        who: the person's author name, "" if unknown.
         what: such as a template, a consumer or a path.
-        result: such as ``done``, or why it was refused.
-        request: where the address and the request's id come from.
-        more: fields that this event alone has.
+        result: such as ``done``, or the reason for the refusal.
+        request: source of the client's address and the request's id.
+        more: fields of this event alone.
     """
     metrics = request.config_dict.get(METRICS)
     if metrics is not None:
-        # A code is half of a sign-in: the other half is told when it is redeemed.
+        # A code is half a sign-in; it is counted when the code is redeemed.
         if event == "sign-in" and (what, result) != ("code", "done"):
             metrics.signed_in(result)
         elif event == "sign-out":
@@ -46,9 +46,9 @@ def audit(
 
 
 def seen(event: str, *, what: str, **more: Any) -> None:
-    """Write the line of an event that came by no request of ours.
+    """Write the line of an event that no HTTP request caused.
 
-    Who caused it the API server's own audit log knows.
+    The API server's own audit log tells who caused it.
 
     Args:
         event: such as ``hand-over`` or ``revoke``.

@@ -1,4 +1,4 @@
-"""Bodies of requests: bounded in size and time, and of the type that was said."""
+"""Request bodies: bounded in size and time, and of the declared content type."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from fairlead.portal.options import Limits
 T = TypeVar("T")
 
 LIMITS: web.AppKey[Limits] = web.AppKey("LIMITS", Limits)
-"""Of an application, for what is read of its requests."""
+"""The application's limits, which apply to the body of each request."""
 JSON_TYPE = "application/json"
 FORM_TYPE = "application/x-www-form-urlencoded"
 
 
 async def read_body(request: web.Request, *, content_type: str = JSON_TYPE) -> bytes:
-    """The whole body.
+    """Return the whole body.
 
-    Forms of other sites cannot send JSON, so that a demand for it keeps them out.
+    A form of another site cannot send JSON, so the demand for it stops cross-site requests.
 
     Raises:
-        Refusal: it is of another type, is too large, or has not arrived in time.
+        Refusal: the body is of another type, is too large, or did not arrive in time.
     """
     limits = request.config_dict.get(LIMITS, Limits())
     if request.content_type != content_type:
         raise Refusal(
             415, ErrorCode.BAD_REQUEST, f"the body has to be sent with Content-Type {content_type}"
         )
-    # Of all others some make text that cannot be sent back.
+    # Some other charsets decode to text that an answer could not encode again.
     if (request.charset or "utf-8").lower() not in {"utf-8", "utf8"}:
         raise Refusal(415, ErrorCode.BAD_REQUEST, "the body has to be in UTF-8")
     if request.headers.get("Content-Encoding", "identity") != "identity":
@@ -46,22 +46,22 @@ async def read_body(request: web.Request, *, content_type: str = JSON_TYPE) -> b
         raise Refusal(
             408,
             ErrorCode.BAD_REQUEST,
-            f"the body has not arrived within {limits.body_seconds:g} s",
+            f"the body did not arrive within {limits.body_seconds:g} s",
             headers={"Connection": "close"},
         ) from None
 
 
 async def read_json(request: web.Request, type_: type[T]) -> T:
-    """The body, as the type that its JSON has to be; unknown members are ignored.
+    """Decode a JSON body as the type; unknown members are ignored.
 
     Raises:
-        Refusal: it is none, is too large, or has not arrived in time.
+        Refusal: the body is not JSON of the type, is too large, or did not arrive in time.
     """
     content = await read_body(request)
     try:
         return msgspec.json.decode(content, type=type_)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        # Such a message names the field and its type, and repeats no value.
+        # The decoder's message names the field and its type, and never repeats a value.
         raise bad_request(
             "the body is not the JSON that is expected", details=str(error)
         ) from None

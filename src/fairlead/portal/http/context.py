@@ -1,4 +1,4 @@
-"""What is known of a request before a handler sees it."""
+"""Keys of the values that are set on a request before its handler runs."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from aiohttp import web
 
 
 REQUEST_ID: web.RequestKey[str] = web.RequestKey("REQUEST_ID", str)
-"""A random name of the request; the sender sees it too, and logs are searched for it."""
+"""A unique name of the request; it stands in the answer and in each line of the log."""
 ADDRESS: web.RequestKey[str] = web.RequestKey("ADDRESS", str)
-"""The client's address, behind the proxies that are trusted."""
+"""The client's address, as read behind trusted proxies."""
 PATH: web.RequestKey[str] = web.RequestKey("PATH", str)
-"""The path without that of ``--external-url``."""
+"""The path without the prefix of ``--external-url``."""
 PARAMETERS: web.RequestKey[dict[str, str]] = web.RequestKey("PARAMETERS", dict)
-"""The query's parameters, each of which is there once."""
+"""The query's parameters, none of them repeated."""
 SESSION: web.RequestKey[Any] = web.RequestKey("SESSION", object)
-"""The sender's session; the guard of protected routes has set it."""
+"""The sender's session; the guard of protected routes sets it."""
 BIND_RESULT: web.RequestKey[str] = web.RequestKey("BIND_RESULT", str)
-"""What became of the bind that a request was for: done, refused or failed."""
+"""The outcome of the bind that the request asked for: done, refused or failed."""
 
 
 class Endless(Protocol):
-    """Lets a request go on for as long as its client stays."""
+    """Lifts the time limit of a request."""
 
     def __call__(self) -> object:
-        """Count its time no more."""
+        """Stop the request's deadline."""
         ...
 
 
 ENDLESS: web.RequestKey[Endless] = web.RequestKey("ENDLESS", Endless)
-"""For streams, whose number is bounded elsewhere."""
+"""Lifts the time limit of a stream; the number of streams is bounded elsewhere."""

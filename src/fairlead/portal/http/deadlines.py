@@ -1,4 +1,4 @@
-"""An end for every request, by one timer for all: one for each costs as much as the request."""
+"""Deadlines of requests on one shared timer: a timer for each costs as much as a request."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 
 class Deadlines:
-    """Cancels what has taken longer than ``seconds``, and knows that it did.
+    """Cancels tasks that run longer than ``seconds``, and remembers which it canceled.
 
-    All have the same time, so that those that began first end first, and a look at the oldest
-    tells how long the timer may sleep.
+    All tasks have the same limit, so the oldest is due first, and the timer sleeps until then.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -23,14 +22,14 @@ class Deadlines:
         return len(self._begun)
 
     def begin(self, task: asyncio.Task[Any]) -> None:
-        """Count from now on; :meth:`end` has to follow."""
+        """Start the deadline of a task; :meth:`end` has to follow."""
         loop = task.get_loop()
         self._begun[task] = loop.time()
         if self._timer is None:
             self._timer = loop.call_later(self._seconds, self._look, loop)
 
     def end(self, task: asyncio.Task[Any]) -> bool:
-        """Stop counting, and tell whether the task's cancellation was of ours, and is undone."""
+        """Stop the deadline; return True if it had canceled the task, after undoing that."""
         self._begun.pop(task, None)
         if task not in self._overdue:
             return False

@@ -1,4 +1,4 @@
-"""Refusals: what a request is answered that is not served."""
+"""Refusals: the errors that a request is answered with."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from fairlead.api.kubebind.wire import Error, ErrorCode
 
 
 class Refusal(Exception):  # noqa: N818  # the answer of HTTP, not a fault
-    """A request that is not served, with its status and the text for its sender.
+    """A refused request, with the status and the text of its answer.
 
-    ``message`` and ``details`` go out: they hold nothing that an outsider may not know.
-    ``reason`` goes to the log and the audit line alone. ``retry_after`` is in seconds.
+    ``message`` and ``details`` are sent to the client, so they may hold nothing confidential.
+    ``reason`` is written only to the log and the audit line. ``retry_after`` is in seconds.
     """
 
     def __init__(
@@ -37,12 +37,12 @@ class Refusal(Exception):  # noqa: N818  # the answer of HTTP, not a fault
 
 
 def bad_request(message: str, *, details: str = "") -> Refusal:
-    """A request that is wrong in itself; the message names the field and the remedy."""
+    """Return the refusal of a malformed request; the message names the field and the remedy."""
     return Refusal(400, ErrorCode.BAD_REQUEST, message, details=details)
 
 
 def unauthenticated(details: str, *, reason: str = "") -> Refusal:
-    """A request of an unknown sender; its message is kube-bind's."""
+    """Return the refusal of a request without a valid session; the message is kube-bind's."""
     return Refusal(
         401,
         ErrorCode.AUTHENTICATION_FAILED,
@@ -53,12 +53,12 @@ def unauthenticated(details: str, *, reason: str = "") -> Refusal:
 
 
 def forbidden(message: str, *, details: str = "", reason: str = "") -> Refusal:
-    """A request that its sender may not make."""
+    """Return the refusal of a request that the sender has no right to make."""
     return Refusal(403, ErrorCode.AUTHORIZATION_FAILED, message, details=details, reason=reason)
 
 
 def answer(refusal: Refusal, *, request_id: str) -> web.Response:
-    """The answer in kube-bind's form, a JSON object of kind Error."""
+    """Return the answer in kube-bind's form, a JSON object of kind Error."""
     headers = dict(refusal.headers)
     if refusal.retry_after is not None:
         headers["Retry-After"] = str(max(1, round(refusal.retry_after)))

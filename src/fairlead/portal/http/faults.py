@@ -1,4 +1,4 @@
-"""What is answered where a call of ours to the API server has failed."""
+"""Refusals for requests that failed because a call to the API server failed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from fairlead.portal.http.errors import Refusal
 
 
 _PATIENCE = 5.0
-"""Seconds after which a client may ask again, where the API server has not said."""
+"""Retry-After in seconds, if the API server sent none."""
 
 
 def refusal_of(error: BaseException) -> Refusal:
-    """The answer for an error that no handler has answered; its text stays in the log.
+    """Return the refusal for an error that no handler caught; the error's text is only logged.
 
-    An API server's words name users, namespaces and addresses, which are no outsider's business.
+    An API server's messages name users, namespaces and addresses, which a client must not see.
     """
     reason = f"{type(error).__name__}: {error}"
     match error:

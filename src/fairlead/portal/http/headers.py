@@ -1,4 +1,4 @@
-"""Headers of every answer: what a browser may do with it, and what may be kept of it."""
+"""Headers of every answer: security policy and caching."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairlead.portal.options import ExternalURL
 
 REQUEST_ID_HEADER = istr("X-Request-Id")
 CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-"""For answers that are no pages; a page brings a policy of its own, with the same ancestors."""
+"""Policy of answers other than pages; a page sets its own, with the same frame-ancestors."""
 _YEAR = 365 * 86400
 
 NOT_KEPT: Mapping[str, str] = {
@@ -20,20 +20,20 @@ NOT_KEPT: Mapping[str, str] = {
     "Expires": "Thu, 01 Jan 1970 00:00:00 GMT",
     "X-Accel-Expires": "0",
 }
-"""For answers that no cache may keep, in kube-bind's words."""
+"""Headers of answers that no cache may store, as kube-bind sends them."""
 PRIVATE: Mapping[str, str] = {**NOT_KEPT, "Referrer-Policy": "no-referrer"}
-"""For answers that no one may keep, and of whose address no one may be told."""
+"""Headers of answers that may not be stored, and whose address may not be a Referer."""
 _KEPT_NOWHERE = ("/api/", "/oidc/", "/exports")
 
 
 class Headers:
-    """The headers of a server's answers; those that an answer has already stay."""
+    """The headers that a server adds to each answer; headers already set are kept."""
 
     def __init__(self, external: ExternalURL) -> None:
         always = {
             "Content-Security-Policy": CONTENT_POLICY,
             "Referrer-Policy": "no-referrer",
-            # Which library answers, and which of its versions, helps attackers alone.
+            # aiohttp's default names its version, which helps only attackers.
             "Server": "Fairlead",
             "X-Content-Type-Options": "nosniff",
         }
@@ -43,7 +43,7 @@ class Headers:
         self._private = _folded({**always, **NOT_KEPT})
 
     def complete(self, response: web.StreamResponse, *, path: str, request_id: str) -> None:
-        """Add them to an answer that has not been sent."""
+        """Add the headers to an answer, unless it has been sent."""
         if response.prepared:
             return
         headers = response.headers
@@ -54,5 +54,5 @@ class Headers:
 
 
 def _folded(headers: Mapping[str, str]) -> tuple[tuple[istr, str], ...]:
-    """Headers whose names are folded once: each answer has all of them."""
+    """Fold the names' case once, since each answer sets all of them."""
     return tuple((istr(name), value) for name, value in headers.items())

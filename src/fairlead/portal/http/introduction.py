@@ -1,4 +1,4 @@
-"""Routes that anyone may ask: whether the server is alive, and how to be let in."""
+"""Routes without sign-in: the liveness probes, and how a client signs in."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from fairlead.portal.options import AUTHORIZE_PATH, ServeOptions
 
 
 _OURS = "v1alpha2"
-"""The apiVersion of the original's answer, which clients ignore."""
+"""The apiVersion of kube-bind's answer, which clients ignore."""
 _LEAST = (0, 6, 0)
-"""The oldest provider that kube-bind's CLI takes."""
+"""The oldest provider version that kube-bind's CLI accepts."""
 _PASSED_ON = ("cluster_id", "session_id", "client_type", "consumer_id")
 _RELEASE = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
 class Introduction:
-    """How the server introduces itself."""
+    """Answers the liveness probes and the request for a BindingProvider."""
 
     def __init__(self, options: ServeOptions) -> None:
         self._external = options.external_url
@@ -36,7 +36,7 @@ class Introduction:
         self._version = wire_version(version("fairlead"))
 
     def routes(self) -> list[web.RouteDef]:
-        """Its routes."""
+        """Return the routes."""
         return [
             web.get("/healthz", self.healthz),
             web.get("/api/healthz", self.api_healthz),
@@ -45,15 +45,15 @@ class Introduction:
         ]
 
     async def healthz(self, request: web.Request) -> web.Response:
-        """Say that the server is alive."""
+        """Answer that the server is alive."""
         return web.Response(text="ok")
 
     async def api_healthz(self, request: web.Request) -> web.Response:
-        """Say that the server is alive, without a word."""
+        """Answer that the server is alive, with an empty body."""
         return web.Response()
 
     async def exports(self, request: web.Request) -> web.Response:
-        """Answer a BindingProvider."""
+        """Answer with a BindingProvider."""
         body = BindingProvider(
             api_version=_OURS,
             version=self._version,
@@ -70,7 +70,7 @@ class Introduction:
         return web.Response(body=msgspec.json.encode(body), content_type="application/json")
 
     async def moved(self, request: web.Request) -> web.Response:
-        """Send older clients on, with the query as it is."""
+        """Redirect older clients to /api/exports with their query."""
         query = request.raw_path.partition("?")[2]
         place = self._external.absolute("/api/exports") + (f"?{query}" if query else "")
         return web.Response(status=302, headers={"Location": place})
@@ -82,7 +82,7 @@ class Introduction:
 
 
 def wire_version(own: str) -> str:
-    """Our version as SemVer with a ``v``, and none that kube-bind's CLI takes for too old."""
+    """Return Fairlead's version as SemVer with a ``v``, raised to the least the CLI accepts."""
     found = _RELEASE.match(own)
     release = tuple(map(int, found.groups())) if found else (0, 0, 0)
     return "v" + ".".join(map(str, max(release, _LEAST)))

@@ -1,8 +1,8 @@
-"""How often: token buckets for addresses, for people, and for all together.
+"""Rate limits: token buckets per address, per person, and for all together.
 
-A bound for each is none for all, since one client may have many addresses; so what leaves
-objects behind also has a bucket that everyone shares. All memory is bounded: of those that were
-seen longest ago the bucket is forgotten, which is full by then or soon.
+A limit per address does not bound the total, since one client may have many addresses; so the
+requests that leave objects behind also share one bucket. Memory is bounded: the buckets that
+were used longest ago are dropped, and by then are full or nearly so.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fairlead.portal.options import Limits, Rate
 Clock = Callable[[], float]
 What = Literal["request", "bind"]
 SIGN_INS = ("/api/authorize", "/api/callback", "/api/token", "/oidc/")
-"""Paths, or how they begin, that strangers ask, and that leave something behind."""
+"""Path prefixes that need no sign-in and leave an object or a cookie behind."""
 
 
 class Buckets:
-    """A bucket for each of at most ``most`` keys; each holds ``rate.burst`` tokens when full."""
+    """Token buckets of at most ``most`` keys; a full bucket holds ``rate.burst`` tokens."""
 
     def __init__(self, rate: Rate, most: int, clock: Clock = time.monotonic) -> None:
         self._rate = rate
@@ -39,7 +39,7 @@ class Buckets:
         return len(self._buckets)
 
     def take(self, key: str) -> float:
-        """Take a token: 0 if there was one, else the seconds until there will be."""
+        """Take a token; return 0, or the seconds until the next token if the bucket is empty."""
         rate = self._rate
         if not rate.per_second:
             return 0.0
@@ -58,7 +58,7 @@ class Buckets:
 
 
 class Limiter:
-    """The buckets of a server, which count for one replica each."""
+    """The buckets of one replica."""
 
     def __init__(self, limits: Limits, clock: Clock = time.monotonic) -> None:
         def buckets(rate: Rate) -> Buckets:
@@ -74,20 +74,21 @@ class Limiter:
         self._binds = buckets(limits.binds)
 
     def address(self, address: str, path: str) -> None:
-        """Count a request of an address.
+        """Count a request against its address's buckets.
 
         Raises:
-            Refusal: it has to wait.
+            Refusal: a bucket is empty.
         """
         key = neighbourhood(address)
         _refuse(self._addresses.take(key))
         if path.startswith(SIGN_INS):
-            # That of all comes last: an address that has to wait takes nothing from others.
+            # The shared bucket comes last: an address that is over its own limit must not use up
+            # the others' tokens.
             _refuse(self._signing.take(key))
             _refuse(self._sign_ins.take(""))
 
     def person(self, author: str, what: What = "request") -> None:
-        """Count what a person does.
+        """Count a request or a bind against a person's buckets.
 
         Raises:
             Refusal: they have to wait.
@@ -101,7 +102,7 @@ LIMITER: web.AppKey[Limiter] = web.AppKey("LIMITER", Limiter)
 
 
 def count(request: web.Request, author: str, what: What = "request") -> None:
-    """Count what a signed-in person does; the guard does it for every request.
+    """Count a request or a bind of a signed-in person; the guard counts every request.
 
     Raises:
         Refusal: they have to wait.

@@ -1,7 +1,7 @@
-"""What a scrape tells of the front door: requests by route, sign-ins, binds and refusals.
+"""Metrics of the front door: requests by route, sign-ins, binds and refusals.
 
-Every label has few values, whatever strangers ask: a path that is no route has none, and neither
-people nor consumers are told.
+Each label has few values, so clients cannot make series: a path without a route has the empty
+label, and no label names people or consumers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REASONS = {
     413: "too_large",
     429: "too_many",
 }
-"""Why a request was refused, by its status."""
+"""Label of a refused request, by its status."""
 
 
 class PortalMetrics(Collector):
@@ -40,7 +40,7 @@ class PortalMetrics(Collector):
         self._refusals: Counter[str] = Counter()
 
     def answered(self, request: web.Request, status: int, *, prefix: str = "") -> None:
-        """A request has its answer; ``prefix`` is the path of the external URL."""
+        """Count an answered request; ``prefix`` is the path of the external URL."""
         resource = request.match_info.route.resource
         route = self._routes.get(resource)
         if route is None and resource is not None:
@@ -57,15 +57,15 @@ class PortalMetrics(Collector):
             self._refusals[_REASONS[status]] += 1
 
     def signed_in(self, result: str) -> None:
-        """A sign-in has ended; a ``result`` other than done is a refusal."""
+        """Count a finished sign-in; a ``result`` other than done is a refusal."""
         self._sign_ins["done" if result == "done" else "refused"] += 1
 
     def signed_out(self) -> None:
-        """A person has signed out."""
+        """Count a sign-out."""
         self._sign_outs += 1
 
     def collect(self) -> Iterable[Metric]:
-        """All series; called at each scrape."""
+        """Return all series; called at each scrape."""
         requests = CounterMetricFamily(
             "fairlead_portal_requests",
             "Requests that were answered; route is empty for paths that are none",
@@ -90,7 +90,7 @@ METRICS: web.AppKey[PortalMetrics] = web.AppKey("METRICS", PortalMetrics)
 def _counted(
     name: str, help_: str, label: str, values: Iterable[str], counter: Counter[str]
 ) -> Metric:
-    """All values, so that a rate has a beginning before the first of them."""
+    """Return a family with all label values, so that each rate starts from 0."""
     family = CounterMetricFamily(f"fairlead_portal_{name}", help_, labels=(label,))
     for value in values:
         family.add_metric((value,), counter[value])
@@ -98,7 +98,7 @@ def _counted(
 
 
 def result_of(status: int) -> str:
-    """What became of a request, by the status of its answer."""
+    """Return the outcome of a request (done, refused or failed) from the answer's status."""
     if status < 400:
         return "done"
     return "refused" if status < 500 else "failed"

@@ -1,4 +1,4 @@
-"""The parameters of a query: what two programs could read in two ways is refused."""
+"""Query parameters; a query that two parsers could read differently is refused."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from fairlead.portal.options import Limits
 
 _BROKEN = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _LONGEST_NAME = 64
-"""Characters of a parameter's name."""
+"""Longest name of a parameter, in characters."""
 
 
 def parameters(request: web.Request) -> dict[str, str]:
-    """The parameters of a request, each of which is there once."""
+    """Return the query's parameters, none of them repeated."""
     found: dict[str, str] = request.get(PARAMETERS, {})
     return found
 
 
 def parse_query(query: str, limits: Limits) -> dict[str, str]:
-    """The parameters of a raw query.
+    """Parse a raw query.
 
     Raises:
-        Refusal: one is there twice, is too long, is no UTF-8, or has characters of control.
+        Refusal: a parameter is repeated, too long, not UTF-8, or has control characters.
     """
     found: dict[str, str] = {}
     if "#" in query:
-        raise bad_request("a fragment belongs to browsers and may not be sent")
+        raise bad_request("the query has a fragment (#): leave it out")
     for part in query.split("&"):
         if not part:
             continue
         raw_name, _, raw_value = part.partition("=")
         name = _decode(raw_name)
         if name is None or len(name) > _LONGEST_NAME:
-            raise bad_request("a parameter's name is too long, or is no percent-encoded UTF-8")
+            raise bad_request("a parameter's name is too long, or is not percent-encoded UTF-8")
         if name in found:
-            raise bad_request(f"parameter {name!r} is there twice: give it once")
+            raise bad_request(f"parameter {name!r} is given twice: give it once")
         value = _decode(raw_value)
         if value is None:
-            raise bad_request(f"parameter {name!r} is no printable text in percent-encoded UTF-8")
+            raise bad_request(f"parameter {name!r} is not printable text in percent-encoded UTF-8")
         if len(value) > limits.parameter:
             raise bad_request(
-                f"parameter {name!r} is too long: {limits.parameter} characters are the most"
+                f"parameter {name!r} is too long: give at most {limits.parameter} characters"
             )
         found[name] = value
         if len(found) > limits.parameters:
-            raise bad_request(f"there are more than {limits.parameters} parameters")
+            raise bad_request(f"the query has more than {limits.parameters} parameters")
     return found
 
 

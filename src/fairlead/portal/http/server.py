@@ -1,4 +1,4 @@
-"""The application: every request passes one door, whatever handler it is for."""
+"""The application, whose one middleware every request passes."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from fairlead.portal.options import ServeOptions
 
 _log = structlog.get_logger(logger_name="fairlead.portal.http")
 PROBES = frozenset({"/healthz", "/api/healthz"})
-"""Paths that are always answered: a server that is asked too much is alive."""
+"""Paths without limits: an overloaded server is still alive."""
 _MACHINES = ("/api/", "/oidc/")
-"""Below these, errors are JSON."""
+"""Path prefixes of the routes whose errors are JSON."""
 _BUSY = 2.0
-"""Seconds after which a client may ask again that was turned away."""
+"""Retry-After of an overloaded server, in seconds."""
 _LONGEST_TOLD = 200
-"""Characters of a path that an audit line has."""
+"""Longest path in an audit line, in characters."""
 
 
 def application(
@@ -55,9 +55,9 @@ def application(
     clock: Clock = time.monotonic,
     metrics: PortalMetrics | None = None,
 ) -> web.Application:
-    """The application of these routes, each at the root and below the path of the external URL.
+    """Return the application; each route is served at the root and below the external path.
 
-    A proxy may take that path away or leave it; and kube-bind's own CLI knows of none.
+    A proxy may strip that path or keep it, and kube-bind's own CLI does not know of it.
     """
     limits = options.limits
     found = list(routes)
@@ -81,12 +81,12 @@ def application(
 
 
 def _unnamed(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the route's name, which it can have once."""
+    """Drop the route's name, which has to be unique within an application."""
     return {key: value for key, value in arguments.items() if key != "name"}
 
 
 class _Door:
-    """What happens to a request before its handler, and to its answer after it."""
+    """The middleware: checks a request before its handler, and completes the answer."""
 
     def __init__(
         self,
@@ -103,20 +103,20 @@ class _Door:
         self._prefix = options.external_url.path
         self._headers = Headers(options.external_url)
         self._deadlines = Deadlines(options.limits.request_seconds)
-        # The names of one process, and no two of them alike; random ones for each cost more.
+        # A request's id is this prefix and a counter: a random id for each would cost more.
         self._name = secrets.token_hex(4)
         self._requests = itertools.count(1)
 
     @web.middleware
     async def passed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The answer to a request, whatever becomes of it."""
+        """Answer a request, also if its handler fails or takes too long."""
         request_id = f"{self._name}{next(self._requests):08x}"
         path = self._own_path(request.path) if self._prefix else request.path
         request[REQUEST_ID] = request_id
         request[PATH] = path
         forwarded = request.headers.getall("X-Forwarded-For", ()) if self._trusted else ()
         request[ADDRESS] = client_address(request.remote or "", forwarded, self._trusted)
-        # To find the running loop takes Python 3.11 a system call.
+        # Given, since Python 3.11 finds the running loop by a system call.
         task = asyncio.current_task(request.task.get_loop())
         assert task is not None  # noqa: S101  a handler runs in one
         self._deadlines.begin(task)
@@ -147,7 +147,7 @@ class _Door:
             raise Refusal(
                 503,
                 ErrorCode.INTERNAL_ERROR,
-                "the server has too much to do; try again",
+                "the server is overloaded; try again",
                 retry_after=_BUSY,
             )
         if "?" in request.raw_path:
@@ -161,14 +161,12 @@ class _Door:
         if path.startswith(SIGN_INS):
             most = self._limits.sign_in_body
             if length is None:
-                raise Refusal(
-                    411, ErrorCode.BAD_REQUEST, "the body has to be sent with a Content-Length"
-                )
+                raise Refusal(411, ErrorCode.BAD_REQUEST, "the body needs a Content-Length header")
         if (length or 0) > most:
             raise _too_large(most)
 
     def _own_path(self, path: str) -> str:
-        # A path of ours may begin as the external URL's does, which may be /api.
+        # The external path may be the beginning of a route, such as /api.
         if path in self._paths:
             return path
         rest = path.removeprefix(self._prefix)
@@ -176,7 +174,7 @@ class _Door:
 
 
 def _said(said: web.HTTPException, path: str, request_id: str) -> web.StreamResponse:
-    """What aiohttp or a handler answered by raising it."""
+    """Turn an HTTPException of aiohttp or a handler into an answer."""
     if said.status < 400:
         response = web.Response(status=said.status, headers=said.headers)
         for cookie in said.cookies.values():
@@ -203,7 +201,7 @@ def _too_large(limit: int) -> Refusal:
         413,
         ErrorCode.BAD_REQUEST,
         "the body is too large",
-        details=f"{limit} bytes are the most" if limit else "",
+        details=f"at most {limit} bytes are allowed" if limit else "",
         headers={"Connection": "close"},
     )
 
@@ -230,7 +228,7 @@ def _refused(refusal: Refusal, request: web.Request) -> web.StreamResponse:
 
 
 def _failed(error: Exception, request: web.Request) -> web.StreamResponse:
-    """What is answered where a handler has not foreseen an error."""
+    """Log an error that no handler caught, and return its answer."""
     gone = request.transport is None and isinstance(error, ConnectionError)
     if gone or isinstance(error, web.RequestPayloadError):
         return answer(

@@ -1,4 +1,4 @@
-"""Listening: sockets, TLS whose files may change, and clients that are too slow or too many."""
+"""Listening: sockets, TLS with reloaded files, and limits of slow or many connections."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ from fairlead.portal.options import Limits, Network, ServeOptions
 
 _log = structlog.get_logger(logger_name="fairlead.portal.http")
 _LOOK_AGAIN = 5.0
-"""Seconds between two looks at the files of the certificate."""
+"""Interval between two checks of the certificate's files, in seconds."""
 _PATIENCE = 10.0
-"""Seconds that requests have to end when the program does."""
+"""Longest wait for running requests at shutdown, in seconds."""
 
 
 class Certificate:
-    """The certificate that connections are served with, read from two files.
+    """The server's TLS certificate and key, read from two files.
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: they hold no certificate and key that belong together.
+        ValueError: the files hold no certificate and key that belong together.
     """
 
     def __init__(self, cert_file: Path, key_file: Path) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.ends: datetime | None = None
-        """When it ends."""
+        """When the certificate expires."""
         self._files = (cert_file, key_file)
         self._state = self._look()
         self._load()
 
     def refresh(self) -> bool:
-        """Take what the files hold if they have changed, and tell whether it was taken.
+        """Load the files again if they have changed; return True if they were loaded.
 
-        A pair that is half written stays unused, and is looked at again.
+        A pair that is only half written is skipped and tried again at the next check.
         """
         try:
             state = self._look()
@@ -66,14 +66,15 @@ class Certificate:
         return True
 
     def _look(self) -> tuple[tuple[int, int, int], ...]:
-        # Kubernetes changes a link above the files, so that the inode tells too.
+        # A mounted Secret is replaced by swapping a link to its directory: mtime and size may
+        # stay the same, and the inode differs.
         stats = [os.stat(path) for path in self._files]  # noqa: PTH116  follows links, as wanted
         return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in stats)
 
     def _load(self) -> None:
         cert_file, key_file = self._files
         try:
-            # A key with a password would have OpenSSL ask at the terminal.
+            # Without a callback OpenSSL would prompt for the password of an encrypted key.
             self.context.load_cert_chain(cert_file, key_file, password=lambda: b"")
         except ssl.SSLError as error:
             raise ValueError(
@@ -84,16 +85,16 @@ class Certificate:
 
 
 def _ends(pem: bytes) -> datetime | None:
-    """When the first certificate of a file ends; None where nothing can tell."""
+    """Return when the first certificate of a file expires; None if it cannot be read."""
     try:
-        # It is in an extra, which sessions need and this server does not.
+        # Optional: the package is in an extra, which sessions need and this server does not.
         from cryptography import x509
     except ImportError:
         return None
     try:
         return x509.load_pem_x509_certificate(pem).not_valid_after_utc
     except ValueError:
-        # OpenSSL, which has taken it, reads forms that nothing else does.
+        # OpenSSL has loaded it; it reads forms of PEM that the package refuses.
         return None
 
 
@@ -114,21 +115,21 @@ def _explained(options: ServeOptions) -> Iterator[None]:
 
 
 async def _at_once() -> None:
-    """Nothing has to be there first."""
+    """Wait for nothing: the default of ``started``."""
 
 
 class PortalServer:
-    """Serves an application; a runnable of every replica.
+    """Serves an application; runs on every replica.
 
-    Its port is taken at once, and connections are as soon as ``started`` returns: before caches
-    are filled, all that is offered would look like nothing.
+    The port is bound at once, and connections are accepted after ``started`` returns: with
+    empty caches the catalogue would look empty.
 
     Args:
-        options: where it listens, and what requests may cost.
-        app: what it serves.
+        options: the listening address and the limits.
+        app: the application.
         started: returns when requests can be answered.
-        listening: what it listens on in place of the address of its options; it closes it.
-        patience: seconds that requests have to end when it is cancelled.
+        listening: a bound socket to use in place of the options' address; the server closes it.
+        patience: longest wait for running requests at shutdown, in seconds.
 
     Raises:
         OSError: a file of the certificate cannot be read.
@@ -158,11 +159,11 @@ class PortalServer:
             self._certificate = Certificate(options.tls_cert_file, options.tls_key_file)
 
     def certificate_ends(self) -> datetime | None:
-        """When the certificate ends; None without one."""
+        """Return when the certificate expires; None without a certificate."""
         return self._certificate.ends if self._certificate is not None else None
 
     def not_ready(self) -> str:
-        """Say why nothing can be asked here; "" when it can."""
+        """Return why the server does not accept requests; "" if it does."""
         return "" if self._serving else "it does not listen yet"
 
     async def run(self) -> None:
@@ -227,7 +228,7 @@ class PortalServer:
 
 
 class _Connections:
-    """How many connections each address has, and whether it may have one more."""
+    """Counts the open connections of each address, and limits them."""
 
     def __init__(self, limits: Limits, trusted: Sequence[Network]) -> None:
         self.limits = limits
@@ -236,7 +237,7 @@ class _Connections:
         self.alive: dict[_Connection, None] = {}
 
     def open(self, peer: str) -> bool:
-        """Count a connection, and tell whether it may stay; :meth:`close` has to follow."""
+        """Count a connection; return False if it is one too many. :meth:`close` has to follow."""
         key = self.key(peer)
         self._open[key] += 1
         if key and self._open[key] > self.limits.connections_per_address:
@@ -244,9 +245,9 @@ class _Connections:
         return self._open.total() <= self.limits.connections or self._made_room()
 
     def _made_room(self) -> bool:
-        """Close a connection that waits for its client, of an address that has the most.
+        """Close an idle connection of the address that has the most; return False if none is idle.
 
-        Silent connections of some addresses could keep all others out otherwise.
+        Otherwise idle connections of a few addresses could keep all others out.
         """
         waiting = [one for one in self.alive if one.waits]
         if not waiting:
@@ -255,14 +256,14 @@ class _Connections:
         return True
 
     def close(self, peer: str) -> None:
-        """Count a connection no more."""
+        """Stop counting a connection."""
         key = self.key(peer)
         self._open[key] -= 1
         if not self._open[key]:
             del self._open[key]
 
     def key(self, peer: str) -> str:
-        """What a connection is counted as; those of proxies share an empty one."""
+        """Return the key that a connection is counted by; "" for all trusted proxies."""
         address = client_address(peer, (), ())
         return "" if trusts(self._trusted, address) else neighbourhood(address)
 
@@ -273,10 +274,10 @@ def _peer_of(transport: asyncio.BaseTransport) -> str:
 
 
 class _Handshake(asyncio.Protocol):
-    """A connection whose TLS is still to come, counted as one that has it.
+    """A connection before its TLS handshake, counted like any other.
 
-    asyncio tells a protocol of its connection after the handshake alone; until then an address
-    could have as many as there are files.
+    asyncio calls a protocol only after the handshake; without this class one address could hold
+    connections until the process has no file descriptors left.
     """
 
     def __init__(
@@ -291,7 +292,8 @@ class _Handshake(asyncio.Protocol):
         may = self._connections.open(peer)
         try:
             if may:
-                # Nothing has been read yet: the connection goes on by another descriptor.
+                # Nothing has been read yet, so a duplicate descriptor can take over while this
+                # transport is aborted.
                 descriptor = os.dup(transport.get_extra_info("socket").fileno())
                 self._go_on(socket.socket(fileno=descriptor), peer)
         except OSError as error:
@@ -320,17 +322,17 @@ class _Handshake(asyncio.Protocol):
         except OSError as error:
             _log.debug("no TLS was agreed on", address=peer, reason=str(error))
         finally:
-            # From then on the connection itself tells of its end.
+            # After a handshake connection_lost stops the counting instead.
             if not made:
                 self._connections.close(peer)
 
 
 _handshakes: set[asyncio.Task[None]] = set()
-"""Tasks that would be forgotten otherwise."""
+"""Running handshakes: the event loop itself holds only weak references to tasks."""
 
 
 class _Connection(RequestHandler):
-    """One connection, cut off where its client is too slow, or has too many of them."""
+    """One connection; closed if its client is too slow or has too many connections."""
 
     __slots__ = ("_connections", "_cut", "_headers", "_peer", "_slow", "counted", "key")
 
@@ -383,7 +385,7 @@ class _Connection(RequestHandler):
 
     @property
     def waits(self) -> bool:
-        """Whether it has no request, or not the whole of one."""
+        """Whether the connection waits for its client to send a whole request."""
         return self._waiter is not None and not self._waiter.done()
 
     def pause_writing(self) -> None:
@@ -397,7 +399,7 @@ class _Connection(RequestHandler):
             self._slow = None
 
     def force_close(self) -> None:
-        # What closes still sends what has been written, to a client that may read none of it.
+        # A closing transport first sends its buffer, which a client may never read.
         self._abort_later()
         super().force_close()
 
@@ -418,20 +420,20 @@ class _Connection(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what is no HTTP, or has more or longer headers than may be."""
+        """Answer a request that is not HTTP, or whose headers are too many or too long."""
         if request.writer.output_size > 0:
             raise ConnectionError("half of an answer has been sent")
         if status == 500:
             _log.error("a connection failed", exc_info=exc)
-        text = "this is no request of HTTP, or one with too many or too long headers"
-        return self._refused(status, text if status < 500 else "the server has failed")
+        text = "the request is not HTTP, or its headers are too many or too long"
+        return self._refused(status, text if status < 500 else "the server failed")
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send an answer; one that the library made before any handler was asked is ours too."""
+        """Send an answer; one that aiohttp made before any handler gets our form and headers."""
         if isinstance(resp, web.HTTPException):
-            resp = self._refused(resp.status, "the header Expect may be 100-continue alone")
+            resp = self._refused(resp.status, "the header Expect may only be 100-continue")
         return await super().finish_response(request, resp, start_time)
 
     def _refused(self, status: int, text: str) -> web.StreamResponse:

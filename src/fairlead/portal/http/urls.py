@@ -1,4 +1,4 @@
-"""The address under which the outside reaches the server."""
+"""The server's address as clients reach it."""
 
 from __future__ import annotations
 
