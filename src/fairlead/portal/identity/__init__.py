@@ -1,1 +1,1 @@
-"""Who asks: people of an issuer, their sessions, and how they sign in."""
+"""Identity: people of an issuer, their sessions, and sign-in."""

@@ -1,7 +1,7 @@
-"""One-time codes: a program that began something by a browser gets its end without one (S14).
+"""One-time codes: a program receives the result of what it began in a browser (S14).
 
-The browser carries a code, and the program proves by a secret of its own that it has begun
-(RFC 7636, S256). Nothing that is stored lets anyone in.
+The browser carries a code, and the program proves by a secret verifier that it began the sign-in
+or bind (RFC 7636, S256). A reader of the store can use nothing that is in it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fairlead.portal.identity.sessions import SessionStore, hashed, random_token
 
 
 CODE_SECONDS = 60.0
-"""Seconds for which a code can be redeemed."""
+"""Lifetime of a code, in seconds."""
 _log = structlog.get_logger(logger_name="fairlead.portal.codes")
 _code = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
 _verifier = re.compile(r"[A-Za-z0-9._~-]{43,128}").fullmatch
@@ -29,9 +29,9 @@ _challenge = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
 
 
 class Code(msgspec.Struct, frozen=True):
-    """What a one-time code stands for, until it is redeemed.
+    """A stored one-time code: the person, and a session or a grant to give for it.
 
-    ``grant`` is what a person has agreed to, in its owner's form; "" is a session.
+    ``grant`` is the consent to a bind, encoded by its owner; "" stands for a session.
     """
 
     person: Person
@@ -40,13 +40,13 @@ class Code(msgspec.Struct, frozen=True):
 
 
 class Codes:
-    """Makes codes, and takes each of them once."""
+    """Makes one-time codes, and redeems each of them once."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
     async def make(self, person: Person, challenge: str, grant: str = "") -> str:
-        """A code for the program that knows what a challenge was made of.
+        """Return a new code for the program that knows the challenge's verifier.
 
         Raises:
             Refusal: the store is away.
@@ -62,7 +62,7 @@ class Codes:
         return code
 
     async def take(self, code: str, verifier: str) -> tuple[Code | None, bool]:
-        """What a code stands for, and whether the verifier is that of its challenge.
+        """Use up a code; return its record, and whether the verifier matches its challenge.
 
         Raises:
             Refusal: the store is away.
@@ -78,10 +78,10 @@ class Codes:
 
 
 def challenge_in(asked: Mapping[str, str]) -> str:
-    """The challenge among parameters, "" where there is none.
+    """Return the PKCE challenge among the parameters, "" if there is none.
 
     Raises:
-        Refusal: it is none that can be used.
+        Refusal: the challenge is malformed, or its method is not S256.
     """
     challenge, method = asked.get("code_challenge", ""), asked.get("code_challenge_method", "")
     if not challenge and not method:

@@ -1,4 +1,4 @@
-"""Cookies, as strict as the address of the server allows."""
+"""Cookies, with the strictest flags that the server's address allows."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from fairlead.portal.http.urls import ExternalURL
 
 
 SESSION_COOKIE = "fairlead-session"
-"""The name of the cookie with a session's token, without its prefix."""
+"""Name of the session token's cookie, without the security prefix."""
 SIGN_IN_COOKIE = "fairlead-signin"
-"""The beginning of the names of cookies of sign-ins that have begun, without their prefix."""
+"""Beginning of the names of pending sign-ins' cookies, without the security prefix."""
 TERMINAL_COOKIE = "fairlead-terminal"
-"""The name of the cookie of a terminal that waits, without its prefix."""
+"""Name of the cookie of a waiting terminal, without the security prefix."""
 
 _HASH = 16
-"""Characters of a state's hash that name the cookie of its sign-in."""
+"""Number of characters of a state's hash in its cookie's name."""
 
 
 class Cookies:
-    """Names, paths and flags of cookies at one address.
+    """Names, paths and flags of the cookies of one server address.
 
-    Under https browsers keep a ``__Host-`` cookie from other hosts' hands; below a path
-    ``__Secure-`` is what they offer. They tell no ports of a host apart: what is served beside
-    others names its ``session`` cookie otherwise than they do.
+    Under https a browser lets no other host set a ``__Host-`` cookie; a server below a path can
+    only have ``__Secure-``. Browsers share cookies between the ports of a host, so servers side
+    by side need different names for their ``session`` cookie.
     """
 
     def __init__(self, external: ExternalURL, *, session: str = SESSION_COOKIE) -> None:
@@ -39,21 +39,21 @@ class Cookies:
         self._is_sign_in = re.compile(rf"{self._sign_in}[0-9a-f]{{{_HASH}}}").fullmatch
 
     def sign_in(self, state_hash: str) -> str:
-        """The name of the cookie of one sign-in, by the hash of its state."""
+        """Return the cookie name of a sign-in, by the hash of its state."""
         return self._sign_in + state_hash[:_HASH]
 
     def sign_ins(self, request: web.Request) -> Iterator[tuple[str, str]]:
-        """Names and values of the sign-ins that the browser has begun."""
+        """Yield names and values of the browser's sign-in cookies."""
         for name, value in request.cookies.items():
-            # A host beside ours can set others, which could not be set anew.
+            # A sibling host can set cookies with other names, which cannot be expired from here.
             if self._is_sign_in(name):
                 yield name, value
 
     def token(self, request: web.Request) -> str | None:
-        """The session's token that the browser sent.
+        """Return the session token that the browser sent, None without the cookie.
 
         Raises:
-            ValueError: there are several: a host beside ours may have set one of them.
+            ValueError: the cookie was sent twice: a sibling host may have set one of them.
         """
         token = request.cookies.get(self.session)
         if token is None:
@@ -65,7 +65,7 @@ class Cookies:
         return token
 
     def set(self, response: web.StreamResponse, name: str, value: str, *, seconds: float) -> None:
-        """Have the browser keep a cookie for so long."""
+        """Set a cookie for a number of seconds."""
         response.set_cookie(
             name,
             value,
@@ -77,5 +77,5 @@ class Cookies:
         )
 
     def expire(self, response: web.StreamResponse, name: str) -> None:
-        """Have the browser forget a cookie."""
+        """Delete a cookie from the browser."""
         self.set(response, name, "", seconds=0)

@@ -1,4 +1,4 @@
-"""Who asks: a session by its token, from a header or from a cookie of our own pages."""
+"""Authentication of requests by a session token, in a header or in a cookie."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fairlead.portal.identity.sessions import Session, Sessions
 
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods that change nothing."""
+"""Methods that change nothing (RFC 9110, 9.2.1), and need no protection against CSRF."""
 
 
 class Guard:
-    """Lets requests of known sessions through, and no others."""
+    """Finds the session of a request, and refuses requests without one."""
 
     def __init__(
         self, sessions: Sessions, external: ExternalURL, *, cookies: Cookies | None = None
@@ -29,22 +29,23 @@ class Guard:
         self._cookies = cookies or Cookies(external)
 
     async def session(self, request: web.Request, *, content_type: str = JSON_TYPE) -> Session:
-        """The session of the one who asks, which the request has from now on.
+        """Return the sender's session, and set it on the request.
 
-        A body has to be of the type that is told.
+        The checks are ordered: session, cluster, origin, content type, rate of the person.
 
         Raises:
-            Refusal: there is none, the request may come from another site, or it asks for
-                another cluster than the one there is, or its sender has to wait.
+            Refusal: there is no session, the request may come from another site, its body is of
+            another type, it names another cluster, or the sender's rate limit is reached.
         """
         token, from_cookie = self._token(request)
         session = self._sessions.believed(token) or await self._sessions.find(token)
         if session is None:
             raise _unknown("the session is unknown or over: sign in again")
-        # A query that is not there is not decoded: that takes as long as finding the session.
+        # Decoding a query takes as long as finding the session: skip it without one.
         if "?" in request.raw_path:
             check_cluster(request)
         if request.method not in SAFE:
+            # A browser adds the cookie to requests of other sites too, but never the header.
             if from_cookie:
                 self.check_origin(request)
             if request.body_exists:
@@ -54,7 +55,7 @@ class Guard:
         return session
 
     async def still(self, request: web.Request) -> bool:
-        """Whether the session of a request that goes on is still there.
+        """Whether the session of a running request still exists.
 
         Raises:
             Refusal: the store is away.
@@ -63,7 +64,7 @@ class Guard:
         return (self._sessions.believed(token) or await self._sessions.find(token)) is not None
 
     async def session_if_any(self, request: web.Request) -> Session | None:
-        """The session of the one who asks, None where there is none that is known.
+        """Return the sender's session, None without a valid one.
 
         Raises:
             Refusal: the store is away.
@@ -75,10 +76,10 @@ class Guard:
         return await self._sessions.find(token)
 
     def check_origin(self, request: web.Request) -> None:
-        """Refuse what a page of another site may have sent.
+        """Refuse a request that a page of another site may have sent (CSRF).
 
         Raises:
-            Refusal: the request does not say that it comes from ourselves.
+            Refusal: the headers do not show that it comes from a page of this server.
         """
         if not is_of_own_page(request, self._external):
             origins, site = _senders(request)
@@ -88,7 +89,7 @@ class Guard:
             )
 
     def _token(self, request: web.Request) -> tuple[str, bool]:
-        """The token, and whether it is a cookie's.
+        """Return the token, and whether it is from the cookie.
 
         Raises:
             Refusal: there is none.
@@ -99,21 +100,21 @@ class Guard:
         if headers:
             scheme, _, token = headers[0].partition(" ")
             if scheme.lower() != "bearer" or not token:
-                raise _unknown("the Authorization header is no Bearer token")
+                raise _unknown("the Authorization header is not a Bearer token")
             return token.strip(), False
         try:
             cookie = self._cookies.token(request)
         except ValueError as error:
-            raise _unknown(f"{error}: have the browser forget them") from None
+            raise _unknown(f"{error}: delete this site's cookies in the browser") from None
         if cookie is None:
-            raise _unknown("there is neither a token nor a cookie: sign in")
+            raise _unknown("the request has neither a token nor a cookie: sign in")
         return cookie, True
 
 
 def is_of_own_page(request: web.Request, external: ExternalURL) -> bool:
-    """Whether a browser says that a page of ours has sent a request that is not safe."""
+    """Whether ``Origin`` and ``Sec-Fetch-Site`` say that a page of this server sent it."""
     origins, site = _senders(request)
-    # Pages that may tell no one of their address have forms of the origin null.
+    # Forms of pages with Referrer-Policy no-referrer send Origin: null.
     if origins in ([], ["null"]):
         return site == ["same-origin"]
     return origins == [external.origin] and site in ([], ["same-origin"])
@@ -124,25 +125,25 @@ def _senders(request: web.Request) -> tuple[list[str], list[str]]:
 
 
 def session_of(request: web.Request) -> Session:
-    """The session that the guard has found for a request.
+    """Return the session that the guard set on a request.
 
     Raises:
-        LookupError: the guard was not asked.
+        LookupError: the guard did not check the request.
     """
     session = request.get(SESSION)
     if isinstance(session, Session):
         return session
-    raise LookupError("the guard was not asked about this request")
+    raise LookupError("the guard did not check this request")
 
 
 def check_cluster(request: web.Request) -> None:
-    """Refuse a request for another cluster than the one that there is.
+    """Refuse a request that names a cluster; kube-bind's clients send an empty cluster_id.
 
     Raises:
         Refusal: the query's cluster_id is not empty.
     """
     if any(request.query.getall("cluster_id", [])):
-        raise forbidden("there is no such cluster for this session: leave cluster_id empty")
+        raise forbidden("this session has no such cluster: leave cluster_id empty")
 
 
 def _check_type(request: web.Request, content_type: str) -> None:

@@ -1,4 +1,4 @@
-"""What an issuer's id_token says, once all of it was checked."""
+"""Verification of an issuer's id_token (OpenID Connect Core, 3.1.3.7)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from fairlead.portal.identity.people import Person
 
 
 SKEW_SECONDS = 60.0
-"""Seconds by which an issuer's clock may differ from ours."""
+"""Largest accepted difference between the issuer's clock and ours, in seconds."""
 MOST_TOKEN_BYTES = 256 * 1024
-"""Bytes of an id_token; groups of a person make it long."""
+"""Longest id_token, in bytes; a person's groups make it long."""
 MOST_GROUPS = 2000
-"""Groups of a person."""
+"""Largest number of a person's groups."""
 MOST_NAME = 1024
-"""Characters of a subject or of a group's name."""
+"""Longest subject or group name, in characters."""
 
 _CLOCKS = "the issuer's clock and this server's differ too much, or the sign-in took too long"
 _LEAST_RSA_BITS = 2048
@@ -34,15 +34,15 @@ _MOST_KEYS = 100
 _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _RSA = tuple(f"{family}{size}" for family in ("RS", "PS") for size in (256, 384, 512))
 ALGORITHMS = (*_RSA, *_CURVES, "EdDSA", "Ed25519")
-"""Signatures that are taken: those of an issuer's own private key, and no others."""
+"""Accepted signature algorithms: only asymmetric ones; HS256 would make our secret a key."""
 
 _parts = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+").fullmatch
 
 
 class UntrustedError(Exception):
-    """An id_token that proves nothing; the text is for the log, and holds no token.
+    """A rejected id_token; the text is for the log, and contains no token.
 
-    ``told`` is what the one who signs in may know, "" for no more than that it was refused.
+    ``told`` is the message for the person, "" if they only learn of the refusal.
     """
 
     def __init__(self, text: str, *, told: str = "") -> None:
@@ -51,11 +51,11 @@ class UntrustedError(Exception):
 
 
 class UnknownKeyError(UntrustedError):
-    """None of the keys that are known can have signed it: the issuer may have new ones."""
+    """No known key signed the token: the issuer may have new keys."""
 
 
 class Expected(NamedTuple):
-    """What a sign-in awaits of the token; ``begun`` is in seconds since 1970."""
+    """Values that the token has to match; ``begun`` is in seconds since 1970."""
 
     issuer: str
     client_id: str
@@ -66,7 +66,7 @@ class Expected(NamedTuple):
 
 
 class _Registry(jws.JWSRegistry):
-    """Limits that certificates in headers and groups of people fit into."""
+    """Larger limits than the library's: for certificates in headers and many groups."""
 
     max_header_length = 32 * 1024
     max_payload_length = MOST_TOKEN_BYTES
@@ -80,10 +80,10 @@ class _Header(msgspec.Struct):
 
 
 def read_keys(body: bytes) -> list[Key]:
-    """The keys of a JWKS that may sign; others in it are passed over.
+    """Return the signing keys of a JWKS; others are skipped.
 
     Raises:
-        UntrustedError: it is no JWKS.
+        UntrustedError: the body is not a JWKS.
     """
     try:
         found = msgspec.json.decode(body, type=dict[str, Any])["keys"]
@@ -96,11 +96,11 @@ def read_keys(body: bytes) -> list[Key]:
 
 
 def check(token: str, keys: Sequence[Key], expected: Expected, *, now: float) -> Person:
-    """Whom the token vouches for.
+    """Verify the token and return its person.
 
     Raises:
-        UnknownKeyError: none of the keys has signed it.
-        UntrustedError: anything else about it is not as it has to be.
+        UnknownKeyError: none of the keys signed the token.
+        UntrustedError: another check failed.
     """
     header, claims = verified(token, keys)
     _check_audience(claims, expected)
@@ -116,11 +116,11 @@ def check(token: str, keys: Sequence[Key], expected: Expected, *, now: float) ->
 
 
 def verified(token: str, keys: Sequence[Key]) -> tuple[_Header, Mapping[str, Any]]:
-    """Header and claims of a token that one of the keys has signed.
+    """Verify the signature and return the token's header and claims.
 
     Raises:
-        UnknownKeyError: none of the keys has signed it.
-        UntrustedError: it is no signed token, or not of an algorithm that is taken.
+        UnknownKeyError: none of the keys signed the token.
+        UntrustedError: the token is malformed, or its algorithm is not accepted.
     """
     if len(token) > MOST_TOKEN_BYTES or not _parts(token):
         raise UntrustedError("the id_token is no signed token of a length that is taken")
@@ -150,7 +150,7 @@ def verified(token: str, keys: Sequence[Key]) -> tuple[_Header, Mapping[str, Any
 
 def _payload(token: str, key: Key, algorithm: str) -> bytes | None:
     with warnings.catch_warnings():
-        # EdDSA is the name that issuers still use.
+        # The library warns of EdDSA as deprecated (for Ed25519), but issuers still use it.
         warnings.simplefilter("ignore", SecurityWarning)
         try:
             registry = _Registry(algorithms=[algorithm], strict_check_header=False)
@@ -160,12 +160,12 @@ def _payload(token: str, key: Key, algorithm: str) -> bytes | None:
 
 
 def _key(found: object) -> Key | None:
-    # Lists: what an issuer says there may have no hash.
+    # Lists and not sets: the issuer's values may be unhashable.
     if not isinstance(found, dict) or found.get("use") not in [None, "sig"]:
         return None
     if found.get("kty") not in ["RSA", "EC", "OKP"]:
         return None
-    # The public part is all that is wanted of it.
+    # Ignore private and unknown members, which could change how the key is imported.
     public = {k: v for k, v in found.items() if k in {"kty", "kid", "n", "e", "crv", "x", "y"}}
     try:
         with warnings.catch_warnings():
@@ -175,7 +175,7 @@ def _key(found: object) -> Key | None:
                 return None
             return key
     except Exception:  # noqa: BLE001
-        # A key that cannot be read signs nothing: those beside it do.
+        # An unreadable key is skipped: the issuer's other keys still work.
         return None
 
 
@@ -216,7 +216,7 @@ def _check_times(claims: Mapping[str, Any], expected: Expected, now: float) -> N
         raise UntrustedError(f"iat is {issued - now:.0f} s ahead", told=_CLOCKS)
     if begins is not None and begins > now + SKEW_SECONDS:
         raise UntrustedError(f"nbf is {begins - now:.0f} s ahead", told=_CLOCKS)
-    # It answers a question of this sign-in, so it cannot be older.
+    # The token is issued for this sign-in, so an older one is a replay.
     if issued < expected.begun - SKEW_SECONDS:
         raise UntrustedError(
             f"iat is {expected.begun - issued:.0f} s before the sign-in", told=_CLOCKS

@@ -1,4 +1,4 @@
-"""OpenID Connect: an issuer as its discovery describes it, asked for who somebody is."""
+"""OpenID Connect client: discovery, keys and code exchange with one issuer."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from fairlead.runtime import delays
 
 
 REFRESH_SECONDS = 3600.0
-"""Seconds after which discovery and keys are read again."""
+"""Interval at which discovery and keys are read again, in seconds."""
 REFETCH_SECONDS = 10.0
-"""Seconds between two looks for a key that is not known yet."""
+"""Shortest interval between reads of the keys for an unknown key id, in seconds."""
 EXCHANGES_AT_ONCE = 64
-"""Codes that are being redeemed at the same time; strangers can have as many as they send."""
+"""Largest number of concurrent code exchanges; anyone can cause one by calling back."""
 
 _log = structlog.get_logger(logger_name="fairlead.portal.issuer")
 
 
 class Discovery(msgspec.Struct, frozen=True):
-    """The part of OpenID Provider Metadata that is used."""
+    """The used part of OpenID Provider Metadata."""
 
     issuer: str
     authorization_endpoint: str
@@ -58,20 +58,20 @@ class _Fault(msgspec.Struct):
 
 
 class Issuer:
-    """One issuer, and this server as its client. Run it as a task.
+    """This server's client of one issuer. Run it as a task.
 
     Args:
-        url: the issuer, exactly as its discovery names it.
-        client_id: who asks.
+        url: the issuer's URL, exactly as its discovery names it.
+        client_id: the server's client_id at the issuer.
         client_secret: "" for a public client.
-        callback: the address that the issuer sends browsers back to.
-        issuing: how it is reached.
-        scopes: what is asked for, as far as the issuer says that it has them.
-        groups_claim: where the groups stand in its tokens.
-        plain: whether http is enough, though others are on the way.
+        callback: the redirect_uri of this server.
+        issuing: the transport.
+        scopes: requested scopes; any that the issuer does not list are left out.
+        groups_claim: the claim of the id_token with the groups.
+        plain: whether http is allowed beyond loopback.
 
     Raises:
-        ValueError: the address is not one that can be trusted.
+        ValueError: the URL is malformed or not https.
     """
 
     name = "issuer"
@@ -108,11 +108,11 @@ class Issuer:
         self._exchanges = 0
 
     def not_ready(self) -> str:
-        """Say why nobody can sign in; "" when they can."""
+        """Return why sign-in is impossible; "" if it is possible."""
         return f"issuer {self.url}: {self._fault}" if self._discovery is None else ""
 
     async def run(self) -> None:
-        """Reach it, however late it comes, and follow its changes, until cancelled."""
+        """Read discovery and keys, at first with retries and then regularly, until canceled."""
         failures = 0
         while True:
             try:
@@ -126,10 +126,10 @@ class Issuer:
                 failures = 0
 
     async def discover(self) -> None:
-        """Read discovery and keys anew; what was known before is kept where that fails.
+        """Read discovery and keys again; on failure the earlier ones are kept.
 
         Raises:
-            IssuerAway: they cannot be had, or are not this issuer's.
+            IssuerAway: a document is unavailable, unusable, or another issuer's.
         """
         try:
             found = _read_discovery(await self._document(_discovery_url(self.url)))
@@ -143,10 +143,10 @@ class Issuer:
         self._discovery = found
 
     def authorization_url(self, *, state: str, nonce: str, verifier: str) -> str:
-        """Where to send a browser to sign in.
+        """Return the address at the issuer where a browser signs in.
 
         Raises:
-            Refusal: the issuer was never reached.
+            Refusal: the issuer's discovery has not been read yet.
         """
         found = self._known()
         supported = found.scopes_supported
@@ -169,7 +169,7 @@ class Issuer:
     async def person(
         self, code: str, *, verifier: str, nonce: str, begun: float, iss: str | None = None
     ) -> Person:
-        """Whom the code of a callback stands for; ``iss`` is the callback's, where it has one.
+        """Redeem a callback's code and return its person; ``iss`` is the callback's parameter.
 
         Raises:
             Refusal: the issuer is away, refuses the code, or its answer cannot be trusted.
@@ -180,7 +180,7 @@ class Issuer:
         ):
             raise _untrusted(f"the callback's iss is {iss!r:.100}, not {self.url!r}")
         if self._exchanges >= EXCHANGES_AT_ONCE:
-            # A slow issuer would have all the requests wait that there may be.
+            # Otherwise calls to a slow issuer would take up all requests of the server.
             raise _away(f"{EXCHANGES_AT_ONCE} codes are being redeemed already")
         self._exchanges += 1
         try:
@@ -218,7 +218,7 @@ class Issuer:
         return idtokens.check(token, self._keys, expected, now=time.time())
 
     async def _refetch(self, found: Discovery) -> bool:
-        """Read the keys again, but not too often; whether they were read since this was asked."""
+        """Read the keys again, but not too often; return True if they are new since the call."""
         asked = _ticks()
         async with self._lock:
             if self._keys_read >= asked:
@@ -256,7 +256,7 @@ class Issuer:
         elif "client_secret_basic" not in methods and "client_secret_post" in methods:
             form |= {"client_id": client, "client_secret": secret}
         else:
-            # Both are encoded as in a form first (RFC 6749, 2.3.1).
+            # Both are form-encoded before base64 (RFC 6749, 2.3.1).
             pair = f"{quote_plus(client)}:{quote_plus(secret)}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         try:
@@ -276,7 +276,7 @@ class Issuer:
                 check_address(address, "the issuer's endpoint", plain=self._plain)
             except ValueError as error:
                 raise IssuerAway(str(error)) from None
-            # The plain http that this machine's own issuer may have would be anything here.
+            # check_address allows http to loopback, which an https issuer must not name.
             if self.url.startswith("https:") and not address.startswith("https:"):
                 raise IssuerAway(
                     f"the issuer's endpoint {address!r:.200} has to be https, as it is"
@@ -292,7 +292,7 @@ class Issuer:
 
 
 def challenge_of(verifier: str) -> str:
-    """The S256 challenge of a PKCE verifier (RFC 7636)."""
+    """Return the S256 challenge of a PKCE verifier (RFC 7636)."""
     digest = hashlib.sha256(verifier.encode()).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
@@ -327,7 +327,7 @@ def _read_tokens(answer: Answered) -> _Tokens:
         raise Refusal(400, ErrorCode.BAD_REQUEST, message, reason=said)
     if answer.status >= 500 or answer.status == 429:
         raise _away(said)
-    # How this server is registered there is wrong: its sender cannot help it.
+    # The client's registration at the issuer is wrong, which the person cannot mend.
     raise Refusal(
         500, ErrorCode.INTERNAL_ERROR, "the issuer refuses this server as a client", reason=said
     )
@@ -345,5 +345,5 @@ def _untrusted(reason: str, *, told: str = "") -> Refusal:
 
 
 def _ticks() -> float:
-    """The loop's clock, which nobody sets."""
+    """Return the loop's clock in seconds, which does not jump when the system's is set."""
     return asyncio.get_running_loop().time()

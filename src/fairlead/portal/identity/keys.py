@@ -1,4 +1,4 @@
-"""Sealing: what a browser carries for the server, and can neither read nor change."""
+"""Sealing: encrypted and authenticated values that a browser carries for the server."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from fairlead.runtime import Cluster, Delta
 
 
 KEYS_SECRET = "fairlead-portal-keys"  # noqa: S105  a name
-"""The Secret with the keys, in the server's own namespace."""
+"""Name of the Secret with the keys, in the server's own namespace."""
 KEY_DAYS = 30.0
-"""Days after which a new key is made."""
+"""Interval between new keys, in days."""
 SPREAD_SECONDS = 600.0
-"""Seconds from a key's making until it is sealed with: every replica accepts it by then."""
+"""Delay before a new key seals, in seconds: by then every replica can open with it."""
 KEPT = 3
-"""Keys that are kept, the newest and those before it."""
+"""Number of keys in the Secret, the newest included."""
 LOOK_SECONDS = 300.0
-"""Seconds between two looks whether a new key is due."""
+"""Interval between checks whether a new key is due, in seconds."""
 
 _DATA = "keys"
 _sealed = re.compile(r"[A-Za-z0-9_-]+").fullmatch
@@ -44,10 +44,10 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Keys(Protocol):
-    """Keys that are there now."""
+    """A source of keys."""
 
     def fernet(self) -> MultiFernet:
-        """Seal by the first, open by each.
+        """Return a Fernet that seals with the first key and opens with any of them.
 
         Raises:
             Refusal: there is no key yet.
@@ -55,28 +55,28 @@ class Keys(Protocol):
 
 
 class FlagKeys:
-    """Keys that an operator gave by flags, the newest first.
+    """Keys from an operator's flags, the newest first.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no key was given.
     """
 
     def __init__(self, keys: Sequence[CookieKeys]) -> None:
         self._fernet = MultiFernet([_derived(key) for key in keys])
 
     def fernet(self) -> MultiFernet:
-        """The flags' keys."""
+        """Return the flags' keys."""
         return self._fernet
 
 
 class LocalKeys:
-    """A key of this process alone, for what no other process has to open."""
+    """A key in memory, for values that no other process has to open."""
 
     def __init__(self) -> None:
         self._fernet = MultiFernet([Fernet(Fernet.generate_key())])
 
     def fernet(self) -> MultiFernet:
-        """The process' key."""
+        """Return the process's key."""
         return self._fernet
 
 
@@ -86,10 +86,10 @@ class _Key(msgspec.Struct, frozen=True):
 
 
 class SecretKeys:
-    """Keys in a Secret, made by whichever replica is first and renewed by whichever finds it due.
+    """Keys in a Secret, which any replica creates and renews.
 
-    A new key is accepted for a while before anything is sealed with it, and those before it are
-    accepted for two renewals more: no sign-in that has begun is lost.
+    A new key opens for a while before it seals, since other replicas read it later; an old key
+    opens for two more renewals. So no pending sign-in is lost.
 
     Needed rights: get, list, watch, create and update Secrets of the namespace. Run it as a task,
     beside the cluster.
@@ -109,24 +109,24 @@ class SecretKeys:
         self._informer.subscribe(self._heard)
 
     def fernet(self) -> MultiFernet:
-        """The Secret's keys."""
+        """Return the Secret's keys, with the one that seals first."""
         if not self._keys:
             raise unavailable(f"there is no Secret {self._namespace}/{KEYS_SECRET} yet")
         now = time.time()
         spread = [key for key in self._keys if key.made <= now - SPREAD_SECONDS]
-        # The first key of all has no other before it.
+        # The very first key has no older one, so it seals at once.
         first = spread[0] if spread else self._keys[-1]
         ordered = [first, *(key for key in self._keys if key is not first)]
         return MultiFernet([Fernet(key.key) for key in ordered])
 
     def not_ready(self) -> str:
-        """Say why nothing can be sealed; "" when it can."""
+        """Return why nothing can be sealed; "" if it can."""
         if self._keys:
             return ""
         return self._fault or f"waiting for Secret {self._namespace}/{KEYS_SECRET}"
 
     async def run(self) -> None:
-        """Make keys when they are due, until cancelled."""
+        """Make keys when they are due, until canceled."""
         await self._informer.synced()
         wait = 1.0
         while True:
@@ -145,10 +145,10 @@ class SecretKeys:
             await asyncio.sleep(wait)
 
     async def renew(self) -> bool:
-        """Make the first key, or a new one where it is due; whether this process did.
+        """Make the first key, or a new one if due; return True if this process made it.
 
         Raises:
-            ClientError: the API server cannot be asked.
+            ClientError: the API server refused or is unavailable.
         """
         async with asyncio.timeout(CALL_SECONDS):
             try:
@@ -184,7 +184,7 @@ class SecretKeys:
     async def _replace(self, found: Object) -> bool:
         body = found.to_dict()
         body["data"] = _encoded([_made(), *self._keys][:KEPT])
-        # The update holds for the version that was read alone: another replica may be faster.
+        # The update carries the resourceVersion that was read: another replica may be faster.
         with contextlib.suppress(Conflict):
             self._take(await self._client.update(SECRETS, body))
             _log.info("made a new key", secret=f"{self._namespace}/{KEYS_SECRET}")
@@ -200,18 +200,18 @@ class SecretKeys:
         if keys:
             self._keys = keys
         else:
-            # What is there can be read by no replica; the keys that are known go on working.
+            # A damaged Secret: keep the known keys, so that pending sign-ins still work.
             _log.warning("the keys cannot be read", secret=str(secret.key))
 
 
 class Sealing:
-    """Seals values for one purpose each; what one purpose sealed, no other opens."""
+    """Seals values, each for one purpose: a value cannot be opened for another purpose."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
 
     def seal(self, purpose: str, value: msgspec.Struct) -> str:
-        """Text of unreserved characters that nobody else can read or change.
+        """Return the sealed value as URL-safe text.
 
         Raises:
             Refusal: there is no key yet.
@@ -220,7 +220,7 @@ class Sealing:
         return self._keys.fernet().encrypt(body).decode().rstrip("=")
 
     def open(self, purpose: str, text: str, type_: type[T], *, seconds: float) -> T | None:
-        """The value; None where it was not sealed by us, for this, in this time.
+        """Return the value; None if it is not ours, for another purpose, or too old.
 
         Raises:
             Refusal: there is no key yet.
@@ -262,6 +262,6 @@ def _decoded(secret: Object) -> list[_Key]:
 
 def _derived(key: CookieKeys) -> Fernet:
     derive = HKDF(SHA256(), length=32, salt=None, info=b"fairlead portal cookies")
-    # The length says where one key ends: no two pairs are the same bytes.
+    # The length prefix keeps two pairs of keys from having the same material.
     material = len(key.signing).to_bytes(1, "big") + key.signing + key.encryption
     return Fernet(base64.urlsafe_b64encode(derive.derive(material)))

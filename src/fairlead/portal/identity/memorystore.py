@@ -1,4 +1,4 @@
-"""Sessions in memory: of one process, and gone with it."""
+"""Sessions in the memory of one process, lost when it ends."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from fairlead.portal.identity.sessions import Gone, Held
 
 
 MOST = 20_000
-"""What is held at a time; what ends first goes where there would be more."""
+"""Largest number of stored values; the one that expires first is dropped."""
 
 
 class MemoryStore:
-    """A SessionStore of one process, which is never away."""
+    """A SessionStore in memory, which is always available."""
 
     def __init__(self, most: int = MOST) -> None:
         self.there: dict[tuple[str, str], tuple[bytes, str, float]] = {}
-        """Value, owner and end of what is stored, by kind and name."""
+        """Value, owner and expiry in seconds since 1970, by kind and name."""
         self._most = most
         self._listeners: list[Gone] = []
 
     def listen(self, gone: Gone) -> None:
-        """Tell of every session that is stored no more."""
+        """Call ``gone`` for every removed session."""
         self._listeners.append(gone)
 
     async def put(self, name: str, value: bytes, *, kind: str, owner: str, expires: float) -> bool:
-        """Store it unless the name is taken, and tell whether it was free."""
+        """Store a value; return False if the name is taken."""
         if self._found(kind, name) is not None:
             return False
         self.there[kind, name] = value, owner, expires
@@ -35,22 +35,22 @@ class MemoryStore:
         return True
 
     async def get(self, name: str, *, kind: str) -> bytes | None:
-        """The value, None where there is none or its time is over."""
+        """Return the value, None if it is missing or expired."""
         return self._found(kind, name)
 
     async def take(self, name: str, *, kind: str) -> bytes | None:
-        """The value, for one asker alone."""
+        """Remove the value and return it, so that only one caller gets it."""
         value = self._found(kind, name)
         self.there.pop((kind, name), None)
         return value
 
     async def remove(self, name: str, *, kind: str) -> None:
-        """Delete it, if it is there."""
+        """Delete the value if it exists."""
         self.there.pop((kind, name), None)
         self._tell(name)
 
     async def remove_of(self, owner: str | None) -> int:
-        """Delete all of an owner, or of every owner; how many sessions there were."""
+        """Delete the values of an owner, or of all; return the number of sessions among them."""
         mine = [key for key, (_, of, _) in self.there.items() if of and owner in {None, of}]
         for key in mine:
             del self.there[key]
@@ -58,7 +58,7 @@ class MemoryStore:
         return sum(kind == "session" for kind, _ in mine)
 
     async def held(self, owner: str) -> Sequence[Held]:
-        """The sessions of an owner, those that end first before the others."""
+        """Return the sessions of an owner, ordered by expiry."""
         found = [
             Held(name, expires)
             for (kind, name), (_, of, expires) in self.there.items()
@@ -67,7 +67,7 @@ class MemoryStore:
         return sorted(found, key=lambda one: one.expires)
 
     async def count(self) -> int:
-        """How many sessions there are."""
+        """Return the number of sessions."""
         return sum(kind == "session" for kind, _ in self.there)
 
     def _found(self, kind: str, name: str) -> bytes | None:
@@ -80,7 +80,7 @@ class MemoryStore:
         return None
 
     def _make_room(self) -> None:
-        """Forget what is over, and then what ends first."""
+        """Delete expired values, and then those that expire first."""
         ordered = sorted(self.there, key=lambda key: self.there[key][2])
         now = time.time()
         for key in ordered:

@@ -1,4 +1,4 @@
-"""Requests to an issuer: bounded in bytes and in time, and led nowhere else."""
+"""Requests to an issuer: bounded in bytes and time, without redirects."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from fairlead.portal.options import is_loopback
 
 
 MOST_BYTES = 1 << 20
-"""Bytes of an issuer's answer."""
+"""Largest answer of an issuer, in bytes."""
 CALL_SECONDS = 10.0
-"""Seconds after which an issuer's answer is not awaited any more."""
+"""Longest wait for an issuer's answer, in seconds."""
 
 _printable = re.compile(r"[!-~]+").fullmatch
 
 
 class IssuerAway(Exception):  # noqa: N818  what happened
-    """The issuer gave no answer that can be used; the text says what happened."""
+    """The issuer gave no usable answer; the text says what happened."""
 
 
 class Answered(NamedTuple):
-    """An answer of an issuer, whole."""
+    """A complete answer of an issuer."""
 
     status: int
     body: bytes
 
 
 class Issuing(Protocol):
-    """How an issuer is reached."""
+    """The transport to an issuer."""
 
     async def get(self, url: str) -> Answered:
         """Ask for a document.
@@ -57,10 +57,10 @@ class Issuing(Protocol):
 
 
 class OverHTTP:
-    """An issuer at its address; ``authority`` is the PEM of a CA of its own, "" for the system's.
+    """Transport over HTTP; ``authority`` is the issuer's CA in PEM, "" for the system's.
 
     Raises:
-        ValueError: the PEM is none.
+        ValueError: the PEM has no certificate.
     """
 
     def __init__(self, authority: str = "", *, seconds: float = CALL_SECONDS) -> None:
@@ -117,14 +117,14 @@ class OverHTTP:
 
 
 def check_address(url: str, what: str, *, plain: bool) -> None:
-    """Refuse an address whose answers could be another's.
+    """Refuse an address whose answers another server could forge.
 
-    ``plain`` allows http to any host; to this machine it is allowed in any case.
+    ``plain`` allows http to any host; http to loopback is always allowed.
 
     Raises:
-        ValueError: it is no https address, or has a user, a query or a fragment.
+        ValueError: the address is not https, or has a user or a fragment.
     """
-    # Parsing drops line ends and tabs, which would be sent on with the address.
+    # urlsplit drops line ends and tabs, so they have to be found before.
     if not _printable(url):
         raise ValueError(f"{what} {url!r:.200} may have printable ASCII characters alone")
     parts = urlsplit(url)
@@ -140,6 +140,6 @@ def check_address(url: str, what: str, *, plain: bool) -> None:
 
 
 def _place(url: str) -> str:
-    """Scheme, host and path, without what else an address may hold."""
+    """Return scheme, host and path: user, password and query may be secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -8,9 +8,9 @@ from fairlead.portal.http.errors import forbidden
 
 
 class Person(msgspec.Struct, frozen=True, rename="camel"):
-    """Someone whom an issuer vouches for: ``subject`` is the issuer's name for them, for ever.
+    """A person of an issuer; ``subject`` is the issuer's permanent id of them.
 
-    ``name`` is for people to read and proves nothing.
+    ``name`` is for display only: it may change, and two people may share it.
     """
 
     issuer: str
@@ -20,24 +20,24 @@ class Person(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def author(self) -> str:
-        """The name under which consumer identities belong to them."""
+        """The name that owns consumer identities: issuer and subject."""
         return f"{self.issuer}/{self.subject}"
 
 
 class Prefixes(msgspec.Struct, frozen=True):
-    """What stands before the names of an issuer's users and groups in reviews.
+    """Prefixes of an issuer's user and group names in SubjectAccessReviews.
 
-    Without prefixes an issuer's names are Kubernetes' own, as kube-bind takes them.
+    With empty prefixes the names are used as they are, as kube-bind does.
     """
 
     username: str = "oidc:"
     groups: str = "oidc:"
 
     def user(self, person: Person) -> str:
-        """Their user name in reviews.
+        """Return the person's user name in reviews.
 
         Raises:
-            Refusal: the name would be one of Kubernetes' own.
+            Refusal: the name would begin with ``system:``.
         """
         name = self.username + person.subject
         if name.startswith(_RESERVED):
@@ -47,7 +47,7 @@ class Prefixes(msgspec.Struct, frozen=True):
         return name
 
     def groups_of(self, person: Person) -> tuple[str, ...]:
-        """Their groups in reviews, without those that would be Kubernetes' own."""
+        """Return the person's groups in reviews, without any that begin with ``system:``."""
         named = (self.groups + group for group in person.groups)
         return tuple(name for name in named if not name.startswith(_RESERVED))
 

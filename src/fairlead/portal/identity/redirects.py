@@ -1,4 +1,4 @@
-"""Where a browser may be sent after sign-in: to a program on its own machine, or to ourselves."""
+"""Checks of redirect_url: a program on the browser's machine, or a path of this server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fairlead.portal.http.urls import ExternalURL
 
 
 MOST_CHARACTERS = 1024
-"""Characters of a redirect_url: it travels in a cookie."""
+"""Longest redirect_url, in characters: it travels in a cookie."""
 ADDED = frozenset(
     {
         *("access_token", "token_type", "expires_in", "cluster_id", "session_id"),
@@ -18,7 +18,7 @@ ADDED = frozenset(
         *("binding_response", "consumer_id", "success", "message"),
     }
 )
-"""Parameters that are added to a redirect_url, which it may not have already."""
+"""Parameters that the server adds to a redirect_url, so it may not have them already."""
 
 _printable = re.compile(r"[!-\[\]-~]+").fullmatch
 """ASCII without blanks, and without the backslash, which browsers take for a slash."""
@@ -29,14 +29,14 @@ _path = re.compile(r"(/(?:[^/?#][^?#]*)?)(?:\?([^#]*))?").fullmatch
 
 
 class RedirectError(ValueError):
-    """A redirect_url that nobody may be sent to; the text says what is taken."""
+    """A refused redirect_url; the text says which are accepted."""
 
 
 def of_cli(text: str) -> str:
-    """The address of a program on the browser's own machine, any path of any port.
+    """Check the address of a program on the browser's own machine: any port and path.
 
     Raises:
-        RedirectError: it is anything else.
+        RedirectError: the address is another.
     """
     found = _loopback(_plain(text))
     if found is None or not 0 < int(found[1]) <= 65535:
@@ -49,10 +49,10 @@ def of_cli(text: str) -> str:
 
 
 def of_page(text: str, external: ExternalURL) -> str:
-    """The absolute address of a path of ours.
+    """Return the absolute address of a path of this server.
 
     Raises:
-        RedirectError: it is anywhere else.
+        RedirectError: the address is outside this server.
     """
     plain = _plain(text).removeprefix(external.origin)
     found = _path(plain)
@@ -65,7 +65,7 @@ def of_page(text: str, external: ExternalURL) -> str:
 
 
 def with_parameters(url: str, more: Mapping[str, str]) -> str:
-    """The address with these parameters behind its own."""
+    """Append parameters to an address."""
     return f"{url}{'&' if '?' in url else '?'}{urlencode(more)}"
 
 
@@ -79,7 +79,7 @@ def _plain(text: str) -> str:
 
 
 def _below(path: str, prefix: str) -> bool:
-    # What browsers resolve, encoded too, would lead out of the prefix.
+    # Browsers resolve dot segments, percent-encoded ones too, which could leave the prefix.
     segments = unquote(path).replace("\\", "/").split("/")
     if "." in segments or ".." in segments:
         return False

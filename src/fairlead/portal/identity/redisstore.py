@@ -1,6 +1,6 @@
 """Sessions, used states and one-time codes in Redis, for ``--redis-addr`` alone.
 
-This module needs the extra ``redis``: import it when it is wanted.
+This module needs the extra ``redis``: import it only where Redis is used.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from fairlead.runtime import delays
 
 
 CALL_SECONDS = 5.0
-"""Seconds after which a call is given up."""
+"""Longest wait for a call, in seconds."""
 LOOK_SECONDS = 1.0
-"""Seconds without a word after which Redis is asked for one."""
+"""Silence on the channel after which Redis is pinged, in seconds."""
 SILENT_LOOKS = 5
-"""Looks without a word after which Redis is held to be away."""
+"""Number of unanswered pings after which Redis counts as unavailable."""
 PREFIX = "fairlead:portal:"
-"""The beginning of all keys, and of the channel's name."""
+"""Prefix of all keys and of the channel's name."""
 
 _CHANNEL = f"{PREFIX}gone"
 _ALL = f"{PREFIX}sessions"
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 def _asked(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Answer with 503 when Redis cannot be asked: it is not the sender's fault."""
+    """Make a method raise a Refusal with status 503 if Redis fails: the client may retry."""
 
     @functools.wraps(method)
     async def asked(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -57,22 +57,22 @@ def _asked(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any,
 
 
 class RedisStore:
-    """A SessionStore in one Redis; replicas hear by a channel of it what is gone.
+    """A SessionStore in one Redis; replicas learn of removed sessions by its channel.
 
-    Run it as a task. Keys end by Redis' own clock.
+    Run it as a task. Keys expire by Redis's own clock.
     """
 
     name = "sessions"
 
     def __init__(self, client: redis.Redis) -> None:
-        # The package leaves it open what its answers are.
+        # Any: the package's types do not say which answers are awaitable.
         self._redis: Any = client
         self._listeners: list[Gone] = []
         self._fault = "it does not listen to Redis yet"
 
     @classmethod
     def at(cls, options: RedisOptions) -> RedisStore:
-        """The store of the flags."""
+        """Return the store that the flags describe."""
         more: dict[str, Any] = {}
         if options.tls:
             more = {"ssl": True, "ssl_check_hostname": True}
@@ -86,8 +86,8 @@ class RedisStore:
                 username=options.username or None,
                 password=options.password or None,
                 socket_connect_timeout=CALL_SECONDS,
-                # For connections that Redis has closed meanwhile. What is sent twice is refused
-                # at worst.
+                # Redis closes idle connections. A command that a retry sends twice is at worst
+                # refused, since values are set with NX.
                 retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
                 **more,
             )
@@ -98,15 +98,15 @@ class RedisStore:
         await self._redis.aclose()
 
     def listen(self, gone: Gone) -> None:
-        """Tell of every session that is deleted, and of all where some may have been missed."""
+        """Call ``gone`` for every deleted session, and with None if messages may be lost."""
         self._listeners.append(gone)
 
     def not_ready(self) -> str:
-        """Say why Redis cannot be used; "" when it can."""
+        """Return why Redis cannot be used; "" if it can."""
         return self._fault
 
     async def run(self) -> None:
-        """Listen to other replicas until cancelled."""
+        """Listen to other replicas until canceled."""
         failures = 0
         while True:
             try:
@@ -122,13 +122,14 @@ class RedisStore:
 
     @_asked
     async def put(self, name: str, value: bytes, *, kind: str, owner: str, expires: float) -> bool:
-        """Set it with NX, and note whose it is."""
+        """Set the key with NX, and add it to its owner's index."""
         at = int(expires * 1000)
         if at <= time.time() * 1000:
             return False
         pipe = self._redis.pipeline(transaction=True)
         if owner and kind in {"session", "code"}:
-            # One index more than there are keys is harmless, one less is not.
+            # The index first: an entry without a key is harmless, but a key without its entry
+            # could not be signed out.
             for index in (_ALL, _of(owner)):
                 pipe.zremrangebyscore(index, "-inf", time.time())
                 pipe.zadd(index, {f"{kind}:{name}": expires})
@@ -139,17 +140,17 @@ class RedisStore:
 
     @_asked
     async def get(self, name: str, *, kind: str) -> bytes | None:
-        """Read it."""
+        """Return the key's value, None without the key."""
         return _bytes(await self._redis.get(_key(kind, name)))
 
     @_asked
     async def take(self, name: str, *, kind: str) -> bytes | None:
-        """Read and delete it in one step."""
+        """Read and delete the key in one command, so that only one replica gets it."""
         return _bytes(await self._redis.getdel(_key(kind, name)))
 
     @_asked
     async def remove(self, name: str, *, kind: str) -> None:
-        """Delete it, and tell the others."""
+        """Delete the key, and publish its name to the other replicas."""
         pipe = self._redis.pipeline(transaction=True)
         pipe.delete(_key(kind, name))
         pipe.zrem(_ALL, f"{kind}:{name}")
@@ -158,7 +159,7 @@ class RedisStore:
 
     @_asked
     async def remove_of(self, owner: str | None) -> int:
-        """Delete sessions and codes by their index, and tell the others to forget all."""
+        """Delete sessions and codes by their index, and have replicas drop their caches."""
         index = _index(owner)
         members = [one.decode(errors="replace") for one in await self._redis.zrange(index, 0, -1)]
         pipe = self._redis.pipeline(transaction=True)
@@ -176,11 +177,11 @@ class RedisStore:
         )
 
     async def held(self, owner: str) -> Sequence[Held]:
-        """The sessions of the owner's index that are there: one that was ended stays in it."""
+        """Return the owner's sessions; the index also names ended ones, which are left out."""
         return await self._held(owner)
 
     async def number_of(self, owner: str | None) -> int:
-        """How many sessions :meth:`remove_of` would delete."""
+        """Return how many sessions :meth:`remove_of` would delete."""
         return len(await self._held(owner))
 
     @_asked
@@ -198,7 +199,7 @@ class RedisStore:
 
     @_asked
     async def count(self) -> int:
-        """The size of the index of all."""
+        """Return the size of the index of all sessions and codes."""
         await self._redis.zremrangebyscore(_ALL, "-inf", time.time())
         return int(await self._redis.zcard(_ALL))
 
@@ -210,17 +211,17 @@ class RedisStore:
                 message = await channel.get_message(timeout=LOOK_SECONDS)
                 silent = 0 if message is not None else silent + 1
                 if message is None:
-                    # A connection that is broken is noticed by what is sent on it.
+                    # Only a write shows that a connection is broken.
                     await channel.ping()
                     continue
                 if message["type"] == "subscribe":
-                    # What was told before this may have been missed.
+                    # Messages before the subscription are lost: drop everything cached.
                     self._fault = ""
                     self._tell(None)
                 elif message["type"] == "message":
                     data = bytes(message["data"])
                     self._tell(None if data == _EVERYTHING else data.decode(errors="replace"))
-        raise TimeoutError("it gives no sign of life")
+        raise TimeoutError("it does not answer pings")
 
     def _tell(self, name: str | None) -> None:
         for gone in self._listeners:

@@ -23,43 +23,43 @@ from fairlead.runtime import Cluster, Delta
 
 
 LABEL_KIND = "fairlead.dev/portal"
-"""The label that says what a Secret of the front door is: session, used or code."""
+"""Label with the kind of a front door's Secret: session, used or code."""
 LABEL_OWNER = "fairlead.dev/owner"
-"""The label with the hash of the author name of the person whom it belongs to."""
+"""Label with the hash of the owner's author name."""
 ANNOTATION_EXPIRES = "fairlead.dev/expires"
-"""The annotation that says when its time is over, in RFC 3339."""
+"""Annotation with the expiry, in RFC 3339."""
 SECRET_TYPE = "fairlead.dev/portal"  # noqa: S105  a type
-"""The type of such Secrets."""
+"""Type of these Secrets."""
 CALL_SECONDS = 10.0
-"""Seconds after which a call is given up."""
+"""Longest wait for a call to the API server, in seconds."""
 UNHEARD_OF_AT_ONCE = 32
-"""Secrets that the cache has not, and that are looked for at the same time."""
+"""Largest number of concurrent reads of Secrets that the cache does not have."""
 SWEEP_SECONDS = 60.0
-"""Seconds between two looks for what has expired."""
+"""Interval between sweeps of expired Secrets, in seconds."""
 SWEPT_AT_ONCE = 200
-"""Secrets that one look deletes at most."""
+"""Largest number of Secrets that one sweep deletes."""
 
 _VALUE = "value"
 _PAUSE_SECONDS = 1.0
-"""Seconds between two looks where the first left something."""
+"""Delay after a sweep that did not delete everything, in seconds."""
 _RECENT = 1000
-"""Sessions made here that are remembered until the cache has them."""
+"""Largest number of own sessions that are remembered until the cache has them."""
 _log = structlog.get_logger(logger_name="fairlead.portal.secretstore")
 
 
 def owner_label(owner: str) -> str:
-    """The label's value for a person's author name."""
+    """Return the label's value for a person's author name."""
     return hashlib.sha256(owner.encode()).hexdigest()[:40]
 
 
 def labels_of(owner: str | None) -> str:
-    """The selector of all that signs a person's author name in, or everybody."""
+    """Return the label selector of the sessions and codes of a person, or of all."""
     labels = f"{LABEL_KIND} in (session,code)"
     return labels if owner is None else f"{labels},{LABEL_OWNER}={owner_label(owner)}"
 
 
 class SecretStore:
-    """A SessionStore in Secrets; replicas hear from the API server what is gone.
+    """A SessionStore in Secrets; replicas learn of removed sessions by a watch.
 
     Needed rights: get, list, watch, create and delete Secrets of the namespace. Run it as a task,
     beside the cluster.
@@ -84,17 +84,17 @@ class SecretStore:
         self._informer.subscribe(self._heard)
 
     def listen(self, gone: Gone) -> None:
-        """Tell of every session that is deleted."""
+        """Call ``gone`` for every deleted session."""
         self._listeners.append(gone)
 
     def not_ready(self) -> str:
-        """Say why deletions are not heard of; "" when they are."""
+        """Return why the watch does not see deletions; "" if it does."""
         if not self._informer.has_synced:
             return self._informer.error or f"waiting for Secrets of {self._namespace}"
         return self._informer.error
 
     async def run(self) -> None:
-        """Delete what has expired, until cancelled."""
+        """Sweep expired Secrets at intervals, until canceled."""
         await self._informer.synced()
         while True:
             wait = self._sweep_seconds
@@ -106,11 +106,11 @@ class SecretStore:
             await asyncio.sleep(wait)
 
     async def sweep(self) -> int:
-        """Delete Secrets of ours that have expired, some at a time; how many there were.
+        """Delete a batch of expired Secrets; return its size.
 
         Raises:
-            ClientError: the API server cannot be asked.
-            TimeoutError: it gives no answer.
+            ClientError: the API server refused or is unavailable.
+            TimeoutError: the API server did not answer.
         """
         now = time.time()
         over = [one for one in self._informer.list(self._namespace) if _over(one.meta, now)]
@@ -123,7 +123,7 @@ class SecretStore:
         return len(over[:SWEPT_AT_ONCE])
 
     async def put(self, name: str, value: bytes, *, kind: str, owner: str, expires: float) -> bool:
-        """Create its Secret, which one replica alone can do."""
+        """Create the Secret; return False if it exists, so that only one replica succeeds."""
         labels = {LABEL_KIND: kind} | ({LABEL_OWNER: owner_label(owner)} if owner else {})
         body: JSON = {
             "apiVersion": "v1",
@@ -154,12 +154,12 @@ class SecretStore:
         return True
 
     async def get(self, name: str, *, kind: str) -> bytes | None:
-        """Read its Secret."""
+        """Return the Secret's value, None if it is missing or expired."""
         found = await self._read(name, kind)
         return None if found is None else _value(found)
 
     async def take(self, name: str, *, kind: str) -> bytes | None:
-        """Read its Secret and delete that very one: whoever deletes it has it."""
+        """Read the Secret and delete it by uid; only the replica that deletes it returns it."""
         found = await self._read(name, kind)
         if found is None:
             return None
@@ -174,11 +174,11 @@ class SecretStore:
         return _value(found)
 
     async def remove(self, name: str, *, kind: str) -> None:
-        """Delete its Secret."""
+        """Delete the Secret if it exists."""
         await self._delete(_secret(kind, name))
 
     async def remove_of(self, owner: str | None) -> int:
-        """Delete sessions and codes, as the API server lists them, not as the cache does."""
+        """Delete sessions and codes by a fresh list: the cache may lack the newest."""
         with self._asked():
             async with asyncio.timeout(CALL_SECONDS):
                 found = await self._client.list(
@@ -189,7 +189,7 @@ class SecretStore:
         return sum(one.meta.labels.get(LABEL_KIND) == "session" for one in found.items)
 
     async def held(self, owner: str) -> Sequence[Held]:
-        """The sessions that the cache has, and those made here that it has not yet."""
+        """Return the cached sessions of an owner, and own ones that the cache lacks yet."""
         label = owner_label(owner)
         now = time.time()
         found = {
@@ -202,7 +202,7 @@ class SecretStore:
         return sorted(alive, key=lambda held: held.expires)
 
     async def count(self) -> int:
-        """The sessions that the cache has, and those made here that it has not yet."""
+        """Count the cached sessions, and own ones that the cache lacks yet."""
         now = time.time()
         cached = self._informer.by_index("kind", "session")
         return sum(not _over(one.meta, now) for one in cached) + len(self._recent)
@@ -211,8 +211,8 @@ class SecretStore:
         wanted = _secret(kind, name)
         if wanted in self._recent or self._informer.get(self._namespace, wanted) is not None:
             return await self._get(wanted, kind)
-        # Another replica may have made it a moment ago; or a stranger makes up tokens, for whom
-        # the API server shall not work harder, nor others wait.
+        # Another replica may have just made it; or a client guesses tokens, which must neither
+        # load the API server nor delay others.
         if self._unheard_of >= UNHEARD_OF_AT_ONCE:
             raise unavailable(f"{UNHEARD_OF_AT_ONCE} Secrets are looked for that may not be there")
         self._unheard_of += 1
@@ -227,7 +227,7 @@ class SecretStore:
                 async with asyncio.timeout(CALL_SECONDS):
                     found = await self._client.get(SECRETS, wanted, self._namespace)
             except NotFound as error:
-                # A proxy's 404 says nothing of the Secret, and signs nobody out.
+                # A 404 of a proxy is about another object, and must not end the session.
                 if not error.about(wanted):
                     raise
                 return None
@@ -249,7 +249,7 @@ class SecretStore:
 
     @contextlib.contextmanager
     def _asked(self) -> Iterator[None]:
-        """Answer with 503 when the API server cannot be asked: it is not the sender's fault."""
+        """Raise a Refusal with status 503 if the API server fails: the client may retry."""
         try:
             yield
         except TimeoutError:
@@ -291,7 +291,7 @@ def _expires(meta: ObjectMeta) -> float | None:
 
 
 def _over(meta: ObjectMeta, now: float) -> bool:
-    """Whether it is of ours and has expired; others may have our label."""
+    """Whether the Secret has one of our names and is expired; others may use our label."""
     kind = meta.labels.get(LABEL_KIND, "")
     expires = _expires(meta)
     return meta.name.startswith(_secret(kind, "")) and expires is not None and expires <= now

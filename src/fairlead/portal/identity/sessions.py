@@ -1,4 +1,4 @@
-"""Sessions: opaque tokens, known by their hashes."""
+"""Sessions: opaque tokens, of which only hashes are stored."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from fairlead.portal.identity.people import Person
 
 
 BELIEVED_SECONDS = 10.0
-"""Seconds for which a session that was read is not read again."""
+"""How long a session is cached after it was read, in seconds."""
 SESSIONS_OF_A_PERSON = 20
-"""Sessions that a person may have at a time; the oldest goes where there would be more."""
+"""Largest number of a person's sessions; a new one ends the oldest."""
 SESSIONS_IN_ALL = 10_000
-"""Sessions that there may be at a time, of all people."""
+"""Largest number of sessions of all people."""
 TOKEN_BYTES = 32
-"""Random bytes of a token."""
+"""Number of random bytes in a token."""
 RETRY_SECONDS = 5.0
-"""Seconds after which to ask again what could not be answered."""
+"""Retry-After of an unavailable store, in seconds."""
 
 _REMEMBERED = 10_000
-"""Sessions that a process holds in memory, at most."""
+"""Largest number of cached sessions in a process."""
 _token = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
 _log = structlog.get_logger(logger_name="fairlead.portal.sessions")
 
@@ -49,63 +49,63 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Held(NamedTuple):
-    """A stored session as its store lists it: name, and when its time is over."""
+    """A stored session as listed: its name, and its expiry in seconds since 1970."""
 
     name: str
     expires: float
 
 
 Gone = Callable[[str | None], None]
-"""Told the name of what is stored no more; None where it may be anything."""
+"""Listener, called with the name of a removed session; None if any may be removed."""
 
 
 class SessionStore(Protocol):
-    """Where replicas share sessions and what may be used once. Values are bytes.
+    """Storage that replicas share, of sessions and of values for one use. Values are bytes.
 
-    Names are hashes in hex; nothing that is stored lets anyone in. ``owner`` is the author name
-    of a person, "" for none. What cannot be asked now is answered by a Refusal with status 503.
+    Names are hashes in hex, so a reader of the store gains no access. ``owner`` is the author
+    name of a person, "" for none. An unavailable store raises a Refusal with status 503.
     """
 
     async def put(self, name: str, value: bytes, *, kind: str, owner: str, expires: float) -> bool:
-        """Store it unless the name is taken, and tell whether it was free."""
+        """Store a value; return False if the name is taken."""
 
     async def get(self, name: str, *, kind: str) -> bytes | None:
-        """The value, None where there is none or its time is over."""
+        """Return the value, None if it is missing or expired."""
 
     async def take(self, name: str, *, kind: str) -> bytes | None:
-        """The value, for one asker alone: it is gone then."""
+        """Remove the value and return it, so that only one caller gets it."""
 
     async def remove(self, name: str, *, kind: str) -> None:
-        """Delete it, if it is there."""
+        """Delete the value if it exists."""
 
     async def remove_of(self, owner: str | None) -> int:
-        """Delete all sessions of a person's author name, or everybody's; how many there were.
+        """Delete the sessions of a person's author name, or of all; return their number.
 
-        Codes that would become sessions go with them.
+        Their one-time codes are deleted too, since they could become sessions.
         """
 
     async def held(self, owner: str) -> Sequence[Held]:
-        """The sessions of a person's author name, those that end first before the others."""
+        """Return the sessions of a person's author name, ordered by expiry."""
 
     async def count(self) -> int:
-        """How many sessions there are, about."""
+        """Return the approximate number of sessions."""
 
     def listen(self, gone: Gone) -> None:
-        """Tell of every session that is stored no more, as soon as it is known."""
+        """Call ``gone`` for every removed session, also one that another replica removed."""
 
 
 def hashed(token: str) -> str:
-    """The name under which a token, a state or a code is stored."""
+    """Return the name under which a token, a state or a code is stored."""
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
 def random_token() -> str:
-    """256 random bits, of unreserved characters."""
+    """Return 256 random bits as URL-safe text."""
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
 def unavailable(reason: str, *, code: ErrorCode = ErrorCode.CLUSTER_CONNECTION_FAILED) -> Refusal:
-    """A request that cannot be served now, for what it needs is away; not its sender's fault."""
+    """Return the refusal of a request whose storage or issuer is unavailable."""
     return Refusal(
         503,
         code,
@@ -116,14 +116,14 @@ def unavailable(reason: str, *, code: ErrorCode = ErrorCode.CLUSTER_CONNECTION_F
 
 
 class Sessions:
-    """The sessions of all replicas, believed for a moment each.
+    """The sessions of all replicas, with a short cache.
 
     Args:
-        store: where they are.
-        lifetime: seconds that each lasts.
-        of_a_person: how many one person may have.
-        in_all: how many there may be.
-        believed: seconds for which one that was read is not read again.
+        store: the shared storage.
+        lifetime: lifetime of a session, in seconds.
+        of_a_person: largest number of sessions per person.
+        in_all: largest number of sessions.
+        believed: how long a session is cached after it was read, in seconds.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Sessions:
         store.listen(self._gone)
 
     async def create(self, person: Person, kind: Kind) -> tuple[str, Session]:
-        """Sign someone in: the token, which is nowhere else, and its session.
+        """Create a session; return its token, which is stored nowhere, and the session.
 
         Raises:
             Refusal: there are too many sessions, or the store is away.
@@ -168,14 +168,14 @@ class Sessions:
         return token, session
 
     def believed(self, token: str) -> Session | None:
-        """The session of a token where it was read a moment ago; None says nothing of it."""
+        """Return the cached session of a token; None does not mean that there is none."""
         known = self._known.get(hashed(token))
         if known is not None and known[1] > time.monotonic():
             return _current(known[0])
         return None
 
     async def find(self, token: str) -> Session | None:
-        """The session of a token; None where there is none any more.
+        """Return the session of a token; None if it does not exist or has ended.
 
         Raises:
             Refusal: the store is away.
@@ -198,7 +198,7 @@ class Sessions:
             return None
         if session.key != key:
             return None
-        # One that was ended while it was read is not believed any longer than this once.
+        # If a session ended during the read, this one may have; it is not cached then.
         if evictions == self._evictions:
             self._known[key] = session, begun + self._believed
             if len(self._known) > _REMEMBERED:
@@ -206,7 +206,7 @@ class Sessions:
         return _current(session)
 
     async def signed_in(self, author: str) -> float | None:
-        """When an author last signed in, in seconds since 1970; None where no session tells.
+        """Return when an author last signed in, in seconds since 1970; None without a session.
 
         Raises:
             Refusal: the store is away.
@@ -215,7 +215,7 @@ class Sessions:
         return held[-1].expires - self.lifetime if held else None
 
     async def end(self, session: Session) -> None:
-        """Sign out: the token is worth nothing from now on, on every replica.
+        """End a session: no replica accepts its token from now on.
 
         Raises:
             Refusal: the store is away.
@@ -226,7 +226,7 @@ class Sessions:
             self._gone(session.key)
 
     async def end_all(self, author: str | None) -> int:
-        """Sign a person out everywhere, by their author name, or everybody; how many there were.
+        """End the sessions of a person's author name, or of all; return their number.
 
         Raises:
             Refusal: the store is away.

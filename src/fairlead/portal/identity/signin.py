@@ -1,4 +1,4 @@
-"""The routes of signing in and out."""
+"""The routes of sign-in and sign-out."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from fairlead.portal.options import AUTHORIZE_PATH, CALLBACK_PATH
 
 
 SIGN_IN_SECONDS = 600.0
-"""Seconds that a sign-in may take."""
+"""Longest time from the start of a sign-in to its callback, in seconds."""
 _PONG = CIMultiDict({**PRIVATE, "Content-Type": "text/plain; charset=utf-8"})
-"""Headers of the answer that scripts ask for again and again."""
+"""Headers of /api/ping, made once since pages poll it."""
 _PURPOSE = "sign-in"
 _log = structlog.get_logger(logger_name="fairlead.portal.signin")
 _MOST_PENDING_BYTES = 3000
-"""Bytes of the cookies of other sign-ins of a browser; a header has room for 8190."""
+"""Largest size of a browser's other sign-in cookies, in bytes; a header has at most 8190."""
 _MOST = {"redirect_url": 4096, "session_id": 256, "consumer_id": 253, "client_type": 32}
 _NAMES = (*_MOST, "cluster_id", "code_challenge", "code_challenge_method")
 
 
 class Begun(msgspec.Struct, frozen=True, array_like=True):
-    """A sign-in that has begun, as the browser carries it, sealed."""
+    """A pending sign-in, which the browser carries sealed in a cookie."""
 
     state: str
     nonce: str
@@ -59,13 +59,13 @@ class Begun(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Grants(Protocol):
-    """Gives what a code stands for that signs no one in."""
+    """Redeems codes that stand for a bind and not for a session."""
 
     async def redeem(self, request: web.Request, person: Person, grant: str) -> web.Response:
-        """What a person has agreed to, which ``grant`` says.
+        """Return the answer to what the person consented to in ``grant``.
 
         Raises:
-            Refusal: it is not given any more.
+            Refusal: the grant is void.
         """
         ...
 
@@ -76,7 +76,7 @@ class _Redemption(msgspec.Struct):
 
 
 class SignIn:
-    """Begins sign-ins at an issuer, and ends them with a session."""
+    """Starts sign-ins at an issuer, and completes them with a session or a code."""
 
     def __init__(
         self,
@@ -102,9 +102,9 @@ class SignIn:
         self._cookies = Cookies(external)
 
     def routes(self) -> list[web.RouteDef]:
-        """The routes, below the root."""
+        """Return the routes, relative to the root."""
         return [
-            # No HEAD: it would use up what is good for once.
+            # No HEAD: a prefetch would use up the state or the code.
             web.get(AUTHORIZE_PATH, self.authorize, allow_head=False),
             web.post(AUTHORIZE_PATH, self.authorize),
             web.get(CALLBACK_PATH, self.callback, allow_head=False),
@@ -114,7 +114,7 @@ class SignIn:
         ]
 
     async def authorize(self, request: web.Request) -> web.StreamResponse:
-        """Send a browser to the issuer, with all that is known of it sealed in a cookie."""
+        """Redirect a browser to the issuer; a sealed cookie carries the pending sign-in."""
         asked: Mapping[str, str] = {}
         try:
             asked = await _asked(request)
@@ -133,7 +133,7 @@ class SignIn:
         return response
 
     async def callback(self, request: web.Request) -> web.StreamResponse:
-        """End a sign-in: of this browser, of this state, once."""
+        """Complete a sign-in: only in the browser that began it, and only once per state."""
         begun: Begun | None = None
         try:
             answered = parameters(request)
@@ -147,16 +147,16 @@ class SignIn:
             else:
                 response = _refused(request, refusal, cli=begun is not None and begun.cli)
             if begun is None or (refusal.status >= 500 and not begun.challenge):
-                # The same address once more may do better.
+                # Keep the cookie: reloading the callback may succeed.
                 return response
         self._cookies.expire(response, self._cookies.sign_in(hashed(begun.state)))
         return response
 
     async def token(self, request: web.Request) -> web.StreamResponse:
-        """Redeem a one-time code for a session's token, or for what it stands for otherwise.
+        """Redeem a one-time code for a session's token, or for the answer to its grant.
 
         Raises:
-            Refusal: the code is not known any more, or another's.
+            Refusal: the code is unknown, used, expired or another program's.
         """
         asked = await read_json(request, _Redemption)
         found, proven = await self._codes.take(asked.code, asked.code_verifier)
@@ -164,7 +164,7 @@ class SignIn:
         if found is None or not proven or (found.grant and self._grants is None):
             who = found.person.author if found else ""
             audit(event, who=who, what="code", result="refused", request=request)
-            raise bad_request("the code is unknown, used, over, or not yours: sign in again")
+            raise bad_request("the code is unknown, used, expired or not yours: sign in again")
         if found.grant and self._grants is not None:
             return await self._grants.redeem(request, found.person, found.grant)
         token, session = await self._sessions.create(found.person, "cli")
@@ -179,7 +179,7 @@ class SignIn:
         return web.json_response(body, headers=PRIVATE)
 
     async def logout(self, request: web.Request) -> web.StreamResponse:
-        """End the session of the one who asks, everywhere.
+        """End the sender's session on all replicas.
 
         Raises:
             Refusal: the request may come from another site, or the store is away.
@@ -195,16 +195,16 @@ class SignIn:
             who = session.person.author
             audit("sign-out", who=who, what=session.kind, result="done", request=request)
         response = web.Response(text="logged out", headers=PRIVATE)
-        # A form of another site comes without the cookie, and may not take it away.
+        # A cross-site form is sent without the SameSite cookie, and must not expire it.
         if by_cookie:
             self._cookies.expire(response, self._cookies.session)
         return response
 
     async def ping(self, request: web.Request) -> web.StreamResponse:
-        """Tell whether the session holds.
+        """Answer whether the session is valid.
 
         Raises:
-            Refusal: it does not.
+            Refusal: there is no valid session.
         """
         await self._guard.session(request)
         return web.Response(body=b"pong", headers=_PONG)
@@ -249,7 +249,7 @@ class SignIn:
     async def _person(self, begun: Begun, answered: Mapping[str, str]) -> Person:
         if error := answered.get("error", ""):
             told = re.sub(r"[^a-z_]", "", error)[:40]
-            raise bad_request(f"the issuer signed nobody in: {told or 'error'}")
+            raise bad_request(f"the issuer refused the sign-in: {told or 'error'}")
         code = answered.get("code", "")
         if not code:
             raise bad_request("the issuer sent no code")
@@ -261,7 +261,8 @@ class SignIn:
             iss=answered.get("iss"),
         )
         self._prefixes.user(person)
-        # Only now: whoever is not known to the issuer stores nothing here.
+        # The state is stored as used only after the issuer named a person, so that requests
+        # without a sign-in store nothing here.
         until = begun.begun + SIGN_IN_SECONDS
         name = hashed(begun.state)
         if not await self._store.put(name, b"{}", kind="used", owner="", expires=until):
@@ -281,7 +282,7 @@ class SignIn:
         token, session = await self._sessions.create(person, "cli" if begun.cli else "browser")
         _audit_sign_in(request, begun, who, session.kind)
         if begun.cli:
-            # kube-bind's own CLI knows no other way than this.
+            # kube-bind's CLI takes the token only from the query.
             told = {
                 "access_token": token,
                 "token_type": "Bearer",
@@ -289,7 +290,7 @@ class SignIn:
                 "cluster_id": "",
             }
             return _redirect(redirects.with_parameters(begun.redirect_url, told | echoed))
-        # A page of our own has no use for it, and would show it to whom the address is sent.
+        # Our pages do not need session_id, and the address may be shared.
         location = begun.redirect_url
         response = _redirect(
             location if begun.page else redirects.with_parameters(location, echoed)
@@ -298,7 +299,7 @@ class SignIn:
         return response
 
     def _make_room(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Have the browser forget sign-ins that are over, and the oldest where there are many."""
+        """Expire the browser's cookies of old sign-ins, and of the oldest if there are many."""
         pending: list[tuple[float, str, int]] = []
         for name, value in self._cookies.sign_ins(request):
             found = self._sealing.open(_PURPOSE, value, Begun, seconds=SIGN_IN_SECONDS)
@@ -317,7 +318,7 @@ def _challenge_of(asked: Mapping[str, str], *, cli: bool) -> str:
 
 
 async def _asked(request: web.Request) -> Mapping[str, str]:
-    """The parameters of the query, or of a JSON body in its place."""
+    """Return the parameters of the query, or of a JSON body."""
     if request.method == "GET":
         return parameters(request)
     content = await read_body(request)
@@ -334,7 +335,7 @@ def _redirect(location: str) -> web.Response:
 
 
 def _told_cli(begun: Begun, refusal: Refusal) -> web.Response:
-    """The refusal for our own CLI, which waits for an answer and would wait for long."""
+    """Redirect the refusal to Fairlead's CLI, which waits for an answer."""
     unwilling = refusal.status < 500
     told = {
         "error": "access_denied" if unwilling else "temporarily_unavailable",
@@ -345,7 +346,7 @@ def _told_cli(begun: Begun, refusal: Refusal) -> web.Response:
 
 
 def _refused(request: web.Request, refusal: Refusal, *, cli: bool) -> web.Response:
-    """The answer in the form of these two routes, which is not that of the others."""
+    """Return the refusal in kube-bind's form of these two routes."""
     headers = {**PRIVATE, **refusal.headers}
     if refusal.retry_after is not None:
         headers["Retry-After"] = str(max(1, round(refusal.retry_after)))

@@ -1,4 +1,4 @@
-"""Signing people out from outside of the server, as its administrator does."""
+"""Ending sessions without the server, for its administrator."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from fairlead.portal.options import RedisOptions
 
 
 _AT_ONCE = 20
-"""Secrets that are deleted side by side."""
+"""Number of concurrent deletions of Secrets."""
 
 
 class SignOutError(Exception):
-    """Sessions cannot be ended; the text says why."""
+    """Sessions could not be ended; the text says why."""
 
 
 async def sign_out_in_secrets(
     client: Client, namespace: str, owner: str | None, *, dry_run: bool = False
 ) -> int:
-    """End the sessions of a person's author name, or everybody's; how many there were.
+    """End the sessions of a person's author name, or of all; return their number.
 
-    Codes that would become sessions go with them. Replicas hear of it by their watch.
+    Their one-time codes are deleted too. Replicas learn of it by their watch.
 
     Raises:
-        ClientError: the API server refused or is away; what was ended by then is.
+        ClientError: the API server refused or is unavailable; some sessions may have ended.
     """
     found = await client.list(SECRETS, namespace, labels=labels_of(owner), metadata_only=True)
     if not dry_run:
@@ -46,12 +46,12 @@ async def sign_out_in_secrets(
 async def sign_out_in_redis(
     options: RedisOptions, owner: str | None, *, dry_run: bool = False
 ) -> int:
-    """The same where sessions are in Redis.
+    """End sessions that are stored in Redis; return their number.
 
     Raises:
-        SignOutError: Redis cannot be asked.
+        SignOutError: Redis refused or is unavailable.
     """
-    # Its client is an extra, which other installations go without.
+    # Imported here, since the Redis client is an extra.
     from fairlead.portal.identity.redisstore import RedisStore
 
     store = RedisStore.at(options)

@@ -134,7 +134,7 @@ async def test_a_code_that_comes_to_another_terminal_is_worth_nothing_there(
         await browse(back(bind, query["code"]))
     for one in (bind, other):
         assert one.code == 1
-        assert "the code is unknown, used, over, or not yours" in one.err
+        assert "the code is unknown, used, expired or not yours" in one.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])

@@ -178,7 +178,7 @@ async def test_a_cli_is_told_of_errors_in_its_own_form(server: Door, ada: Browse
     back = await ada.to_callback(server.ask_cli())
     refused = await ada.get(back.partition("?")[0] + "?error=access_denied&state=" + _state(back))
     assert refused.status == 400
-    assert (await refused.json())["error"] == "the issuer signed nobody in: access_denied"
+    assert (await refused.json())["error"] == "the issuer refused the sign-in: access_denied"
 
 
 def _state(callback: str) -> str:

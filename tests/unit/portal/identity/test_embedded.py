@@ -80,8 +80,11 @@ def test_people_are_read_from_yaml_and_json() -> None:
         ("people: [{name: ada}]", "password"),
         ("people: [{name: ada, password: geheim}]", "'ada': a password's hash has to be"),
         (f"people: [{{name: ada, password: '{LINE}', admin: true}}]", "admin"),
-        (f"people: [{{name: '', password: '{LINE}'}}]", "empty, or of two"),
-        (f"people: [{{name: a, password: '{LINE}'}}, {{name: a, password: x}}]", "of two"),
+        (f"people: [{{name: '', password: '{LINE}'}}]", "empty, or given to two"),
+        (
+            f"people: [{{name: a, password: '{LINE}'}}, {{name: a, password: x}}]",
+            "given to two people",
+        ),
         (
             f"people: [{{name: a, subject: b, password: {LINE}}}, {{name: b, password: {LINE}}}]",
             "subject 'b'",

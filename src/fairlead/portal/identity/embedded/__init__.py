@@ -1,6 +1,5 @@
-"""A strict issuer of our own, for laptops and the demo: people of a file, on this machine alone.
+"""The embedded issuer, for laptops and the demo: people from a file, on this machine only.
 
-It keeps its keys and codes in memory, so that it serves one process: with several replicas, or
-after a restart in the middle of a sign-in, people have to begin anew. Sessions are not its
-business, and last.
+Its keys and codes are in the memory of one process: with several replicas, or after a restart
+in the middle of a sign-in, people have to sign in again. Sessions are stored elsewhere and last.
 """

@@ -1,4 +1,4 @@
-"""The embedded issuer: OpenID Connect's code flow with PKCE, and nothing else of it."""
+"""The embedded issuer: only OpenID Connect's authorization code flow with PKCE."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from fairlead.runtime.manager.health import split_address
 
 
 CLIENT_ID = "fairlead"
-"""The name of the client that the server itself is."""
+"""The server's own client_id at the embedded issuer."""
 CODE_SECONDS = 60.0
-"""Seconds for which a code may be redeemed."""
+"""Lifetime of an authorization code, in seconds."""
 TOKEN_SECONDS = 300
-"""Seconds for which an id_token holds."""
+"""Lifetime of an id_token, in seconds."""
 FORM_SECONDS = 600.0
-"""Seconds for which a form may be filled in."""
+"""Longest time to fill in the form, in seconds."""
 TOLD_TWICE = 2
-"""How often it has to be said that others than this machine may reach it."""
+"""How often the flag that allows other machines has to be given."""
 
 _MOST_CODES = 1000
 _MOST_NAME = 256
@@ -60,14 +60,14 @@ _log = structlog.get_logger(logger_name="fairlead.portal.embedded")
 
 
 class OIDCClient(msgspec.Struct, frozen=True):
-    """One that may send people here; redirect URIs hold to the letter, "" is no secret."""
+    """A registered client; redirect URIs are compared exactly, an empty secret means none."""
 
     redirect_uris: tuple[str, ...]
     secret: str = ""
 
 
 class Asked(msgspec.Struct, frozen=True, array_like=True):
-    """A request of a client, checked, as the form carries it, sealed."""
+    """A checked authorization request, which the form carries in sealed form."""
 
     client_id: str
     redirect_uri: str
@@ -83,7 +83,7 @@ class _Issued(msgspec.Struct, frozen=True):
 
 
 class _OAuthError(Exception):
-    """A refusal in OAuth's words (RFC 6749, 5.2)."""
+    """An OAuth error response (RFC 6749, 5.2)."""
 
     def __init__(self, error: str, description: str, status: int = 400) -> None:
         super().__init__(description)
@@ -92,31 +92,31 @@ class _OAuthError(Exception):
 
 
 def check_reach(external: ExternalURL, listen: str, *, told: int) -> None:
-    """Refuse to be reached from elsewhere, unless that was said twice.
+    """Refuse addresses beyond loopback, unless the flag that allows them was given twice.
 
-    ``listen`` is ``host:port``, and ``told`` how often it was said.
+    ``listen`` is ``host:port``, ``told`` the number of times the flag was given.
 
     Raises:
-        ValueError: others could reach it; the text says what to do.
+        ValueError: another machine could reach the issuer; the text names the remedy.
     """
     host, _ = split_address(listen)
     if told >= TOLD_TWICE or (is_loopback(host) and external.loopback):
         return
     raise ValueError(
-        "--oidc-type embedded is for laptops: --listen-address and --external-url have to be of"
+        "--oidc-type embedded is for laptops: --listen-address and --external-url have to be"
         f" loopback, not {listen!r} and {external.absolute('')!r}. Use an issuer of your own, or"
         " give --embedded-issuer-beyond-loopback twice"
     )
 
 
 class EmbeddedIssuer:
-    """Serves its pages and endpoints, and is reached by this process without HTTP.
+    """The issuer's pages and endpoints; this process calls it without HTTP.
 
     Args:
         external: the server's address; the issuer is ``/oidc`` below it.
         people: who may sign in.
-        clients: who may send people here, by client_id.
-        beyond_loopback: whether others than this machine may use it.
+        clients: the registered clients, by client_id.
+        beyond_loopback: whether other machines may use it.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class EmbeddedIssuer:
         _log.warning("the embedded issuer is for laptops and demonstrations", issuer=self.url)
 
     def client(self, client_id: str = CLIENT_ID) -> Issuer:
-        """This issuer as the server's own sign-in asks it.
+        """Return the client of this issuer that the server's sign-in uses.
 
         Raises:
             KeyError: there is no client of this name.
@@ -150,12 +150,12 @@ class EmbeddedIssuer:
             client_secret=client.secret,
             callback=client.redirect_uris[0],
             issuing=self,
-            # Its keys never leave the process.
+            # http is no risk here: keys and tokens never leave the process.
             plain=True,
         )
 
     def routes(self) -> list[web.RouteDef]:
-        """The routes, below the root."""
+        """Return the routes, relative to the root."""
         return [
             web.get(f"{ISSUER_PATH}/.well-known/openid-configuration", self._serve_discovery),
             web.get(f"{ISSUER_PATH}/keys", self._serve_keys),
@@ -165,7 +165,7 @@ class EmbeddedIssuer:
         ]
 
     async def authorize(self, request: web.Request) -> web.StreamResponse:
-        """Show the form, or take it."""
+        """Show the sign-in form, or check a submitted one."""
         if (fault := self._stranger(request)) is not None:
             return fault
         if request.method == "POST":
@@ -173,7 +173,7 @@ class EmbeddedIssuer:
         try:
             client_id, redirect_uri = self._place(_once(request.query))
         except _OAuthError as error:
-            # Who sent them here is not known: they are sent nowhere.
+            # Never redirect to an unregistered address (RFC 6749, 4.1.2.1).
             return pages.refused(str(error), status=400)
         state = "".join(request.query.getall("state", [])[:1])[:_MOST_VALUE]
         try:
@@ -184,7 +184,7 @@ class EmbeddedIssuer:
         return pages.sign_in(self._action, self._sealing.seal(_PURPOSE, asked))
 
     async def get(self, url: str) -> Answered:
-        """Discovery or keys, for this process itself."""
+        """Answer this process's request for the discovery document or the keys."""
         if url == f"{self.url}/.well-known/openid-configuration":
             return Answered(200, msgspec.json.encode(self.discovery()))
         if url == f"{self.url}/keys":
@@ -194,7 +194,7 @@ class EmbeddedIssuer:
     async def post(
         self, url: str, form: Mapping[str, str], headers: Mapping[str, str]
     ) -> Answered:
-        """Redeem a code, for this process itself."""
+        """Redeem a code for this process."""
         if url != f"{self.url}/token":
             raise IssuerAway(f"{url} is not of the embedded issuer")
         try:
@@ -203,10 +203,10 @@ class EmbeddedIssuer:
             return Answered(error.status, msgspec.json.encode({"error": error.error}))
 
     async def close(self) -> None:
-        """Do nothing: there is no connection."""
+        """Do nothing: there is no connection to close."""
 
     def discovery(self) -> dict[str, object]:
-        """OpenID Provider Metadata."""
+        """Return the OpenID Provider Metadata."""
         return {
             "issuer": self.url,
             "authorization_endpoint": f"{self.url}/authorize",
@@ -241,7 +241,7 @@ class EmbeddedIssuer:
         sealed, shown = form.get("request", ""), form.get("name", "")[:_MOST_NAME]
         asked = self._sealing.open(_PURPOSE, sealed, Asked, seconds=FORM_SECONDS)
         if asked is None:
-            return pages.refused("the form is too old, or not ours: begin anew", status=400)
+            return pages.refused("the form has expired or is not ours: sign in again", status=400)
         try:
             person = await self._people.find(shown, form.get("password", ""))
         except TooManyTriesError as error:
@@ -263,7 +263,7 @@ class EmbeddedIssuer:
     def _back(self, redirect_uri: str, told: Mapping[str, str]) -> web.Response:
         query = urlencode(dict(told) | {"iss": self.url})
         location = f"{redirect_uri}{'&' if '?' in redirect_uri else '?'}{query}"
-        # With 303 the password is not posted again.
+        # 303 and not 302 or 307: the browser must not post the password to the callback.
         return web.Response(status=303, headers=pages.HEADERS | {"Location": location})
 
     def _place(self, query: Mapping[str, str]) -> tuple[str, str]:
@@ -276,17 +276,17 @@ class EmbeddedIssuer:
         return client_id, redirect_uri
 
     def _stranger(self, request: web.Request) -> web.Response | None:
-        """The refusal for others than this machine."""
+        """Return the refusal of a request from another machine, None for this one."""
         address = request.get(ADDRESS) or request.remote or ""
         if self._beyond_loopback or is_loopback(address):
             return None
-        return pages.refused("this issuer serves its own machine alone", status=403)
+        return pages.refused("this issuer serves only its own machine", status=403)
 
     def _redeem(self, form: Mapping[str, str], authorization: str) -> bytes:
         if form.get("grant_type") != "authorization_code":
             raise _OAuthError("unsupported_grant_type", "grant_type has to be authorization_code")
         client_id = self._authenticated(form, authorization)
-        # Gone with the first try, whoever makes it.
+        # Popped before any check, so that a stolen code allows no second try.
         issued = self._codes.pop(hashed(form.get("code", "")), None)
         verifier = form.get("code_verifier", "")
         if (
@@ -351,7 +351,7 @@ class EmbeddedIssuer:
 
     async def _serve_token(self, request: web.Request) -> web.StreamResponse:
         if self._stranger(request) is not None:
-            raise forbidden("this issuer serves its own machine alone")
+            raise forbidden("this issuer serves only its own machine")
         headers = {"Cache-Control": "no-store"}
         try:
             form = await _form(request)
@@ -375,7 +375,7 @@ def _checked(query: Mapping[str, str], client_id: str, redirect_uri: str) -> Ask
     if "openid" not in query.get("scope", "").split():
         raise _OAuthError("invalid_scope", "scope has to have openid")
     if query.get("prompt") == "none":
-        raise _OAuthError("login_required", "nobody stays signed in here")
+        raise _OAuthError("login_required", "this issuer keeps no sign-in: leave out prompt")
     challenge = query.get("code_challenge", "")
     if query.get("code_challenge_method") != "S256" or not _challenge(challenge):
         raise _OAuthError("invalid_request", "PKCE is demanded: code_challenge by S256")
@@ -396,11 +396,11 @@ async def _form(request: web.Request) -> dict[str, str]:
 
 
 def _once(values: Mapping[str, object]) -> dict[str, str]:
-    """The parameters, none of which may stand there twice (RFC 6749, 3.1)."""
+    """Return the parameters; refuse a repeated one (RFC 6749, 3.1)."""
     found: dict[str, str] = {}
     for name, value in values.items():
         if name in found or not isinstance(value, str) or len(value) > _MOST_VALUE:
-            raise _OAuthError("invalid_request", "a parameter is doubled, or too long")
+            raise _OAuthError("invalid_request", "a parameter is given twice, or too long")
         found[name] = value
     return found
 

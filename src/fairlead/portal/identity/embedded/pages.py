@@ -1,4 +1,4 @@
-"""The pages of the embedded issuer: no script, nothing from elsewhere."""
+"""The embedded issuer's pages: without scripts and without external files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BANNER = (
     "This is Fairlead's embedded issuer, for laptops and demonstrations."
     " It must not guard anything that matters."
 )
-"""What stands on every page."""
+"""Warning on every page."""
 
 _STYLE = """
 :root {
@@ -47,8 +47,8 @@ button { cursor: pointer; font-weight: 600; margin-top: 1.5rem; }
 .fault { background: var(--bad-back); border-radius: .4rem; color: var(--bad); padding: .7rem; }
 """
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-# After the form browsers follow redirects, to the callback and on to a program of this machine:
-# some of them hold form-action against each step. No policy can name an address of IPv6.
+# Some browsers apply form-action to each redirect after the form: to the callback, and on to a
+# CLI on this machine. A policy cannot name an IPv6 address.
 _LEADS = "'self' http://127.0.0.1:* http://localhost:*"
 HEADERS = {
     "Cache-Control": "no-store",
@@ -66,7 +66,7 @@ HEADERS = {
 def sign_in(
     action: str, sealed: str, *, name: str = "", fault: str = "", status: int = 200
 ) -> web.Response:
-    """The form; ``sealed`` is the request that it answers."""
+    """Return the sign-in form; ``sealed`` is the authorization request."""
     told = f'<p class="fault" role="alert">{escape(fault)}</p>' if fault else ""
     focus = (" autofocus", "") if not name else ("", " autofocus")
     return _page(
@@ -86,7 +86,7 @@ def sign_in(
 
 
 def refused(text: str, *, status: int) -> web.Response:
-    """A page that says why there is no form."""
+    """Return a page that says why there is no form."""
     return _page("No sign-in", f'<p class="fault">{escape(text)}</p>', status=status)
 
 

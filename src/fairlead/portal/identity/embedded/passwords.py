@@ -1,4 +1,4 @@
-"""Passwords as one-way hashes (scrypt, RFC 7914), one a line."""
+"""Password hashes (scrypt, RFC 7914), one per line."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import msgspec
 
 
 COST = 1 << 15
-"""scrypt's N: a try takes about 0.1 s and 32 MiB."""
+"""scrypt's N of new hashes: a check takes about 0.1 s and 32 MiB."""
 LEAST_COST = 1 << 14
-"""The least N that a hash may have."""
+"""Least N of an accepted hash."""
 MOST_PASSWORD = 1024
-"""Bytes of a password."""
+"""Longest password, in bytes."""
 
 _BLOCK, _PARALLEL = 8, 1
 _MOST_COST, _MOST_BLOCK, _MOST_PARALLEL = 1 << 17, 16, 4
@@ -25,11 +25,11 @@ _REMEDY = "make one with fairlead provider hash-password"
 
 
 class PasswordError(ValueError):
-    """A password or a hash that cannot be used; the text holds neither."""
+    """An unusable password or hash; the text contains neither."""
 
 
 class PasswordHash(msgspec.Struct, frozen=True):
-    """The hash of a password, and how it was made."""
+    """A password's hash with its scrypt parameters."""
 
     cost: int
     block: int
@@ -42,7 +42,7 @@ class PasswordHash(msgspec.Struct, frozen=True):
         """Read a line that :func:`hash_line` made.
 
         Raises:
-            PasswordError: it is none, or costs too little or too much to check.
+            PasswordError: the line is malformed, or the hash too weak or too costly.
         """
         parts = line.strip().split(":")
         if len(parts) != 6 or parts[0] != "scrypt":
@@ -68,7 +68,7 @@ class PasswordHash(msgspec.Struct, frozen=True):
         """Hash a password with a new salt.
 
         Raises:
-            PasswordError: it is empty or too long.
+            PasswordError: the password is empty or too long.
         """
         encoded = password.encode()
         if not 0 < len(encoded) <= MOST_PASSWORD:
@@ -79,12 +79,12 @@ class PasswordHash(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """The hash as it stands in a file."""
+        """The hash as a line of the file of people."""
         salt, digest = (base64.b64encode(part).decode() for part in (self.salt, self.digest))
         return f"scrypt:{self.cost}:{self.block}:{self.parallel}:{salt}:{digest}"
 
     def digest_of(self, password: str) -> bytes:
-        """The digest of a password by the parameters of this hash."""
+        """Return the digest of a password by this hash's parameters."""
         return hashlib.scrypt(
             password.encode(),
             salt=self.salt,
@@ -96,14 +96,14 @@ class PasswordHash(msgspec.Struct, frozen=True):
         )
 
     def matches(self, password: str) -> bool:
-        """Whether it is this password's; takes the same time either way."""
+        """Whether ``password`` has this hash; the digests are compared in constant time."""
         if len(password.encode()) > MOST_PASSWORD:
             return False
         return hmac.compare_digest(self.digest_of(password), self.digest)
 
 
 def hash_line(password: str) -> str:
-    """The line for a password that stands in the file of people.
+    """Return the line for a password in the file of people.
 
     Raises:
         PasswordError: the password is empty or too long.

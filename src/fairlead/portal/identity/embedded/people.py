@@ -1,4 +1,4 @@
-"""People of a file, and trying their passwords: slowly, evenly, and not too often."""
+"""People of a file; the number and the rate of password checks are limited."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from fairlead.portal.identity.embedded.passwords import PasswordError, PasswordH
 
 
 TRIES = 10
-"""Passwords that may fail for a name in the time of a window."""
+"""Number of failed passwords per name and window."""
 TRIES_OF_ALL = 100
-"""Passwords that may fail for all names in the time of a window."""
+"""Number of failed passwords per window, for all names together."""
 WINDOW_SECONDS = 300.0
-"""Seconds after which a failed try is forgotten."""
+"""Length of the window of failed passwords, in seconds."""
 AT_ONCE = 2
-"""Passwords that are tried at the same time: each takes a processor and 32 MiB."""
+"""Number of concurrent password checks: each takes one CPU and 32 MiB."""
 
 _MOST_NAMES = 1000
 _MOST_WAITING = 20
 
 
 class EmbeddedPerson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Someone of the file. ``subject`` is who they are for ever, their name by default."""
+    """A person of the file. ``subject`` is their permanent id, the name by default."""
 
     name: str
     password: str
@@ -40,11 +40,11 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PeopleError(ValueError):
-    """A file of people that cannot be used; the text holds no password and no hash."""
+    """An unusable file of people; the text contains no password and no hash."""
 
 
 class TooManyTriesError(Exception):
-    """A password that is not tried, for too many have failed; ``seconds`` until one may."""
+    """Too many passwords have failed; the next check is possible in ``seconds``."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"too many passwords have failed; try again in {seconds:.0f} s")
@@ -52,10 +52,10 @@ class TooManyTriesError(Exception):
 
 
 def read_people(text: str | bytes) -> list[EmbeddedPerson]:
-    """The people of a YAML or JSON file: ``people:`` with name, password, groups and email.
+    """Read a YAML or JSON file: ``people:`` with name, password, groups and email.
 
     Raises:
-        PeopleError: it is no such file.
+        PeopleError: the file is malformed.
     """
     try:
         body = load(text, aliases=False, max_depth=8)
@@ -71,7 +71,7 @@ def read_people(text: str | bytes) -> list[EmbeddedPerson]:
         for person in found:
             value = person.name if what == "name" else person.subject or person.name
             if not value or value in seen:
-                raise PeopleError(f"the {what} {value!r} is empty, or of two people")
+                raise PeopleError(f"the {what} {value!r} is empty, or given to two people")
             seen.add(value)
     for person in found:
         try:
@@ -82,32 +82,33 @@ def read_people(text: str | bytes) -> list[EmbeddedPerson]:
 
 
 class People:
-    """Finds people by name and password."""
+    """Checks names and passwords."""
 
     def __init__(self, people: Sequence[EmbeddedPerson]) -> None:
         self._people = {one.name: one for one in people}
         self._hashes = {one.name: PasswordHash.parse(one.password) for one in people}
-        # Of as much work as the others' hashes: an unknown name costs what a known one does.
+        # An unknown name is checked against this, so that it takes as long as a known one and
+        # the answer's time does not tell which names exist.
         model = next(iter(self._hashes.values()))
-        self._nobody = msgspec.structs.replace(model, digest=b"\0" * len(model.digest))
+        self._unknown = msgspec.structs.replace(model, digest=b"\0" * len(model.digest))
         self._failed: OrderedDict[str, deque[float]] = OrderedDict()
         self._failed_at_all: deque[float] = deque()
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._waiting = 0
 
     async def find(self, name: str, password: str) -> EmbeddedPerson | None:
-        """The person of this name and password, None where there is none.
+        """Return the person with this name and password, None if they do not match.
 
         Raises:
-            TooManyTriesError: too many have failed.
+            TooManyTriesError: too many passwords have failed.
         """
         self._check_tries(name)
-        # Counted before it is tried: many at once are as many tries.
+        # Counted before the check: otherwise concurrent tries would pass the limit together.
         self._note(name)
         self._waiting += 1
         try:
             async with self._turn:
-                hashed = self._hashes.get(name, self._nobody)
+                hashed = self._hashes.get(name, self._unknown)
                 good = await asyncio.to_thread(hashed.matches, password)
         finally:
             self._waiting -= 1
@@ -141,5 +142,5 @@ class People:
 
 
 def _ticks() -> float:
-    """The loop's clock, which nobody sets."""
+    """Return the loop's clock in seconds, which does not jump when the system's is set."""
     return asyncio.get_running_loop().time()
