@@ -1,1 +1,1 @@
-"""The routes of kube-bind's wire: what is offered, and binding it."""
+"""The routes of kube-bind's protocol: the catalogue, and binding."""

@@ -1,8 +1,8 @@
-"""POST /api/apply-binding: what a bind writes, written by us with a kubeconfig of the consumer.
+"""POST /api/apply-binding: writes a binding into the consumer's cluster by its kubeconfig.
 
-Off unless an operator allows it (S12). The kubeconfig is a stranger's: it has to bring its
-credentials itself, leads to no address that is not a cluster's, and is neither logged nor kept.
-Nothing is made before all of it has been looked at. (kube-bind's handshake, section 4.)
+Off unless an operator allows it (S12). The kubeconfig is not trusted: it has to contain its
+credentials, its server's address has to be allowed, and it is neither logged nor stored. Nothing
+is created before the cluster has accepted the credentials. (kube-bind's handshake, section 4.)
 """
 
 from __future__ import annotations
@@ -71,26 +71,26 @@ from fairlead.runtime import Cluster
 
 
 MOST_BYTES = 128 * 1024
-"""Bytes of a kubeconfig."""
+"""Largest kubeconfig, in bytes."""
 AT_ONCE = 4
-"""Clusters of consumers that one replica works on, of as many people; each costs memory."""
+"""Number of consumer clusters that one replica writes to at the same time."""
 _LOOK_AGAIN_SECONDS = 0.1
 _TIMEOUTS = Timeouts(connect=5.0, read=10.0, watch_idle=10.0)
 _RETRIES = RetryPolicy(attempts=2, budget=2.0)
 _PORT = 443
 _LONGEST_REASON = 500
-"""Characters of what is logged of a cluster."""
+"""Longest logged error of a consumer's cluster, in characters."""
 _FAULTS = (
     *(ClientError, TimeoutError, msgspec.MsgspecError),
     *(AttributeError, LookupError, TypeError, ValueError),
 )
-"""What comes of a cluster that is away, refuses, or answers with what no API server says."""
+"""Exceptions of a consumer's cluster that is unavailable, refuses, or answers nonsense."""
 
 
 class Patience(msgspec.Struct, frozen=True):
-    """Seconds: until an export is known here, for a look at the cluster, and for writing there.
+    """Longest waits, in seconds: for a new export in the cache, for reading, and for writing.
 
-    Taking back what was written comes on top.
+    Removing what was written after a failure takes additional time.
     """
 
     known: float = 10.0
@@ -99,7 +99,7 @@ class Patience(msgspec.Struct, frozen=True):
 
 
 class _Body(msgspec.Struct, rename="camel"):
-    """What is read of the request."""
+    """The used fields of the request."""
 
     consumer_kubeconfig: str = ""
     binding_name: str = ""
@@ -107,7 +107,7 @@ class _Body(msgspec.Struct, rename="camel"):
 
 
 class Applying:
-    """Writes bindings into clusters of consumers."""
+    """Writes bindings into consumers' clusters."""
 
     def __init__(
         self,
@@ -133,26 +133,26 @@ class Applying:
         self._working: set[str] = set()
 
     def routes(self) -> list[web.RouteDef]:
-        """The route, below the root."""
+        """Return the route, relative to the root."""
         return [web.post("/api/apply-binding", self.apply)]
 
     async def apply(self, request: web.Request) -> web.Response:
-        """Write into the consumer's cluster what has been bound under a name."""
+        """Write the binding of a name into the consumer's cluster."""
         session = await self._guard.session(request)
         if not self._allowed:
             raise forbidden(
-                "this server takes no kubeconfigs",
+                "this server accepts no kubeconfigs",
                 details="bind in a terminal: fairlead bind --template NAME",
             )
         count(request, session.person.author, "bind")
         body = await read_json(request, _Body)
         if body.host_aliases:
-            raise bad_request("hostAliases: no konnector is started here; leave it out")
+            raise bad_request("hostAliases: this server starts no konnector; leave it out")
         name = body.binding_name
         if not name or (errors := subdomain_errors(name)):
             raise bad_request(
-                f"bindingName: {errors[0] if name else 'it is missing'}; take the one that "
-                "POST /api/bind has answered"
+                f"bindingName: {errors[0] if name else 'it is missing'}; use the one that "
+                "POST /api/bind returned"
             )
         config = inline_cluster(body.consumer_kubeconfig)
         identity = request.query.get("consumer_id", "") or session.person.author
@@ -164,10 +164,10 @@ class Applying:
 
     @contextmanager
     def _turn(self, person: Person) -> Iterator[None]:
-        """One cluster at a time for each person, and few for all.
+        """Hold a slot: one cluster per person at a time, and :data:`AT_ONCE` for all.
 
         Raises:
-            Refusal: the person has to wait.
+            Refusal: there is no free slot.
         """
         author, working = person.author, self._working
         if author in working or len(working) >= AT_ONCE:
@@ -186,7 +186,7 @@ class Applying:
     async def _applied(
         self, request: web.Request, session: Session, asked: Asked, config: ClusterConfig
     ) -> str:
-        """Look at the cluster, bind, and write there; what is to be told."""
+        """Check the cluster, bind, and write the binding; return the message for the person."""
         place = urlsplit(config.server)
         result = "done"
         try:
@@ -222,22 +222,22 @@ class Applying:
             raise _out_of_reach(str(error)) from None
 
     async def _asked(self, session: Session, name: str, identity: str) -> Asked:
-        """The bind that has been made under this name, of a template that the person may bind.
+        """Return the bind of this name, with a template that the person may bind.
 
         Raises:
-            Refusal: there is none, or it is not theirs.
+            Refusal: the bind does not exist, or is another person's.
         """
         export = await self._exported(session.person, identity, name)
         for template in sorted(
             await self._catalog.offered(session),
-            # The name of a binding is mostly its template's.
+            # Most bindings have the name of their template: try that first.
             key=lambda one: (one.meta.name != name, one.meta.name),
         ):
             if _brings(template, export):
                 pretty = session.person.name or identity
                 return Asked(template.meta.name, name, identity, pretty, page=True)
         raise forbidden(
-            f"no template that you may bind offers what is bound as {name}",
+            f"no template that you may bind offers the resources of {name}",
             reason=f"no right to a template of APIServiceExport {export.key}",
         )
 
@@ -255,20 +255,20 @@ class Applying:
                         found = await find(self._client, APISERVICEEXPORTS, name, owned.namespace)
                         if found is not None:
                             return found
-                    # What was bound a moment ago is told by a watch.
+                    # The cache gets a new export by its watch, a moment after the bind.
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         except TimeoutError:
             raise Refusal(
                 404,
                 ErrorCode.RESOURCE_NOT_FOUND,
-                f"nothing is bound for you under the name {name}: bind it by POST /api/bind first",
+                f"you have no bind named {name}: bind it by POST /api/bind first",
             ) from None
 
     async def _written(self, consumer: Client, response: BindingResponse) -> str:
-        """Write everything, and take it back where that fails; the bundle's name."""
+        """Write everything, and remove it if that fails; return the bundle's name."""
 
         def reach(config: ClusterConfig) -> Client:
-            # Whatever a kubeconfig in the consumer's cluster says: its token is tried here.
+            # Only the token of a found kubeconfig is used: its server might be any address.
             way = as_consumer(self._client.config, config.token, config.namespace)
             return Client(way, user_agent="fairlead-serve")
 
@@ -286,10 +286,10 @@ class Applying:
 
 
 def inline_cluster(encoded: str) -> ClusterConfig:
-    """The cluster of a kubeconfig that brings all that it needs.
+    """Parse a kubeconfig that contains its own credentials.
 
     Raises:
-        Refusal: it cannot be used, or asks for more than its own credentials.
+        Refusal: the kubeconfig is malformed, or refers to files, proxies or other users.
     """
     if not encoded:
         raise _unusable("it is missing")
@@ -336,10 +336,10 @@ def _consumer(config: ClusterConfig, reachable: Reachable) -> Client:
 
 
 async def _looked_at(consumer: Client, seconds: float) -> None:
-    """See that the cluster answers and takes the credentials, before any others are made.
+    """Check that the cluster accepts the credentials, before the provider creates any.
 
     Raises:
-        Refusal: it does not.
+        Refusal: the cluster does not answer or refuses.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -350,7 +350,7 @@ async def _looked_at(consumer: Client, seconds: float) -> None:
 
 
 def _brings(template: Object, export: Object) -> bool:
-    """Whether a template offers what is exported."""
+    """Whether the export could come from the template."""
     try:
         spec = export.decode(APIServiceExport).spec
         wanted = request_from_template(
@@ -363,7 +363,7 @@ def _brings(template: Object, export: Object) -> bool:
 
 
 def _decoded(response: JSON) -> BindingResponse:
-    """The answer to a bind, with its request under the name that it got."""
+    """Decode the answer to a bind, with its request renamed to the binding's name."""
     found = decode_binding_response(msgspec.json.encode(response))
     (request,) = found.requests
     renamed = msgspec.structs.replace(request.metadata, name=found.binding_name)
@@ -372,66 +372,65 @@ def _decoded(response: JSON) -> BindingResponse:
 
 
 async def _told(consumer: Client, bundle: str, seconds: float) -> str:
-    """What has been done, and what is left to do there."""
-    said = f"APIServiceBindingBundle {bundle} is there with all that it needs"
+    """Return a message with the written bundle and the next step in the cluster."""
+    said = f"APIServiceBindingBundle {bundle} was created with all its objects"
     try:
         async with asyncio.timeout(seconds):
             traces = await presence.look(consumer, DEFAULT_NAMESPACE)
     except TimeoutError:
         return said
     if traces.lease is not None or traces.deployment is not None:
-        return f"{said}; a konnector has been seen in the cluster"
+        return f"{said}; a konnector is installed in the cluster"
     return (
-        f"{said}; there is no sign of a konnector in the cluster: apply the manifests of "
+        f"{said}; no konnector was found in the cluster: apply the manifests of "
         "/api/konnector-manifests"
     )
 
 
 def _failure(error: Exception) -> Refusal:
-    """The refusal for what a consumer's cluster did; none of its words are repeated."""
+    """Return the refusal for a failure of the consumer's cluster, without its message."""
     reason = type(error).__name__
     if isinstance(error, ClientError):
         reason += f": {error}"[:_LONGEST_REASON]
     match error:
         case TimeoutError():
-            return _away(504, "the consumer's cluster has not answered in time", reason)
+            return _away(504, "the consumer's cluster did not answer in time", reason)
         case ConfigError():
             return _unusable(str(error))
         case Unauthorized():
-            return _refused("the consumer's cluster does not know these credentials", reason)
+            return _refused("the consumer's cluster does not accept these credentials", reason)
         case Forbidden():
             return _refused(
-                "the credentials have too few rights in the consumer's cluster: binding takes an "
-                "administrator's",
+                "the credentials have too few rights in the consumer's cluster: binding needs "
+                "those of an administrator",
                 reason,
             )
         case ApiError() if error.code < 500:
-            return _refused("the consumer's cluster has refused what was written", reason)
+            return _refused("the consumer's cluster refused a write", reason)
         case ApiError():
-            return _away(502, "the consumer's cluster has failed; try again", reason)
+            return _away(502, "the consumer's cluster failed; try again", reason)
         case ConnectionFailed():
             match error.__cause__:
                 case TimeoutError():
-                    return _away(504, "the consumer's cluster has not answered in time", reason)
+                    return _away(504, "the consumer's cluster did not answer in time", reason)
                 case aiohttp.ClientConnectorError(os_error=AddressRefused()):
                     return _out_of_reach(reason)
                 case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
                     return _refused(
-                        "the certificate of the consumer's cluster is not of the kubeconfig's CA, "
-                        "or of another name",
+                        "the certificate of the consumer's cluster is not from the kubeconfig's "
+                        "CA, or is for another name",
                         reason,
                     )
                 case OSError():
                     return _away(502, "the consumer's cluster cannot be reached", reason)
-    return _away(502, "the consumer's cluster has given no answer that can be used", reason)
+    return _away(502, "the consumer's cluster gave no usable answer", reason)
 
 
 def _out_of_reach(reason: str) -> Refusal:
     return Refusal(
         400,
         ErrorCode.BAD_REQUEST,
-        "consumerKubeconfig cannot be used: its server is at no address that this server "
-        "connects to",
+        "consumerKubeconfig cannot be used: this server may not connect to its server's address",
         details="bind in a terminal: fairlead bind --template NAME",
         reason=reason,
     )

@@ -1,8 +1,8 @@
-"""POST /api/bind: a bind is declared, answered by the provider's controllers, and handed on.
+"""POST /api/bind: declares a bind, awaits the provider's controllers, and passes the answer on.
 
-The server holds no right to make credentials. It declares a BindableResourcesRequest in its own
-namespace; `fairlead provider run` answers it in a Secret beside it, as it answers an invitation.
-Both are taken away as soon as the answer has been read. (kube-bind's handshake, section 3.)
+The server has no right to create credentials. It creates a BindableResourcesRequest in its own
+namespace; `fairlead provider run` answers in a Secret beside it, as it answers an invitation.
+Both are deleted as soon as the answer has been read. (kube-bind's handshake, section 3.)
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ from fairlead.runtime import Cluster, Delta
 
 
 ANSWER_SECONDS = 30.0
-"""Seconds that a bind waits for the provider's controllers."""
+"""Longest wait for the provider's controllers, in seconds."""
 _CALL_SECONDS = 10.0
 _CLEAN_SECONDS = 10.0
 _TTL = "10m"
-"""How long a request stays that was answered, where no replica is left to take it away."""
+"""Time after which an answered request is deleted if the replica that made it has died."""
 _UI_IDENTITY = "ui-identity"
 _LONGEST = 512
-"""Characters of an identity or of a name for people."""
+"""Longest identity or display name, in characters."""
 _REFUSED = "you may not bind this template for this cluster"
-"""The answer to whoever may not: it does not tell whether there is a template or an identity."""
+"""Refusal without a right; it does not reveal whether a template or an identity exists."""
 
 
 class _Name(msgspec.Struct):
@@ -85,14 +85,14 @@ class _Spec(msgspec.Struct, rename="camel"):
 
 
 class _Body(msgspec.Struct):
-    """What is read of a BindableResourcesRequest; all else is ignored."""
+    """The used fields of a BindableResourcesRequest; others are ignored."""
 
     metadata: _Name = msgspec.field(default_factory=_Name)
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A bind that was asked for, checked: ``name`` is the request's and the binding's."""
+    """A checked request for a bind: ``name`` is the request's and the binding's."""
 
     template: str
     name: str
@@ -102,7 +102,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Bind:
-    """Binds for people who are signed in, and tells them what they have bound."""
+    """Binds for signed-in people, and reports their exports."""
 
     name = "bind"
 
@@ -132,14 +132,14 @@ class Bind:
         self._slots: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def routes(self) -> list[web.RouteDef]:
-        """The routes, below the root."""
+        """Return the routes, relative to the root."""
         return [
             web.post("/api/bind", self.bind),
             web.get("/api/consumer-status", self.consumer_status),
         ]
 
     async def run(self) -> None:
-        """Refuse what is under way when the server ends: its answer would not be heard of."""
+        """Refuse waiting binds when the server stops: its watch would not see their answers."""
         try:
             await asyncio.Event().wait()
         finally:
@@ -155,9 +155,9 @@ class Bind:
                     )
 
     async def bind(self, request: web.Request) -> web.Response:
-        """Answer a BindingResponse for the template and cluster that the body names."""
+        """Answer with a BindingResponse for the body's template and cluster."""
         session = await self._guard.session(request)
-        # Before the body is read: who sends too much sends it in vain.
+        # Counted before the body is read, so that a limited client costs little.
         count(request, session.person.author, "bind")
         body = await read_json(request, _Body)
         asked = _asked(body, request, session.person)
@@ -166,17 +166,17 @@ class Bind:
     async def bound(
         self, request: web.Request, person: Person, session: str, asked: Asked
     ) -> JSON:
-        """Bind for a person: the BindingResponse, which has credentials.
+        """Bind for a person; return the BindingResponse, which contains credentials.
 
         Args:
-            request: by which it was asked for, in whatever form.
-            person: who asks.
+            request: the HTTP request, for audit and metrics.
+            person: the person who binds.
             session: the key of their session.
-            asked: what for.
+            asked: the checked request.
 
         Raises:
-            Refusal: they may not, the provider does not answer, or it refuses.
-            ClientError: the API server refused or is away.
+            Refusal: the person has no right, or the provider does not answer or refuses.
+            ClientError: the API server refused or is unavailable.
         """
         try:
             response = await self._bound(person, session, asked)
@@ -197,18 +197,18 @@ class Bind:
         return response
 
     async def check(self, person: Person, asked: Asked) -> None:
-        """See whether a person may bind this, as far as it is known; nothing is written.
+        """Check whether a person may bind this, without writing anything.
 
         Raises:
-            Refusal: they may not, or there is no such template.
-            ClientError: the API server refused or is away.
+            Refusal: the person has no right, or the template does not exist.
+            ClientError: the API server refused or is unavailable.
         """
         await self._check_right(person, asked.template)
         await self._template(asked.template)
         self._owned(person, asked.identity)
 
     async def consumer_status(self, request: web.Request) -> web.Response:
-        """Tell whether the person's consumer has exports, by ``consumer_id`` or their own name."""
+        """Answer whether the consumer of ``consumer_id``, or of the person, has exports."""
         session = await self._guard.session(request)
         identity = request.query.get("consumer_id", "") or session.person.author
         owned = self._ownership.of(session.person, identity)
@@ -221,10 +221,10 @@ class Bind:
     async def _bound(self, person: Person, session: str, asked: Asked) -> JSON:
         await self._check_right(person, asked.template)
         template = await self._template(asked.template)
-        # One at a time: the provider's controllers take a person's requests in turn, and those of
-        # others must not wait behind them.
+        # One bind per person at a time: the controllers work on a person's requests in turn, and
+        # a queue of one person's must not hold up the others.
         async with self._slots.setdefault(person.author, asyncio.Lock()):
-            # The turn may have come late: a right that was taken away meanwhile is gone.
+            # Checked again: the right may have been revoked while waiting for the lock.
             await self._check_right(person, asked.template)
             owned = self._owned(person, asked.identity)
             answer = await self._answered(asked, owned, self._most(person))
@@ -249,7 +249,7 @@ class Bind:
     async def _template(self, name: str) -> Object:
         found = self._catalog.template(name)
         if found is None:
-            # It may have been made a moment ago.
+            # The cache may lag behind a new template.
             found = await find(self._client, APISERVICEEXPORTTEMPLATES, name)
         if found is None:
             raise _no_template(name)
@@ -260,10 +260,10 @@ class Bind:
             raise forbidden(_REFUSED, reason=f"no right to bind template {template}")
 
     def _owned(self, person: Person, identity: str) -> Owned:
-        """The identity, if it is the person's or nobody's yet.
+        """Return the identity, if it is the person's or new.
 
         Raises:
-            Refusal: it is another's, or it would be one too many.
+            Refusal: the identity is another person's, or the quota is reached.
         """
         owned = self._ownership.of(person, identity)
         if owned is None:
@@ -273,18 +273,18 @@ class Bind:
         return owned
 
     def _most(self, person: Person) -> int:
-        """How many consumers by the person's own name are within their quota.
+        """Return how many consumers the person's own name may have within their quota.
 
-        The controllers count by that name, and exactly; this server's cache may be behind.
+        The controllers enforce this number exactly; the server's cache may lag.
         """
         return max(0, self._limit - self._ownership.count_original(person))
 
     async def _answered(self, asked: Asked, owned: Owned, most: int) -> JSON:
-        """The provider's BindingResponse, which has credentials.
+        """Return the provider's BindingResponse, which contains credentials.
 
         Raises:
-            Refusal: the provider does not answer, or refuses.
-            ClientError: the API server refused or is away.
+            Refusal: the provider does not answer or refuses.
+            ClientError: the API server refused or is unavailable.
         """
         async with self._declared(asked, owned, most) as (key, coming):
             try:
@@ -303,7 +303,7 @@ class Bind:
                 raise _failure(status, asked.template, self._limit)
             ref = status.kubeconfig_secret_ref
             if ref is None:
-                raise RuntimeError(f"{key} has succeeded and names no Secret")
+                raise RuntimeError(f"{key} has succeeded but names no Secret")
             async with asyncio.timeout(_CALL_SECONDS):
                 secret = await self._client.get(SECRETS, ref.name, key.namespace)
             encoded = secret.to_dict().get("data", {}).get(ref.key, "")
@@ -314,7 +314,7 @@ class Bind:
     async def _declared(
         self, asked: Asked, owned: Owned, most: int
     ) -> AsyncIterator[tuple[Key, asyncio.Future[BindableResourcesRequestStatus]]]:
-        """A request as long as it is needed; it is taken away however its sender ends."""
+        """Create a request, and delete it at the end even if its client disconnects."""
         name = new_name()
         key = Key(self._options.namespace, name)
         body: JSON = {
@@ -343,13 +343,14 @@ class Bind:
             yield key, coming
         finally:
             del self._waiting[key]
-            # The client may have gone: what was made for it must not stay.
+            # A disconnecting client cancels this task; the shield lets the deletion finish, for
+            # the Secret holds credentials.
             await asyncio.shield(asyncio.create_task(self._take_away(key)))
 
     async def _take_away(self, key: Key) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLEAN_SECONDS):
-                # The Secret goes with its owner; it is deleted at once where no collector runs.
+                # Garbage collection would delete the Secret too, but later.
                 await asyncio.gather(
                     self._delete(BINDABLERESOURCESREQUESTS, key), self._delete(SECRETS, key)
                 )
@@ -368,7 +369,7 @@ class Bind:
 
 
 def _asked(body: _Body, request: web.Request, person: Person) -> Asked:
-    """What a body asks for.
+    """Check a body, and return the request.
 
     Raises:
         Refusal: a field is missing or cannot be used.
@@ -396,10 +397,10 @@ def _asked(body: _Body, request: web.Request, person: Person) -> Asked:
 
 
 def problem_of(text: str) -> str:
-    """Why a text cannot be an identity or a name for people, "" where it can."""
+    """Return why a text cannot be an identity or a display name, "" if it can."""
     if not text or text != text.strip() or not text.isprintable():
-        return "is missing, or has characters that cannot be seen"
-    return f"is longer than {_LONGEST}" if len(text) > _LONGEST else ""
+        return "is missing, or has characters that are not printable"
+    return f"is longer than {_LONGEST} characters" if len(text) > _LONGEST else ""
 
 
 def _status(request: Object) -> BindableResourcesRequestStatus | None:
@@ -410,7 +411,7 @@ def _status(request: Object) -> BindableResourcesRequestStatus | None:
 
 
 def _failure(status: BindableResourcesRequestStatus, template: str, limit: int) -> Refusal:
-    """The refusal for a request that the provider's controllers have refused."""
+    """Return the refusal for a request that the provider's controllers refused."""
     conditions = msgspec.convert(status.conditions, list[Condition])
     ready = next((one for one in conditions if one.type == "Ready"), None)
     reason = ready.reason if ready is not None else ""
@@ -418,16 +419,16 @@ def _failure(status: BindableResourcesRequestStatus, template: str, limit: int) 
     if reason == TEMPLATE_NOT_FOUND:
         return _no_template(template)
     if reason == IDENTITY_TAKEN:
-        # Another person was faster, or this server's cache is behind.
+        # Another person was faster, or this server's cache lags.
         return forbidden(_REFUSED, reason=said)
     if reason == TOO_MANY_CONSUMERS:
         return _too_many(limit, said)
-    # The identity is being taken away, or the cluster makes no tokens: the provider's words name
-    # what is no outsider's business.
+    # The identity is being revoked, or the cluster issues no tokens. The provider's message names
+    # its namespaces and objects, so it is only logged.
     return Refusal(
         409,
         ErrorCode.INTERNAL_ERROR,
-        "the provider could not do this; its log says why",
+        "the provider could not bind this; its log says why",
         reason=f"{reason}: {said}",
     )
 
@@ -435,7 +436,7 @@ def _failure(status: BindableResourcesRequestStatus, template: str, limit: int) 
 def _too_many(limit: int, reason: str = "") -> Refusal:
     return forbidden(
         f"you have {limit} consumer clusters already, and may have no more: ask the provider to "
-        "take one away that is not used",
+        "revoke an unused one",
         reason=reason or f"quota of {limit} consumers",
     )
 

@@ -1,4 +1,4 @@
-"""What is offered: templates and collections, each person's own; and what takes no sign-in."""
+"""The catalogue: each person's templates and collections, and the konnector's manifests."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from fairlead.runtime import Cluster, Delta
 
 _HIDDEN = "kubectl.kubernetes.io/last-applied-configuration"
 _ENCODED = 64
-"""Lists of a kind that are kept encoded, each for all people who see the same."""
+"""Number of encoded lists per kind in the cache, one per set of visible templates."""
 
 
 _JSON = CIMultiDict({hdrs.CONTENT_TYPE: "application/json"})
 
 
 class Guard(Protocol):
-    """Knows who sends a request."""
+    """Finds the sender of a request."""
 
     async def session(self, request: web.Request) -> Session:
-        """The sender's session.
+        """Return the sender's session.
 
         Raises:
-            Refusal: there is none.
+            Refusal: there is no valid session.
         """
         ...
 
 
 class _Listing:
-    """Objects of a kind as they are now, each list of them encoded once."""
+    """A snapshot of a kind's objects, which encodes each list once."""
 
     def __init__(self, kind: str, objects: Iterable[Object]) -> None:
         self.objects = sorted(objects, key=lambda one: one.meta.name)
@@ -60,7 +60,7 @@ class _Listing:
         offered: frozenset[str],
         bodies: Callable[[list[Object], frozenset[str]], Iterable[JSON]],
     ) -> bytes:
-        """The list in kube-bind's form for whoever is offered these templates."""
+        """Return the list in kube-bind's form, with the objects of the offered templates."""
         encoded = self._encoded.get(offered)
         if encoded is not None:
             self._encoded.move_to_end(offered)
@@ -79,7 +79,7 @@ class _Listing:
 
 
 class _Listed:
-    """The listing of a cache, made anew after a change."""
+    """The snapshot of an informer's cache; a change drops it."""
 
     def __init__(self, cluster: Cluster, resource: Resource) -> None:
         self._informer = cluster.informer(resource)
@@ -88,13 +88,13 @@ class _Listed:
         self._now: _Listing | None = None
 
     def now(self) -> _Listing:
-        """The listing of what the cache has."""
+        """Return the snapshot of the cache."""
         if self._now is None:
             self._now = _Listing(self._kind, self._informer.list())
         return self._now
 
     def get(self, name: str) -> Object | None:
-        """The object of this name, by the cache's word."""
+        """Return the cached object of this name."""
         return self._informer.get("", name)
 
     def _heard(self, delta: Delta) -> None:
@@ -102,20 +102,20 @@ class _Listed:
 
 
 class Catalog:
-    """Answers from informers' caches; what a person may not bind is not there for them."""
+    """Answers from informers' caches, with only the templates that the person may bind."""
 
     name = "catalogue"
 
     def __init__(self, cluster: Cluster, guard: Guard, reviews: Reviews, *, image: str) -> None:
         self._guard = guard
         self._reviews = reviews
-        # Once: strangers may ask for it, and YAML takes its time.
+        # Encoded once: YAML is slow, and the route needs no sign-in.
         self._konnector = yaml.safe_dump_all(konnector_manifests(image=image), sort_keys=False)
         self._templates = _Listed(cluster, APISERVICEEXPORTTEMPLATES)
         self._collections = _Listed(cluster, COLLECTIONS)
 
     def routes(self) -> list[web.RouteDef]:
-        """The routes, below the root."""
+        """Return the routes, relative to the root."""
         return [
             web.get("/api/templates", self.templates),
             web.get("/api/collections", self.collections),
@@ -124,11 +124,11 @@ class Catalog:
         ]
 
     def template(self, name: str) -> Object | None:
-        """The template of this name, by the cache's word."""
+        """Return the cached template of this name."""
         return self._templates.get(name)
 
     async def templates(self, request: web.Request) -> web.Response:
-        """GET /api/templates."""
+        """Answer GET /api/templates."""
         session = await self._guard.session(request)
         templates = self._templates.now()
         person, names = session.person, templates.names
@@ -138,23 +138,23 @@ class Catalog:
         return _answer(templates.encoded(offered, _offered))
 
     async def collections(self, request: web.Request) -> web.Response:
-        """GET /api/collections; one of which nothing is offered is left out."""
+        """Answer GET /api/collections, without collections that offer the person nothing."""
         session = await self._guard.session(request)
         offered = await self._reviews.offered(session.person, self._templates.now().names)
         return _answer(self._collections.now().encoded(offered, _collected))
 
     async def offered(self, session: Session) -> list[Object]:
-        """The templates that the person of a session may bind, by name."""
+        """Return the templates that the session's person may bind, ordered by name."""
         templates = self._templates.now()
         allowed = await self._reviews.offered(session.person, templates.names)
         return [one for one in templates.objects if one.meta.name in allowed]
 
     async def bindable_resources(self, request: web.Request) -> web.Response:
-        """GET /api/bindable-resources: what can be claimed, in the form of Go's structs."""
+        """Answer GET /api/bindable-resources: the claimable types, named as Go's structs are."""
         return web.json_response([_go(plural) for plural in sorted(CLAIMABLE)])
 
     async def konnector(self, request: web.Request) -> web.Response:
-        """GET /api/konnector-manifests: our konnector, with no right too many."""
+        """Answer GET /api/konnector-manifests: Fairlead's konnector with its least rights."""
         return web.Response(
             text=self._konnector,
             content_type="text/yaml",
@@ -167,12 +167,12 @@ def _answer(encoded: bytes) -> web.Response:
 
 
 def _offered(templates: Iterable[Object], offered: frozenset[str]) -> Iterator[JSON]:
-    """Templates that are offered."""
+    """Yield the offered templates."""
     return (one.to_dict() for one in templates if one.meta.name in offered)
 
 
 def _collected(collections: Iterable[Object], offered: frozenset[str]) -> Iterator[JSON]:
-    """Collections with what is offered of each; one of which nothing is offered is left out."""
+    """Yield collections with their offered templates, without empty ones."""
     for one in collections:
         names = [ref.name for ref in one.decode(Collection).spec.templates]
         kept = [{"name": name} for name in names if name in offered]
@@ -183,7 +183,7 @@ def _collected(collections: Iterable[Object], offered: frozenset[str]) -> Iterat
 
 
 def _shown(body: JSON) -> JSON:
-    """An object without what concerns its owners alone."""
+    """Return an object without managedFields and kubectl's annotation."""
     metadata = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
     if annotations := metadata.get("annotations"):
         metadata["annotations"] = {

@@ -1,7 +1,7 @@
-"""Binds that a person has agreed to on a page, for a program that fetches the answer itself.
+"""Consents to binds, given on a page and redeemed by a program with a one-time code.
 
-What is kept meanwhile is the consent and no credential: these are made for the program that
-proves that it has asked, and for no terminal that has gone.
+Only the consent is stored. Credentials are created when the program proves by its verifier
+that it asked, so none are created for a terminal that has been closed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from fairlead.portal.identity.sessions import Session, SessionStore
 
 
 class _Consent(msgspec.Struct, frozen=True):
-    """What was agreed to, and in which session."""
+    """A consent: the bind, and the session that it was given in."""
 
     session: str
     asked: Asked
 
 
 class Consents:
-    """Gives codes for consents, and binds when they are redeemed."""
+    """Makes codes for consents, and binds when they are redeemed."""
 
     def __init__(self, bind: Bind, store: SessionStore) -> None:
         self._bind = bind
@@ -35,27 +35,27 @@ class Consents:
         self._codes = Codes(store)
 
     async def agree(self, session: Session, asked: Asked, challenge: str) -> str:
-        """A code for the program with the secret of a challenge.
+        """Return a code for the program that has the challenge's verifier.
 
         Raises:
-            Refusal: the person may not bind this, or the store is away.
-            ClientError: the API server refused or is away.
+            Refusal: the person may not bind this, or the store is unavailable.
+            ClientError: the API server refused or is unavailable.
         """
         await self._bind.check(session.person, asked)
         grant = msgspec.json.encode(_Consent(session.key, asked)).decode()
         return await self._codes.make(session.person, challenge, grant)
 
     async def redeem(self, request: web.Request, person: Person, grant: str) -> web.Response:
-        """Bind what a person has agreed to, and answer a BindingResponse.
+        """Bind what the person consented to, and answer with a BindingResponse.
 
         Raises:
-            Refusal: the session is over, the person may not any more, or the bind is refused.
-            ClientError: the API server refused or is away.
+            Refusal: the session has ended, the right was revoked, or the bind is refused.
+            ClientError: the API server refused or is unavailable.
         """
         consent = msgspec.json.decode(grant, type=_Consent)
         if await self._store.get(consent.session, kind="session") is None:
             audit("bind", who=person.author, what="code", result="refused", request=request)
-            raise bad_request("who agreed to this has signed out: begin again")
+            raise bad_request("the person who agreed to this has signed out: start again")
         count(request, person.author, "bind")
         response = await self._bind.bound(request, person, consent.session, consent.asked)
         return web.json_response(response, headers=PRIVATE)

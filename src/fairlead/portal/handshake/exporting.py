@@ -1,7 +1,7 @@
-"""The export of a consumer that comes by a page, asked for in the consumer's own name.
+"""Export requests for binds by a page, created with the consumer's own credentials.
 
-Its konnector has a bundle, which binds what is exported: nothing on its side makes the request.
-The server has no right to make it either, but holds the credential for as long as it answers.
+The konnector's bundle binds existing exports, so nothing in the consumer's cluster creates the
+request. The server has no right to create it, but holds the consumer's token during the bind.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from fairlead.konnector.commands.request import in_vain
 
 
 SECONDS = 10.0
-"""Seconds that it may take, those included in which an API server hears of new rights."""
+"""Longest time for a request, in seconds; new RBAC takes a moment to apply."""
 _LOOK_AGAIN_SECONDS = 0.2
 
 
 def as_consumer(server: ClusterConfig, token: str, namespace: str = "") -> ClusterConfig:
-    """The way to our own API server with a consumer's token.
+    """Return the configuration of our API server with a consumer's token.
 
     Args:
-        server: how it is reached; its credentials are not used.
-        token: the consumer's.
+        server: address and CA; its credentials are not used.
+        token: the consumer's token.
         namespace: the consumer's cluster namespace.
     """
     return ClusterConfig(
@@ -46,19 +46,19 @@ def as_consumer(server: ClusterConfig, token: str, namespace: str = "") -> Clust
 
 
 async def request_export(server: ClusterConfig, answer: JSON, request: JSON) -> str:
-    """Have a request in the consumer's namespace, and tell its name.
+    """Make sure that the consumer's namespace has a request, and return its name.
 
-    One that is there, asks for the same and leads to an export is as good. Where the name is
-    taken, that of the new one begins with it.
+    An existing request with the same spec that leads to an export is reused. If the name is
+    taken by another, the new name begins with it.
 
     Args:
-        server: how the provider's API server is reached; its credentials are not used.
+        server: address and CA of the provider; its credentials are not used.
         answer: the consumer's BindingResponse.
         request: an APIServiceExportRequest with its name.
 
     Raises:
-        ClientError: the API server refuses, or is away.
-        TimeoutError: it gives no answer, or the consumer has no rights.
+        ClientError: the API server refused or is unavailable.
+        TimeoutError: the API server does not answer, or the consumer gets no rights.
     """
     config = as_consumer(server, parse_kubeconfig(base64.b64decode(answer["kubeconfig"])).token)
     namespace: str = answer["providerNamespace"]

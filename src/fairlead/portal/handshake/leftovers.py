@@ -1,4 +1,4 @@
-"""What binds leave behind whose replica was killed: its requests, and the answers to them."""
+"""Requests and answers of binds whose replica was killed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from fairlead.runtime import Cluster
 
 
 LEFT_SECONDS = 180.0
-"""Seconds after which no replica waits for a request any more: three times what a bind takes."""
+"""Age at which a request is left over, in seconds: three times the longest bind."""
 SWEEP_SECONDS = 60.0
-"""Seconds between two looks."""
+"""Interval between sweeps, in seconds."""
 
 _CALL_SECONDS = 10.0
 _PREFIX = "fairlead-bind-"
@@ -30,12 +30,12 @@ _log = structlog.get_logger(logger_name="fairlead.portal.leftovers")
 
 
 def new_name() -> str:
-    """A name for a request and its answer, by which leftovers are known."""
+    """Return a new name of a request and its answer, with the prefix that sweeps look for."""
     return _PREFIX + secrets.token_hex(8)
 
 
 class Leftovers:
-    """Takes them away on whichever replica has seen them for long enough.
+    """Deletes leftovers; any replica deletes those that it has seen for long enough.
 
     Needed rights: list and delete Secrets and requests of the namespace. Run it as a task, beside
     the cluster.
@@ -50,25 +50,26 @@ class Leftovers:
         self._namespace = namespace
         self._clock = clock
         self._requests = cluster.informer(BINDABLERESOURCESREQUESTS, namespace=namespace)
-        # Its own clock: a server whose clock is wrong makes no request look old.
+        # When this replica first saw each, by its own monotonic clock: creationTimestamp would
+        # make a running request look old if the clocks differ.
         self._seen: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Take away what is left, until cancelled."""
+        """Sweep at intervals, until canceled."""
         await self._requests.synced()
         while True:
             try:
                 await self.sweep()
             except (ClientError, TimeoutError) as error:
-                _log.warning("what binds have left stays for now", error=str(error))
+                _log.warning("leftovers of binds cannot be deleted yet", error=str(error))
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def sweep(self) -> None:
-        """Look once.
+        """Delete leftovers that are old enough.
 
         Raises:
-            ClientError: the API server cannot be asked.
-            TimeoutError: it gives no answer.
+            ClientError: the API server refused or is unavailable.
+            TimeoutError: the API server did not answer.
         """
         now = self._clock()
         found = set()
@@ -82,16 +83,16 @@ class Leftovers:
                     await self._client.delete(
                         resource, one.meta.name, self._namespace, uid=one.meta.uid
                     )
-                _log.info("what a bind has left is gone", kind=resource.kind, name=one.meta.name)
+                _log.info("deleted a leftover of a bind", kind=resource.kind, name=one.meta.name)
         self._seen = {uid: first for uid, first in self._seen.items() if uid in found}
 
     async def _found(self) -> AsyncIterator[tuple[Resource, Object]]:
-        """Requests and Secrets of ours, in this order: a request has its Secret written anew."""
+        """Yield our requests and then our Secrets: a request would get a deleted Secret again."""
         for one in self._requests.list(self._namespace):
             if _OURS.fullmatch(one.meta.name):
                 yield BINDABLERESOURCESREQUESTS, one
         async with asyncio.timeout(_CALL_SECONDS):
-            # Sessions have a type of their own, so that this list is short.
+            # Sessions have another type, so this list is short.
             answers = await self._client.list(
                 SECRETS, self._namespace, fields="type=Opaque", metadata_only=True
             )

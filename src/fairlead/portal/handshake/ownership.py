@@ -1,4 +1,4 @@
-"""Whose consumer identities are, by the namespaces that were made for them (S1)."""
+"""Owners of consumer identities, as the cluster namespaces record them (S1)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _BY_AUTHOR = "consumer-author"
 
 
 class Owned(NamedTuple):
-    """An identity that a person may bind with: its author as stored, and its namespace if any."""
+    """An identity of a person: its stored author, and its cluster namespace, "" if new."""
 
     author: str
     namespace: str = ""
 
 
 class Ownership:
-    """Finds cluster namespaces in the cache, by identity and by author.
+    """Finds cluster namespaces in the cache by identity and by author.
 
-    With ``original_authors`` a namespace of kube-bind's own backend belongs to the bare ``sub``
-    that it noted.
+    With ``original_authors`` a namespace that kube-bind's own backend made belongs to the ``sub``
+    in its annotation.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Ownership:
         self._namespaces.add_index(_BY_AUTHOR, _author)
 
     def of(self, person: Person, identity: str) -> Owned | None:
-        """The identity as this person may bind with it; None where it is another's."""
+        """Return the identity with its owner and namespace; None if it is another person's."""
         found = list(self._namespaces.by_index(_BY_IDENTITY, identity))
         if not found:
             return None if self._is_anothers(person, identity) else Owned(person.author)
@@ -60,10 +60,10 @@ class Ownership:
         return None
 
     def _is_anothers(self, person: Person, identity: str) -> bool:
-        """Whether a new identity would pass for another person's, or for a cluster namespace.
+        """Whether a new identity looks like another person's, or like a cluster namespace.
 
-        A person without a cluster of their own binds as themselves, and administrators name
-        consumers by identity or by namespace.
+        An author name is the identity of a person who binds without a cluster, and administrators
+        name consumers by identity or by namespace, so neither may be claimed.
         """
         if identity.startswith(_OURS) and identity != person.author:
             return True
@@ -71,16 +71,16 @@ class Ownership:
         return prefixed or self._namespaces.get("", identity) is not None
 
     def authors(self, person: Person) -> frozenset[str]:
-        """The author names whose identities are a person's."""
+        """Return the author names of a person: their own, their groups', kube-bind's."""
         names = {person.author}
         names.update(GROUP_AUTHOR + group for group in self._prefixes.groups_of(person))
-        # A subject that looks like one of our own author names would be taken for another.
+        # A ``sub`` in the form of our author names could impersonate another person.
         if self._original and not person.subject.startswith(_OURS):
             names.add(person.subject)
         return frozenset(names)
 
     def namespaces(self, person: Person) -> list[Object]:
-        """The cluster namespaces that are a person's, or their groups'."""
+        """Return the cluster namespaces of a person and of their groups."""
         return [
             found
             for author in sorted(self.authors(person))
@@ -88,11 +88,11 @@ class Ownership:
         ]
 
     def count(self, person: Person) -> int:
-        """How many identities are a person's own, those of their groups left out."""
+        """Return the number of a person's own identities, without their groups'."""
         return self._number(person.author) + self.count_original(person)
 
     def count_original(self, person: Person) -> int:
-        """How many of these kube-bind's own backend has made."""
+        """Return the number of a person's identities that kube-bind's own backend made."""
         return sum(
             self._number(name)
             for name in self.authors(person) - {person.author}

@@ -1,4 +1,4 @@
-"""Which addresses of consumers' clusters are connected to: strangers name them (S12)."""
+"""Allowed addresses of consumers' clusters, which untrusted kubeconfigs name (S12)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairlead.portal.options import Network
 
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Asks a name server for the numeric addresses of a host."""
+"""Function that resolves a host and port to numeric addresses."""
 _Address: TypeAlias = IPv4Address | IPv6Address
 _NEVER = tuple(
     map(
@@ -26,27 +26,27 @@ _NEVER = tuple(
         (
             *("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4"),
             *("::/128", "::1/128", "fe80::/10", "fec0::/10", "ff00::/8"),
-            # Metadata of machines in clouds, where it is not link-local: Azure, Alibaba, Oracle,
-            # AWS and Google.
+            # Metadata services of clouds at addresses that are not link-local: Azure, Alibaba,
+            # Oracle, AWS and Google.
             *("168.63.129.16/32", "100.100.100.200/32", "192.0.0.192/32"),
             *("fd00:ec2::/32", "fd20:ce::/32"),
         ),
     )
 )
-"""Networks that nothing allows."""
+"""Networks that no flag can allow."""
 _PRIVATE = tuple(map(ip_network, ("100.64.0.0/10", "192.0.0.0/24", "2001:db8::/32")))
-"""Networks that count as private, whatever this Python says of them."""
+"""Networks that count as private, though ipaddress of some Pythons calls them global."""
 _TRANSLATED = IPv6Network("64:ff9b::/96")
-"""IPv4 addresses as IPv6 networks see them (RFC 6052)."""
+"""Prefix of IPv4 addresses that NAT64 embeds in IPv6 (RFC 6052)."""
 _RESOLVE_SECONDS = 5.0
 
 
 class NotReachableError(ValueError):
-    """No connection is made to this place; the text is for the log."""
+    """The host may not be connected to; the text is for the log."""
 
 
 class Reachable:
-    """Says where clusters may be: at public addresses, and in these private networks."""
+    """Allows public addresses, and the given private networks."""
 
     def __init__(
         self, networks: Sequence[Network] = (), *, resolve: Resolve | None = None
@@ -55,7 +55,7 @@ class Reachable:
         self._resolve = resolve or _resolved
 
     def refused(self, address: str) -> str:
-        """Why no connection may be made to a numeric address, "" when one may."""
+        """Return why a numeric address is refused, "" if it is allowed."""
         try:
             found = ip_address(address.partition("%")[0])
         except ValueError:
@@ -65,14 +65,14 @@ class Reachable:
                 return f"{found} is not an address of a cluster"
             private = not one.is_global or any(one in network for network in _PRIVATE)
             if private and not self._allows(one):
-                return f"{found} is private, and in no network that is allowed"
+                return f"{found} is private, and not in an allowed network"
         return ""
 
     async def check(self, host: str, port: int) -> None:
-        """See that every address of a host may be connected to.
+        """Check that every address of a host is allowed.
 
         Raises:
-            NotReachableError: one may not, or there is none.
+            NotReachableError: an address is refused, or the host has none.
         """
         try:
             async with asyncio.timeout(_RESOLVE_SECONDS):
@@ -90,7 +90,7 @@ class Reachable:
 
 
 def _places(address: _Address) -> list[_Address]:
-    """The addresses that a connection to one may lead to: an IPv6 one may have others in it."""
+    """Return the addresses that a connection may reach, with those embedded in IPv6."""
     if isinstance(address, IPv4Address):
         return [address]
     if address.ipv4_mapped is not None:

@@ -1,4 +1,4 @@
-"""Who may do what, as the API server says: bind a template, read an object."""
+"""SubjectAccessReviews: whether a person may bind a template or read an object."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from fairlead.portal.identity.people import Person, Prefixes
 
 
 BELIEVED_SECONDS = 10.0
-"""Seconds for which an answer of the API server is believed."""
+"""How long an answer of the API server is cached, in seconds."""
 VERB = "bind"
 _MOST = 20_000
-"""Answers that are remembered."""
+"""Largest number of cached answers."""
 _MOST_OFFERS = 1000
-"""People of whom it is remembered what they are offered."""
+"""Largest number of people whose offered templates are cached."""
 _AT_ONCE = 16
-"""Questions that are under way at the same time, those of all requests together."""
+"""Largest number of concurrent reviews, for all requests together."""
 _CALL_SECONDS = 10.0
 _ACCOUNTS = "system:serviceaccounts"
 
 
 class Action(NamedTuple):
-    """What would be done, in a review's words; a name of "" stands for all objects."""
+    """The resourceAttributes of a review; a name of "" stands for all objects."""
 
     verb: str
     group: str = ""
@@ -43,16 +43,16 @@ class Action(NamedTuple):
 
     @classmethod
     def on(cls, resource: Resource, verb: str, namespace: str = "", name: str = "") -> Self:
-        """An action on an object, or on all of a kind."""
+        """Return an action on an object, or on all objects of a kind."""
         return cls(verb, resource.group, resource.version, resource.plural, namespace, name)
 
 
 _Question = tuple[bytes, Action]
-"""The hash of a user with their groups, and what they would do."""
+"""Cache key: the hash of a user with their groups, and the action."""
 
 
 class _Asker(NamedTuple):
-    """A person as reviews know them, with a hash: groups are many, and would be remembered."""
+    """A user and groups as reviews name them, with a short hash as the cache's key."""
 
     user: str
     groups: tuple[str, ...]
@@ -60,14 +60,14 @@ class _Asker(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """An answer, and the moment until which it is believed."""
+    """An answer, and the end of its caching by the clock."""
 
     allowed: bool
     until: float
 
 
 class _Offer(NamedTuple):
-    """Which of these templates are offered, by answers of which the first lapses then."""
+    """The offered ones of the templates, valid until the first of the answers lapses."""
 
     templates: tuple[str, ...]
     offered: frozenset[str]
@@ -84,10 +84,10 @@ class _Review(msgspec.Struct, frozen=True):
 
 
 class Reviews:
-    """Asks by SubjectAccessReviews, and remembers answers for a moment.
+    """Asks by SubjectAccessReviews, and caches answers for a moment.
 
-    The first question is kube-bind's own, of which ``kube-bind-oidc-user`` is the answer: the verb
-    without any resource. Then come all templates, and one by its name.
+    A bind is allowed by one of three reviews, in this order: kube-bind's own, which has the verb
+    without a resource; the verb on all templates; the verb on the template's name.
     """
 
     def __init__(
@@ -108,39 +108,39 @@ class Reviews:
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     async def may(self, person: Person, template: str) -> bool:
-        """Whether a person may bind a template.
+        """Whether the person may bind the template.
 
         Raises:
-            ClientError: the API server refused the question or is away; that is no yes.
-            Refusal: the person's name is Kubernetes' own.
+            ClientError: the API server refused or is unavailable; deny then.
+            Refusal: the person's name begins with ``system:``.
         """
         asker = self._asker(person)
         return (await self._every(asker)).allowed or (await self._of(asker, template)).allowed
 
     async def allows(self, person: Person, action: Action) -> bool:
-        """Whether a person may do something.
+        """Whether the person may do the action.
 
         Raises:
-            ClientError: the API server refused the question or is away; that is no yes.
-            Refusal: the person's name is Kubernetes' own.
+            ClientError: the API server refused or is unavailable; deny then.
+            Refusal: the person's name begins with ``system:``.
         """
         return (await self._answer(self._asker(person), action)).allowed
 
     async def allows_account(self, namespace: str, name: str, action: Action) -> bool:
-        """Whether a ServiceAccount may do something.
+        """Whether the ServiceAccount may do the action.
 
         Raises:
-            ClientError: the API server refused the question or is away; that is no yes.
+            ClientError: the API server refused or is unavailable; deny then.
         """
         groups = (_ACCOUNTS, f"{_ACCOUNTS}:{namespace}", "system:authenticated")
         asker = _hashed(f"system:serviceaccount:{namespace}:{name}", groups)
         return (await self._answer(asker, action)).allowed
 
     def believed(self, person: Person, templates: tuple[str, ...]) -> frozenset[str] | None:
-        """The templates that a person may bind where that was asked a moment ago, else None.
+        """Return the cached templates that a person may bind, None if they are not cached.
 
         Raises:
-            Refusal: the person's name is Kubernetes' own.
+            Refusal: the person's name begins with ``system:``.
         """
         return self._believed(self._asker(person), templates)
 
@@ -151,11 +151,11 @@ class Reviews:
         return None
 
     async def offered(self, person: Person, templates: tuple[str, ...]) -> frozenset[str]:
-        """The templates that a person may bind.
+        """Return the templates that a person may bind.
 
         Raises:
-            ClientError: the API server refused a question or is away.
-            Refusal: the person's name is Kubernetes' own.
+            ClientError: the API server refused or is unavailable.
+            Refusal: the person's name begins with ``system:``.
         """
         asker = self._asker(person)
         believed = self._believed(asker, templates)
@@ -185,7 +185,7 @@ class Reviews:
         return _hashed(user, tuple(sorted(self._prefixes.groups_of(person))))
 
     async def _every(self, asker: _Asker) -> _Answer:
-        """Whether a person may bind all templates."""
+        """Ask whether a user may bind all templates."""
         verb = await self._answer(asker, Action(VERB, GROUP))
         if verb.allowed:
             return verb
@@ -202,7 +202,8 @@ class Reviews:
             return known
         task = self._asked.get(question)
         if task is None:
-            # One question for all who wait for it; it outlives a client that goes.
+            # Concurrent requests share one review, which goes on if one of their clients
+            # disconnects.
             task = self._asked[question] = asyncio.create_task(self._ask(asker, action))
             task.add_done_callback(lambda done: self._answered(question, done))
         return await asyncio.shield(task)
@@ -220,7 +221,7 @@ class Reviews:
             },
         }
         async with self._slots, asyncio.timeout(_CALL_SECONDS):
-            # What is true when the server is asked may have changed when its answer comes.
+            # Cached from the start of the review: the right may change before its answer.
             begun = self._clock()
             answer = await self._client.create(SUBJECTACCESSREVIEWS, body)
         status = answer.decode(_Review).status

@@ -1,6 +1,6 @@
-"""Audit lines of what administrators do to consumers, by commands or by hand.
+"""Audit lines of consumers that administrators hand over or revoke, by commands or kubectl.
 
-Every replica writes its own; lines of one event have the same namespace and version.
+Every replica writes a line; lines of one event have the same namespace and version.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fairlead.runtime import Cluster, Delta
 
 
 class Witness:
-    """Tells of consumers that are handed over or revoked, as their namespaces show it."""
+    """Writes audit lines when consumers' namespaces change owner or are deleted."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._namespaces = cluster.informer(NAMESPACES, metadata_only=True)
@@ -32,7 +32,7 @@ def _changed(delta: Delta) -> None:
 
 
 def _is_consumer(namespace: Object) -> bool:
-    """Whether it is one's that is not being revoked, which a bind would find."""
+    """Whether the namespace is a consumer's that is not being deleted."""
     return bool(identity_of(namespace)) and not namespace.meta.deleting
 
 
