@@ -1,7 +1,7 @@
-"""The other side of the front door: what a terminal says to it.
+"""The client of a front door, for commands in a terminal.
 
-``addresses`` names a server and one of its clusters, ``configfile`` keeps servers and tokens as
-kube-bind's CLI does, ``backend`` asks a server, ``callback`` waits on loopback for what a browser
-brings, and ``handshakes`` are the two that need a browser: signing in, and choosing on the page.
-Both Fairlead's server and the original's are spoken to.
+``addresses`` names a server and one of its clusters, ``configfile`` stores servers and tokens as
+kube-bind's CLI does, ``backend`` sends requests, ``callback`` listens on loopback for the
+browser's answer, and ``handshakes`` has the two that need a browser: sign-in, and the choice on
+a page. It works with Fairlead's server and with kube-bind's.
 """

@@ -1,4 +1,4 @@
-"""Where a front door is, and which of its clusters is meant."""
+"""The address of a front door, with one of its clusters."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import msgspec
 
 
 _ENDINGS = ("/api/exports", "/exports")
-"""Paths that addresses of kube-bind's documentation end with."""
+"""Path endings of the addresses in kube-bind's documentation, which are removed."""
 _SCHEMES = ("http://", "https://")
 
 
 class Address(msgspec.Struct, frozen=True):
-    """The address of a server, without a slash at its end, and a cluster of it, "" for its only.
+    """A server's URL without a trailing slash, and its cluster, "" for its only one.
 
     ``key`` is its name in the config file.
     """
@@ -24,27 +24,27 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The name as the original's CLI writes it."""
+        """The entry's key, in the form of kube-bind's CLI."""
         return f"{self.cluster}@{self.url}" if self.cluster else self.url
 
     @property
     def origin(self) -> str:
-        """Scheme and authority."""
+        """Scheme and authority of the URL."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
 
     @property
     def exposed(self) -> bool:
-        """Whether what is said to it can be read on the way: no https, and not this machine."""
+        """Whether the connection is readable on the network: plain http beyond loopback."""
         parts = urlsplit(self.url)
         return parts.scheme == "http" and not _loopback(parts.hostname or "")
 
 
 def server_url(text: str) -> str:
-    """The address of a server in its one form.
+    """Normalize the URL of a server.
 
     Raises:
-        ValueError: it is no address of a server; says what one looks like.
+        ValueError: the text is not such a URL; the message gives an example.
     """
     shown = text.split("?", maxsplit=1)[0] if "@" not in text else "what was given"
     try:
@@ -57,7 +57,7 @@ def server_url(text: str) -> str:
     if parts.username is not None or parts.password is not None:
         raise ValueError("the address may have no user: sign in with `fairlead login URL`")
     if any(not char.isprintable() or char.isspace() for char in text.strip()):
-        raise ValueError("the address has a blank or a sign that cannot be seen")
+        raise ValueError("the address has a blank or an invisible character")
     host = parts.hostname.lower()
     authority = f"[{host}]" if ":" in host else host
     if port is not None and port != {"http": 80, "https": 443}[parts.scheme]:
@@ -69,19 +69,19 @@ def server_url(text: str) -> str:
 
 
 def parse_server(text: str, cluster: str = "") -> Address:
-    """A server as ``--server`` names it: URL, ``cluster@url`` or ``url@cluster``.
+    """Parse a value of ``--server``: URL, ``cluster@url`` or ``url@cluster``.
 
     Args:
-        text: what was given.
-        cluster: what ``--cluster`` says, "" for nothing.
+        text: the value.
+        cluster: the value of ``--cluster``, "" without it.
 
     Raises:
-        ValueError: it is none of these, or names another cluster than ``cluster`` is.
+        ValueError: the text has another form, or names another cluster than ``cluster``.
     """
     named, url = "", text.strip()
     if url.startswith(_SCHEMES):
         head, sign, tail = url.rpartition("@")
-        # What has a dot or a slash behind the sign is a host, and what is before it a user.
+        # A dot or a slash after the last @ means that the part before it is a user.
         if sign and not set(tail) & set("./"):
             url, named = head, tail
     elif "@" in url:

@@ -1,4 +1,4 @@
-"""Requests to a front door: bounded, never redirected, with honest errors."""
+"""Requests to a front door: bounded, without redirects, with errors that name the remedy."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from fairlead.portal.client.errors import (
 
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Bytes of an answer: a thousand templates are a few of them."""
+"""Largest answer, in bytes; a thousand templates take a few MiB."""
 BIND_SECONDS = 90.0
-"""How long a provider may take to bind: the original waits for its controllers for 60 s."""
+"""Longest wait for a bind, in seconds: kube-bind waits 60 s for its controllers."""
 _MOST_TEXT = 600
-"""Characters of a server's words that are told."""
+"""Longest quoted text of a server, in characters."""
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """Whose certificates are taken; ``authority`` is PEM, b"" for the system's authorities."""
+    """TLS trust of a server; ``authority`` is a CA in PEM, b"" for the system's."""
 
     authority: bytes = b""
     insecure: bool = False
 
     @classmethod
     def of_file(cls, path: str, *, insecure: bool = False) -> Trust:
-        """Trust in the authority that a file holds; "" is the system's.
+        """Return the trust in a file's CA; "" stands for the system's.
 
         Raises:
             OSError: the file cannot be read.
@@ -48,10 +48,10 @@ class Trust(msgspec.Struct, frozen=True):
         return cls(Path(path).read_bytes() if path else b"", insecure)
 
     def context(self) -> ssl.SSLContext:
-        """What a connection checks by.
+        """Return the SSL context of connections.
 
         Raises:
-            FrontDoorError: the authority is no certificate.
+            FrontDoorError: the authority is not a certificate in PEM.
         """
         if self.insecure:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -70,17 +70,17 @@ class Trust(msgspec.Struct, frozen=True):
 
 
 class BackendClient:
-    """Speaks to one server for one person.
+    """A client of one server for one person.
 
-    Every method raises :class:`~fairlead.portal.client.errors.Refused` where the server says no,
-    :class:`~fairlead.portal.client.errors.Unreachable` where there is no whole answer, and
-    :class:`~fairlead.portal.client.errors.StrangeAnswer` where it is none of a front door.
+    Every method raises :class:`~fairlead.portal.client.errors.Refused` if the server refuses,
+    :class:`~fairlead.portal.client.errors.Unreachable` if there is no complete answer, and
+    :class:`~fairlead.portal.client.errors.StrangeAnswer` if the answer is not a front door's.
 
     Args:
-        address: the server, and which of its clusters.
-        token: who asks, "" for nobody yet.
-        trust: whose certificates are taken.
-        seconds: how long an answer may take.
+        address: the server and its cluster.
+        token: the session's token, "" before sign-in.
+        trust: the trusted certificates.
+        seconds: longest wait for an answer.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class BackendClient:
         self.address = address
         self._token = token
         self._seconds = seconds
-        # To read all the system's authorities takes its time.
+        # Only for https: loading the system's CAs is slow.
         encrypted = address.url.startswith("https:")
         self._context = (trust or Trust()).context() if encrypted else True
         self._session: aiohttp.ClientSession | None = None
@@ -116,36 +116,36 @@ class BackendClient:
             await self._session.close()
 
     async def provider(self) -> JSON:
-        """How the server introduces itself, a BindingProvider."""
+        """Return the server's BindingProvider."""
         found = self._json(await self._ask("GET", "/api/exports"), "BindingProvider")
         if found.get("kind", "BindingProvider") != "BindingProvider":
             raise self._strange("is no BindingProvider")
         return found
 
     async def ping(self) -> None:
-        """See whether the token lets in."""
+        """Check the token."""
         await self._ask("GET", "/api/ping")
 
     async def templates(self) -> list[JSON]:
-        """The APIServiceExportTemplates that are offered to this person."""
+        """Return the APIServiceExportTemplates that this person may bind."""
         return self._items(await self._ask("GET", "/api/templates"), "APIServiceExportTemplate")
 
     async def collections(self) -> list[JSON]:
-        """The Collections of them."""
+        """Return the Collections of these templates."""
         return self._items(await self._ask("GET", "/api/collections"), "Collection")
 
     async def bind(self, request: JSON) -> BindingResponse:
-        """What is answered to a BindableResourcesRequest."""
+        """Send a BindableResourcesRequest and return the BindingResponse."""
         body = await self._ask("POST", "/api/bind", request, seconds=BIND_SECONDS)
         return self._response(body)
 
     async def redeem(self, code: str, verifier: str) -> JSON:
-        """What a one-time code of our own server stands for: a token, or a BindingResponse."""
+        """Redeem a one-time code of Fairlead's server; return the token's answer."""
         body: JSON = {"code": code, "code_verifier": verifier}
         return self._json(await self._ask("POST", "/api/token", body), "token")
 
     async def redeem_response(self, code: str, verifier: str) -> BindingResponse:
-        """The BindingResponse that a one-time code stands for."""
+        """Redeem a one-time code of Fairlead's server for a BindingResponse."""
         body: JSON = {"code": code, "code_verifier": verifier}
         answer = await self._ask("POST", "/api/token", body, seconds=BIND_SECONDS)
         return self._response(answer)
@@ -170,7 +170,7 @@ class BackendClient:
                 params={"cluster_id": cluster} if cluster else None,
                 data=None if body is None else msgspec.json.encode(body),
                 headers=headers,
-                # A token goes to the server that it is of, and to no other.
+                # A redirect would send the token to another server.
                 allow_redirects=False,
                 proxy=_proxy(url),
                 timeout=aiohttp.ClientTimeout(total=seconds or self._seconds, sock_connect=15),
@@ -188,7 +188,7 @@ class BackendClient:
     def _refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> FrontDoorError:
         if 300 <= status < 400:
             return StrangeAnswer(
-                f"{self.address.url} sends elsewhere ({status}), to "
+                f"{self.address.url} redirects ({status}) to "
                 f"{_origin(headers.get('Location', ''))}: if you trust that, use its address"
             )
         try:
@@ -198,15 +198,15 @@ class BackendClient:
         error = found if isinstance(found, dict) else {}
         if status == 401:
             return SignInNeeded(
-                f"{self.address.url} does not know you, or not any more: "
+                f"{self.address.url} does not know you, or your sign-in has ended: "
                 f"{self._login()}{_details(error)}"
             )
         told = _text(error, "message") or _text(error, "error")
         code = _text(error, "code")
         text = f"{self.address.url} answers {status}"
-        text += f": {told}{_details(error)}" if told else ": it is no front door of kube-bind's, "
+        text += f": {told}{_details(error)}" if told else ": it is not a front door of kube-bind, "
         if not told:
-            text += "or something stands before it"
+            text += "or a proxy answers for it"
         after = headers.get("Retry-After", "")
         if after.isascii() and after.isdigit():
             text += f"; try again in {int(after[:6])} s"
@@ -220,7 +220,7 @@ class BackendClient:
         try:
             found: Any = msgspec.json.decode(body)
         except (msgspec.DecodeError, RecursionError, ValueError):
-            raise self._strange(f"is no JSON, where a {what} was to come") from None
+            raise self._strange(f"is not JSON, but a {what} was expected") from None
         if not isinstance(found, dict):
             raise self._strange(f"is no {what}")
         return found
@@ -256,7 +256,7 @@ class BackendClient:
                     "--server-ca-file"
                 )
             case TimeoutError():
-                return f"{where} has not answered within {seconds:g} s"
+                return f"{where} did not answer within {seconds:g} s"
             case aiohttp.ClientConnectorDNSError():
                 return f"{where} cannot be reached: its host name is unknown"
             case aiohttp.ClientConnectorError():
@@ -272,7 +272,7 @@ def _refused(error: aiohttp.ClientConnectorError) -> bool:
 
 
 async def _read(answer: aiohttp.ClientResponse) -> bytes | None:
-    """The body; None where it is larger than any that is expected."""
+    """Read the body; return None if it is too large."""
     parts: list[bytes] = []
     size = 0
     async for part in answer.content.iter_chunked(65536):
@@ -284,7 +284,7 @@ async def _read(answer: aiohttp.ClientResponse) -> bytes | None:
 
 
 def _proxy(url: str) -> str | None:
-    """The proxy that the environment names for an address; none for this machine."""
+    """Return the environment's proxy for an address; None for loopback."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if host in {"localhost", "::1"} or host.startswith("127.") or proxy_bypass(host):
@@ -297,7 +297,7 @@ def _origin(location: str) -> str:
         parts = urlsplit(location)
         host, port = parts.hostname, parts.port
     except ValueError:
-        return "an address that is none"
+        return "an invalid address"
     if not host:
         return "another page of its own"
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "")

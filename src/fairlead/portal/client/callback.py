@@ -1,7 +1,7 @@
-"""A listener on loopback for what a browser brings from a front door.
+"""A listener on loopback for the answer that a browser brings from a front door.
 
-Only the answer to our own question counts: the path of its address has a secret that nobody else
-was told, and a session id that comes back has to be ours.
+Other answers are refused: the callback's path contains a secret, and a returned session id has
+to be the one that was sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairlead.portal.client.errors import FrontDoorError
 
 
 _MOST_BYTES = 1 << 20
-"""Bytes of a request's line: a whole BindingResponse may stand in it."""
+"""Longest request line, in bytes: it may contain a whole BindingResponse."""
 _HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -34,11 +34,11 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Fairlead<
 
 
 class Callback:
-    """Listens while it is entered; ``url`` is where the browser is to be sent.
+    """A context manager that listens; the browser has to be sent back to ``url``.
 
     Args:
-        strict: whether an answer without our session id is none. kube-bind's page sends it, and
-            its sign-in does not.
+        strict: whether an answer without our session id is refused. kube-bind's page sends the
+        id back, and its sign-in does not.
     """
 
     def __init__(self, *, strict: bool) -> None:
@@ -53,7 +53,7 @@ class Callback:
         self._answer = asyncio.get_running_loop().create_future()
         app = web.Application()
         app.router.add_get(f"/callback/{self._secret}", self._called, allow_head=False)
-        # An access log would have tokens and kubeconfigs in it.
+        # No access log: request lines contain tokens and kubeconfigs.
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -77,10 +77,10 @@ class Callback:
         await self._runner.cleanup()
 
     async def answer(self, seconds: float) -> dict[str, str]:
-        """What the browser brought; each parameter once.
+        """Wait for the browser, and return its parameters.
 
         Raises:
-            FrontDoorError: the server said why there is none, or nothing came in time.
+            FrontDoorError: the server refused, or no answer came in time.
         """
         assert self._answer is not None  # noqa: S101
         try:
@@ -88,7 +88,7 @@ class Callback:
                 found = await self._answer
         except TimeoutError:
             raise FrontDoorError(
-                f"no answer came within {seconds:g} s: what does the browser show?"
+                f"no answer came within {seconds:g} s: look at the page in the browser"
             ) from None
         if found.get("success") == "false" and not found.get("error"):
             found["error"] = found.get("message") or "it gave no reason"
@@ -106,9 +106,9 @@ class Callback:
         given = found.get("session_id", "")
         mine = hmac.compare_digest(given.encode(), self.session_id.encode())
         if not mine and (given or self._strict):
-            return _page(401, "Not for this terminal", "This answers another question.")
+            return _page(401, "Not for this terminal", "This answer belongs to another command.")
         if len(found) != len(query):
-            return _page(400, "Not understood", "A parameter is there twice.")
+            return _page(400, "Not understood", "A parameter is given twice.")
         if not self._answer.done():
             self._answer.set_result(found)
         if _failed(found):

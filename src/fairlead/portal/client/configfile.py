@@ -1,7 +1,7 @@
-"""The file in which servers and tokens are kept, shared with the original's CLI.
+"""The file of servers and tokens, shared with kube-bind's CLI.
 
-It is JSON: ``{"apiVersion":"v1","kind":"Config","servers":{KEY:{...}},"current":KEY}``. What is
-not known here is kept as it is. Source: ``cli/pkg/config`` of kube-bind.
+It is JSON: ``{"apiVersion":"v1","kind":"Config","servers":{KEY:{...}},"current":KEY}``. Unknown
+fields are kept. Source: ``cli/pkg/config`` of kube-bind.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from fairlead.portal.client.errors import FrontDoorError
 
 
 EARLY = timedelta(minutes=5)
-"""So long before its end a token counts as expired."""
+"""Time before its end at which a token counts as expired."""
 _UNSET = "0001-01-01T00:00:00Z"
-"""Go's zero time, for a token whose end is not known."""
+"""Go's zero time, for a token without a known expiry."""
 _MOST_BYTES = 16 * 1024 * 1024
 
 
 class ConfigFileError(FrontDoorError):
-    """The file cannot be used; the message names it, and quotes nothing of it."""
+    """The file cannot be used; the message names it, and quotes none of its content."""
 
 
 class Token(NamedTuple):
-    """What lets in, and until when; None where the server has not said."""
+    """A bearer token with its expiry, None if the server sent none."""
 
     text: str
     expires: datetime | None = None
@@ -45,26 +45,26 @@ class Token(NamedTuple):
         return f"Token(expires={self.expires!r})"
 
     def expired(self, now: datetime) -> bool:
-        """Whether it is over, or about to be."""
+        """Whether the token has expired or will within :data:`EARLY`."""
         return self.expires is not None and now + EARLY >= self.expires
 
 
 class Entry(NamedTuple):
-    """A server of the file; ``token`` is None where nobody is signed in."""
+    """A server of the file; ``token`` is None without a sign-in."""
 
     address: Address
     token: Token | None = None
     username: str = ""
     certificate_authority: str = ""
-    """Path of a file with the authority that its certificate is of, "" for those of the system."""
+    """Path of a file with the server's CA, "" for the system's."""
 
 
 class Servers:
     """The content of the file.
 
     Args:
-        raw: the document; changes are made in it.
-        where: the file, for messages.
+        raw: the document, which is changed in place.
+        where: the file's path, for messages.
     """
 
     def __init__(self, raw: JSON, where: str) -> None:
@@ -73,23 +73,23 @@ class Servers:
         self._servers = self._object(raw, "servers")
 
     def current(self) -> Entry | None:
-        """The server that is meant where none is named."""
+        """Return the default server, None without one."""
         key = self.raw.get("current") or ""
         if not isinstance(key, str):
             raise ConfigFileError(f"{self._where}: current is no text")
         return self._entry(key) if key in self._servers else None
 
     def find(self, address: Address) -> Entry | None:
-        """The entry of a server, under whichever key."""
+        """Return the entry of a server, which another CLI may have stored under another key."""
         key = self._key(address)
         return None if key is None else self._entry(key)
 
     def all(self) -> list[Entry]:
-        """Every server, in the order of the file."""
+        """Return all servers in the order of the file."""
         return [self._entry(key) for key in self._servers]
 
     def sign_in(self, entry: Entry) -> None:
-        """Keep a server with its token, and make it the current one."""
+        """Store a server with its token, and make it the current one."""
         key = self._key(entry.address) or entry.address.key
         self._servers.setdefault(key, {})
         kept = self._object(self._servers, key)
@@ -110,7 +110,7 @@ class Servers:
         self.raw["current"] = key
 
     def sign_out(self, address: Address) -> None:
-        """Keep a server without its token."""
+        """Remove a server's token, and keep the server."""
         key = self._key(address)
         if key is not None:
             kept = self._object(self._servers, key)
@@ -179,21 +179,21 @@ class Servers:
 
 
 class ConfigFile:
-    """The file itself.
+    """The file on disk.
 
     Args:
-        path: where it is; by default ``~/.kube-bind/config``.
+        path: its path; by default ``~/.kube-bind/config``.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or Path(os.environ.get("HOME") or "/", ".kube-bind", "config")
 
     def read(self) -> Servers:
-        """What it holds now; nothing where there is no file.
+        """Read the file; a missing one counts as empty.
 
         Raises:
-            ConfigFileError: it is no such file.
-            OSError: it cannot be read.
+            ConfigFileError: the content is malformed.
+            OSError: the file cannot be read.
         """
         try:
             with self.path.open("rb") as file:
@@ -203,13 +203,13 @@ class ConfigFile:
         return Servers(self._decode(data), str(self.path))
 
     def change(self, how: Callable[[Servers], None]) -> None:
-        """Change it at once as a whole, and after all others that are changing it.
+        """Change the file atomically, under a lock against other processes.
 
         Raises:
-            ConfigFileError: it is no such file; it stays as it is.
-            OSError: it cannot be written.
+            ConfigFileError: the content is malformed; the file is not changed.
+            OSError: the file cannot be written.
         """
-        # A link to a file elsewhere stays a link.
+        # The rename below would replace a symbolic link: write its target.
         target = self.path.resolve()
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(target.with_name(target.name + ".lock")):
@@ -237,7 +237,7 @@ class ConfigFile:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with the process."""
+    """Hold an exclusive lock, which the kernel releases if the process dies."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -247,7 +247,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write a file that its owner alone can read, so that it is the old one or the new one."""
+    """Replace a file atomically with one that only its owner can read."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     made = Path(name)
     try:
@@ -263,7 +263,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def expiry(seconds: object) -> datetime | None:
-    """The moment at which a token of a life of so many seconds ends; None where none is told."""
+    """Return when a token with a lifetime in seconds expires; None without a usable lifetime."""
     try:
         life = timedelta(seconds=float(str(seconds)))
         return (moment() + life).astimezone(UTC) if life > timedelta() else None

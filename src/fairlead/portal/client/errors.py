@@ -1,22 +1,22 @@
-"""What can go wrong between a terminal and a front door; messages have no secrets."""
+"""Errors of a front door's client; their messages contain no secrets."""
 
 from __future__ import annotations
 
 
 class FrontDoorError(Exception):
-    """The base of everything that this package raises on purpose."""
+    """Base of the errors that this package raises."""
 
 
 class Unreachable(FrontDoorError):  # noqa: N818  named after what happened
-    """There was no whole answer; the message names the server and the remedy."""
+    """No complete answer came; the message names the server and the remedy."""
 
 
 class StrangeAnswer(FrontDoorError):  # noqa: N818  named after what happened
-    """Something answered that is no front door of kube-bind's."""
+    """The answer is not that of a front door."""
 
 
 class Refused(FrontDoorError):  # noqa: N818  named after what happened
-    """The server said no: its HTTP status, the code of its Error, "" without one."""
+    """The server refused; ``code`` is that of its Error, "" without one."""
 
     def __init__(self, message: str, *, status: int, code: str = "") -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class Refused(FrontDoorError):  # noqa: N818  named after what happened
 
 
 class SignInNeeded(Refused):
-    """The server does not know who asks."""
+    """The server demands a new sign-in."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, status=401, code="AUTHENTICATION_FAILED")

@@ -1,4 +1,4 @@
-"""The two handshakes that need a browser: signing in, and choosing on a provider's page."""
+"""The two handshakes with a browser: sign-in, and the choice on a provider's page."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from fairlead.portal.client.errors import FrontDoorError, StrangeAnswer
 
 
 Show = Callable[[str], None]
-"""Brings a person's browser to an address."""
+"""Function that opens an address in the person's browser."""
 _METHOD = "OAuth2CodeGrant"
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,16384}")
-"""A token that fits a header (RFC 6750, section 2.1)."""
+"""A token that may be sent in a header (RFC 6750, section 2.1)."""
 
 
 class Proof:
-    """A secret of ours, and the challenge that proves it later (RFC 7636, S256)."""
+    """A PKCE verifier and its challenge (RFC 7636, S256)."""
 
     def __init__(self) -> None:
         self.verifier = secrets.token_urlsafe(32)
@@ -37,12 +37,12 @@ class Proof:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """What an address has of it; servers that do not know it ignore it."""
+        """The address's PKCE parameters, which kube-bind's server ignores."""
         return {"code_challenge": self.challenge, "code_challenge_method": "S256"}
 
 
 class SignedIn:
-    """What signing in has brought: a token, and the person's name where the server tells it."""
+    """The result of a sign-in: a token, and the person's name, "" if the server sent none."""
 
     def __init__(self, token: Token, username: str = "") -> None:
         self.token = token
@@ -55,15 +55,15 @@ async def sign_in(
     *,
     timeout: float,  # noqa: ASYNC109  it says what was waited for
 ) -> SignedIn:
-    """Have a person sign in by a browser.
+    """Let a person sign in with a browser, and return the token.
 
     Args:
         backend: the server, without a token.
-        show: brings the browser there.
-        timeout: seconds for the person.
+        show: opens the browser.
+        timeout: longest wait for the person, in seconds.
 
     Raises:
-        FrontDoorError: the server refused, or nothing came in time.
+        FrontDoorError: the server refused, or no answer came in time.
     """
     proof = Proof()
     where = authorize_url(await backend.provider(), backend.address)
@@ -85,12 +85,12 @@ async def sign_in(
 def _signed_in(found: Mapping[str, Any], address: Address) -> SignedIn:
     text, type_ = found.get("access_token"), found.get("token_type") or "Bearer"
     if not isinstance(text, str) or not _TOKEN.fullmatch(text):
-        raise StrangeAnswer(f"{address.url} has sent no token that can be used")
+        raise StrangeAnswer(f"{address.url} sent no usable token")
     if str(type_).lower() != "bearer":
-        raise StrangeAnswer(f"{address.url} has sent a token of a type that is not known")
+        raise StrangeAnswer(f"{address.url} sent a token of an unknown type")
     cluster = str(found.get("cluster_id") or "")
     if address.cluster and cluster not in {"", address.cluster}:
-        raise StrangeAnswer(f"{address.url} has signed in to another cluster than was asked for")
+        raise StrangeAnswer(f"{address.url} signed in to another cluster than requested")
     username = found.get("username")
     name = username if isinstance(username, str) else ""
     return SignedIn(Token(text, expiry(found.get("expires_in"))), name)
@@ -103,16 +103,16 @@ async def choose_on_page(
     *,
     timeout: float,  # noqa: ASYNC109  it says what was waited for
 ) -> BindingResponse:
-    """Have a person choose on the provider's page, and take what it answers.
+    """Let a person choose on the provider's page, and return the BindingResponse.
 
     Args:
         backend: the server; the person signs in on the page.
-        identity: of the cluster that is to be bound.
-        show: brings the browser there.
-        timeout: seconds for the person.
+        identity: the identity of the consumer's cluster.
+        show: opens the browser.
+        timeout: longest wait for the person, in seconds.
 
     Raises:
-        FrontDoorError: the person or the server refused, or nothing came in time.
+        FrontDoorError: the person or the server refused, or no answer came in time.
     """
     proof = Proof()
     cluster = backend.address.cluster
@@ -129,18 +129,18 @@ async def choose_on_page(
     if "code" in found:
         return await backend.redeem_response(found["code"], proof.verifier)
     if not found.get("binding_response"):
-        told = found.get("message") or "nothing was said about it"
-        raise StrangeAnswer(f"the page of {backend.address.url} has bound nothing: {told[:300]}")
+        told = found.get("message") or "it gave no reason"
+        raise StrangeAnswer(f"the page of {backend.address.url} bound nothing: {told[:300]}")
     return decode_page_response(found["binding_response"])
 
 
 def decode_page_response(text: str) -> BindingResponse:
-    """A BindingResponse in base64, of either alphabet, with or without padding.
+    """Decode a BindingResponse in base64, of either alphabet, with or without padding.
 
     Raises:
-        StrangeAnswer: it is none.
+        StrangeAnswer: the text is not a BindingResponse.
     """
-    # A browser's btoa writes +, which in an address stands for a blank.
+    # btoa of a browser writes +, which a query decodes to a blank.
     plain = text.strip("\r\n").replace(" ", "+").replace("-", "+").replace("_", "/").rstrip("=")
     try:
         data = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
@@ -152,10 +152,10 @@ def decode_page_response(text: str) -> BindingResponse:
 
 
 def authorize_url(provider: JSON, address: Address) -> str:
-    """Where people sign in, as a BindingProvider says it.
+    """Return the sign-in address of a BindingProvider.
 
     Raises:
-        StrangeAnswer: it says none that a browser can be sent to.
+        StrangeAnswer: the provider names no usable address.
     """
     url = ""
     for method in provider.get("authenticationMethods") or ():
@@ -164,9 +164,7 @@ def authorize_url(provider: JSON, address: Address) -> str:
             url = str(grant.get("authenticatedURL") or "")
             break
     if not url:
-        raise StrangeAnswer(
-            f"{address.url} offers no way to sign in that is known here: {_METHOD}"
-        )
+        raise StrangeAnswer(f"{address.url} does not offer the sign-in method {_METHOD}")
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and parts.hostname and not parts.username
@@ -176,7 +174,7 @@ def authorize_url(provider: JSON, address: Address) -> str:
     if not usable or any(not char.isprintable() or char == " " for char in url):
         raise StrangeAnswer(f"{address.url} names no usable address for signing in")
     ours = urlsplit(address.url)
-    # The original says http, also where it is reached by https.
+    # kube-bind's server writes http even behind https.
     if ours.scheme == "https" and parts.scheme == "http":
         if parts.netloc.lower() != ours.netloc:
             raise FrontDoorError(
@@ -188,7 +186,7 @@ def authorize_url(provider: JSON, address: Address) -> str:
 
 
 def with_query(url: str, parameters: Mapping[str, str]) -> str:
-    """The address with these parameters, in place of those of the same names."""
+    """Set query parameters of an address, in place of those with the same names."""
     parts = urlsplit(url)
     kept = [
         (name, value)

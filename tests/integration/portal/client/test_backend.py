@@ -68,13 +68,13 @@ async def half(request: web.Request) -> web.StreamResponse:
             id="429",
         ),
         pytest.param(
-            answering(500, "<html>", "text/html"), Refused, "no front door", id="500-page"
+            answering(500, "<html>", "text/html"), Refused, "not a front door", id="500-page"
         ),
         pytest.param(answering(404, '{"message": 7}'), Refused, "answers 404", id="404"),
         pytest.param(
-            answering(200, "<html>", "text/html"), StrangeAnswer, "is no JSON", id="page"
+            answering(200, "<html>", "text/html"), StrangeAnswer, "is not JSON", id="page"
         ),
-        pytest.param(answering(200, "[" * 100_000), StrangeAnswer, "is no JSON", id="nested"),
+        pytest.param(answering(200, "[" * 100_000), StrangeAnswer, "is not JSON", id="nested"),
         pytest.param(answering(200, "[]"), StrangeAnswer, "is no list", id="array"),
         pytest.param(answering(200, '{"items": 7}'), StrangeAnswer, "is no list", id="items"),
         pytest.param(
@@ -84,10 +84,13 @@ async def half(request: web.Request) -> web.StreamResponse:
             id="one",
         ),
         pytest.param(
-            answering(302, "", Location="/x"), StrangeAnswer, "sends elsewhere", id="302"
+            answering(302, "", Location="/x"), StrangeAnswer, "redirects (302)", id="302"
         ),
         pytest.param(
-            answering(302, "", Location="http://[x"), StrangeAnswer, "none", id="302-nowhere"
+            answering(302, "", Location="http://[x"),
+            StrangeAnswer,
+            "an invalid address",
+            id="302-nowhere",
         ),
         pytest.param(endless, StrangeAnswer, "is larger than", id="endless"),
         pytest.param(half, Unreachable, "broke", id="half"),
@@ -121,7 +124,7 @@ async def test_silence_ends() -> None:
     async with FrontDoor() as door:
         door.answers["/api/ping"] = silent
         async with BackendClient(Address(door.url), seconds=0.2) as client:
-            with pytest.raises(Unreachable, match=r"has not answered within 0.2 s"):
+            with pytest.raises(Unreachable, match=r"did not answer within 0.2 s"):
                 await client.ping()
 
 

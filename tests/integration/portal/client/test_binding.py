@@ -158,7 +158,7 @@ async def test_a_choice_on_the_page_is_bound(
     [
         ({"error": "denied", "error_description": "not today"}, "refused: denied: not today"),
         ({"success": "false", "message": "it broke"}, "the server refused: it broke"),
-        ({"success": "true"}, "has bound nothing"),
+        ({"success": "true"}, "bound nothing"),
         ({"binding_response": "e30="}, "binding_response is unusable"),
         ({"code": "forged"}, "the code is of another client"),
     ],

@@ -272,7 +272,7 @@ async def test_a_redirect_is_not_followed_with_the_token(tmp_path: Path) -> None
         door.answers["/api/templates"] = elsewhere
         code, _, err = await run(tmp_path, "templates")
         assert (code, other.asked) == (1, [])
-        assert f"sends elsewhere (307), to {other.url}: if you trust that" in err
+        assert f"redirects (307) to {other.url}: if you trust that" in err
         assert "secret" not in err
 
 
@@ -308,7 +308,7 @@ async def test_whoami_says_where_and_until_when(tmp_path: Path) -> None:
         door.sessions.clear()
         code, _, err = await run(tmp_path, "whoami")
         assert code == 1
-        assert f"does not know you, or not any more: fairlead login {door.url}" in err
+        assert f"does not know you, or your sign-in has ended: fairlead login {door.url}" in err
 
 
 async def test_tables_of_what_is_offered(tmp_path: Path) -> None:
