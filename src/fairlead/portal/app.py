@@ -1,4 +1,4 @@
-"""The front door, put together."""
+"""Assembly of the front door."""
 
 from __future__ import annotations
 
@@ -66,31 +66,31 @@ TABS = (
     Tab("/bindings", "My bindings", ("/bindings/", "/objects/")),
     Tab("/topology", "Topology"),
 )
-"""The pages that the navigation names to all."""
+"""The tabs that everyone sees in the navigation."""
 SIGHT_SECONDS = 5.0
-"""Seconds for which it is believed who may see what on pages."""
+"""How long rights to see pages are cached, in seconds."""
 
 
 @runtime_checkable
 class Routed(Protocol):
-    """A part that answers requests."""
+    """A part with HTTP routes."""
 
     def routes(self) -> list[web.RouteDef]:
-        """Its routes, below the root."""
+        """Return the routes, relative to the root."""
         ...
 
 
 @runtime_checkable
 class Awaited(Protocol):
-    """A part that the server is not ready without."""
+    """A part that has to be ready before the server is."""
 
     @property
     def name(self) -> str:
-        """What /readyz calls it."""
+        """The part's name in /readyz."""
         ...
 
     def not_ready(self) -> str:
-        """Say why it cannot do its work; "" when it can."""
+        """Return why the part cannot work; "" if it can."""
         ...
 
 
@@ -100,11 +100,11 @@ class Running(Protocol):
 
     @property
     def name(self) -> str:
-        """What its task is called."""
+        """The name of the part's task."""
         ...
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until canceled."""
         ...
 
 
@@ -116,11 +116,11 @@ def build(
     *,
     listening: socket.socket | None = None,
 ) -> PortalServer:
-    """Add the front door to a manager that has not been started.
+    """Add the front door to a manager before it is started.
 
-    A part may have ``routes()``, which are served; ``name`` and ``run()``, by which it runs as
-    long as the server does; and ``name`` and ``not_ready()``, which /readyz asks. It takes its
-    informers before this is called. ``listening`` is for the server, in place of an address.
+    A part may have ``routes()``, which are served; ``name`` and ``run()``, which runs as long as
+    the server; and ``name`` and ``not_ready()``, which /readyz calls. It has to request its
+    informers before this call. ``listening`` is a bound socket in place of an address.
 
     Raises:
         OSError: a file of the certificate cannot be read.
@@ -129,7 +129,7 @@ def build(
     found: Sequence[object] = (Introduction(options), *parts)
     routes = [route for part in found if isinstance(part, Routed) for route in part.routes()]
 
-    # One that joins later is its owner's to wait for.
+    # Informers that are added later (those of exported kinds) do not delay the start.
     first = list(cluster.informers())
 
     async def started() -> None:
@@ -151,7 +151,7 @@ def build(
 
 
 def _run(manager: Manager, part: Runnable) -> None:
-    # Replicas share what they know by the API server: each of them works.
+    # All replicas serve: they share state through the API server.
     manager.add(part, leader_only=False)
 
 
@@ -162,10 +162,10 @@ async def run_all(
     *,
     listening: socket.socket | None = None,
 ) -> None:
-    """Make all parts, and add the front door with them to a manager, as :func:`build` does.
+    """Create all parts, and add the front door with them to a manager by :func:`build`.
 
     Raises:
-        OSError: a file that a flag names cannot be read.
+        OSError: a file of a flag cannot be read.
         ValueError: a flag's value cannot be used.
     """
     store, ended = _store(cluster, options)
@@ -230,10 +230,10 @@ def console(
     consents: Consents,
     actions: Callable[[Hub], Actions] | None = None,
 ) -> list[object]:
-    """The pages for people; without ``actions``, commands alone act on consumers."""
+    """Return the parts of the pages; without ``actions`` only commands act on consumers."""
     prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
-    # What a page that stays open shows asks anew each few seconds, for nothing may be shown ten
-    # seconds after a right to see it is gone.
+    # Open pages check rights again every few seconds; with a shorter cache than the API's, a
+    # revoked right takes effect within ten seconds.
     reviews = Reviews(cluster.client, prefixes, believed=SIGHT_SECONDS)
     access = ByReviews(reviews)
     pages = Pages(
@@ -293,19 +293,19 @@ def console(
 
 
 def _version() -> str:
-    # A "+" of a local version can be in no tag of an image.
+    # A tag of an image may not contain the "+" of a local version.
     return version("fairlead").replace("+", "-")
 
 
 class _Closing(NamedTuple):
-    """Work that ends by closing what it has opened."""
+    """A task that closes its connections when it ends."""
 
     name: str
     work: Callable[[], Awaitable[None]]
     close: Callable[[], Awaitable[None]]
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until canceled, and close then."""
         try:
             await self.work()
         finally:
@@ -313,18 +313,18 @@ class _Closing(NamedTuple):
 
 
 class _Ready(NamedTuple):
-    """What /readyz asks about, which runs elsewhere."""
+    """A readiness check of a part that runs by another object."""
 
     name: str
     not_ready: Callable[[], str]
 
 
 def _store(cluster: Cluster, options: ServeOptions) -> tuple[SessionStore, list[object]]:
-    """Where sessions are, and what has to run for it."""
+    """Return the session store, and the parts that it needs."""
     if options.redis is None:
         secrets = SecretStore(cluster, options.namespace)
         return secrets, [secrets]
-    # Its client is an extra, which other installations go without.
+    # Imported here, since the Redis client is an extra.
     from fairlead.portal.identity.redisstore import RedisStore
 
     redis = RedisStore.at(options.redis)
@@ -335,7 +335,7 @@ def _store(cluster: Cluster, options: ServeOptions) -> tuple[SessionStore, list[
 
 
 def _sealing(cluster: Cluster, options: ServeOptions) -> tuple[Sealing, list[object]]:
-    """What seals cookies, and what has to run for it."""
+    """Return the sealing of cookies, and the parts that it needs."""
     if options.cookie_keys:
         return Sealing(FlagKeys(options.cookie_keys)), []
     keys = SecretKeys(cluster, options.namespace)
@@ -343,9 +343,9 @@ def _sealing(cluster: Cluster, options: ServeOptions) -> tuple[Sealing, list[obj
 
 
 def _issuer(options: ServeOptions) -> tuple[Issuer, list[object], object]:
-    """Who vouches for people, with the routes of one that is embedded, and what has to run.
+    """Return the issuer, the parts of an embedded one, and the task that follows it.
 
-    An issuer that is away makes no replica unready: who has signed in goes on working.
+    An unavailable issuer does not make a replica unready: existing sessions still work.
     """
     oidc = options.oidc
     if oidc.type == "external":

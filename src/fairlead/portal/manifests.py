@@ -1,8 +1,8 @@
-"""What a real cluster needs to run the front door, with no right too many.
+"""Manifests of the front door with the least rights.
 
-It holds what strangers reach, so it has a namespace of its own: Secrets elsewhere it can neither
-read nor write, and it has no right on RBAC. What people may bind is theirs by
-``kube-bind-oidc-user``, or by any other role with the verb ``bind``.
+It is reachable without sign-in, so it has a namespace of its own, no access to Secrets elsewhere
+and no right on RBAC. People may bind by ``kube-bind-oidc-user``, or by another role with the verb
+``bind``.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER
 
 
 USERS_ROLE = "kube-bind-oidc-user"
-"""The ClusterRole of people who may bind everything that is offered, as kube-bind calls it."""
+"""The ClusterRole of people who may bind all templates, with kube-bind's name."""
 SHOWN_ROLE = f"{NAME}-exports"
-"""The ClusterRole made of those that ``fairlead manifests provider --export`` prints for pages."""
+"""The aggregated ClusterRole of those that ``fairlead manifests provider --export`` prints."""
 CONSOLE_ADMIN = "fairlead-console-admin"
-"""The ClusterRole of administrators, to whom pages show all consumers."""
+"""The ClusterRole of administrators, who see all consumers on pages."""
 CREDENTIALS = "fairlead-serve-oidc"
-"""The Secret with the client's secret at the issuer, which a public client does without."""
+"""The Secret with the client_secret at the issuer; a public client has none."""
 PORT = 8080
 _SHARED = frozenset({"default", BINDING, OPERATOR, PROVIDER})
-"""Namespaces of other programs, beside those of the cluster itself."""
+"""Namespaces of Fairlead's other programs, and default."""
 _METRICS_PORT = 8082
-"""Beside the port that people reach, which has the number that metrics have elsewhere."""
+"""Port of metrics; the usual 8080 is taken by the pages."""
 _SERVICE_PORT = 80
 
 
@@ -56,22 +56,22 @@ def manifests(
     console_admin_groups: Sequence[str] = (),
     pods: Pods = DEFAULT_PODS,
 ) -> list[JSON]:
-    """Everything to apply, in order. The Pods speak http: an Ingress before them ends TLS.
+    """Return all manifests in order. The Pods serve http: an Ingress terminates TLS.
 
     Args:
-        namespace: of the server, its sessions and keys, and of nothing else.
-        image: that runs it.
-        external_url: how browsers and CLIs reach it.
-        issuer_url: who vouches for people.
-        client_id: the server's own name at the issuer.
+        namespace: the server's namespace, used by nothing else.
+        image: the container image.
+        external_url: the address for browsers and CLIs.
+        issuer_url: the OpenID Connect issuer.
+        client_id: the server's client_id at the issuer.
         trusted_proxies: networks of the Ingress.
-        allowed_groups: groups of the issuer that may bind everything; without any, and without
-            users, no role is printed for people.
-        allowed_users: people who may, by the issuer's ``sub``.
-        username_prefix: before names of people in RBAC.
-        groups_prefix: before names of groups in RBAC.
-        console_admin_groups: groups of the issuer to whom pages show all consumers.
-        pods: how many, how large and where; all replicas work at once.
+        allowed_groups: groups of the issuer that may bind everything; without groups and
+            users no role for people is printed.
+        allowed_users: people who may bind everything, by the issuer's ``sub``.
+        username_prefix: prefix of user names in RBAC.
+        groups_prefix: prefix of group names in RBAC.
+        console_admin_groups: groups of the issuer that see all consumers on pages.
+        pods: number, resources and placement of Pods; all replicas are active.
 
     Raises:
         ValueError: a value cannot be used; the message names the flag.
@@ -136,10 +136,10 @@ def manifests(
 
 
 def _check_namespace(namespace: str) -> None:
-    """Refuse a namespace in which another program's ServiceAccount is known to be.
+    """Refuse a namespace with ServiceAccounts of another program.
 
     Raises:
-        ValueError: it is such a one.
+        ValueError: the namespace is shared.
     """
     if namespace in _SHARED or namespace.startswith("kube-"):
         raise ValueError(
@@ -155,10 +155,10 @@ def users(
     username_prefix: str,
     groups_prefix: str,
 ) -> list[JSON]:
-    """The ClusterRole of people who may bind everything, and its binding to these.
+    """Return the ClusterRole of people who may bind everything, and its binding.
 
     Raises:
-        ValueError: a name would be one of Kubernetes' own.
+        ValueError: a name begins with ``system:``.
     """
     named = [
         *(("Group", "--oidc-allowed-group", groups_prefix + name) for name in allowed_groups),
@@ -174,10 +174,10 @@ def users(
 
 
 def console_admins(groups: Sequence[str], *, groups_prefix: str) -> list[JSON]:
-    """The ClusterRole of people to whom pages show all consumers, and its binding to groups.
+    """Return the ClusterRole of administrators of the pages, and its binding to groups.
 
     Raises:
-        ValueError: a name would be one of Kubernetes' own.
+        ValueError: a name begins with ``system:``.
     """
     program = Program(name=NAME, namespace="", image="", command=())
     role = program.cluster_role(CONSOLE_ADMIN, [rule(GROUP, ["clusterbindings"], ("list",))])
@@ -186,10 +186,10 @@ def console_admins(groups: Sequence[str], *, groups_prefix: str) -> list[JSON]:
 
 
 def _bound(program: Program, role: JSON, named: Sequence[tuple[str, str, str]]) -> JSON:
-    """A role's binding to users and groups, each with the flag that named it.
+    """Return a role's binding to users and groups, each given with its flag.
 
     Raises:
-        ValueError: a name would be one of Kubernetes' own.
+        ValueError: a name begins with ``system:``.
     """
     for _, flag, name in named:
         if name.startswith("system:"):
@@ -199,7 +199,7 @@ def _bound(program: Program, role: JSON, named: Sequence[tuple[str, str, str]]) 
 
 
 def _own_rules() -> list[JSON]:
-    """Sessions, keys and the answers to binds, in the server's own namespace."""
+    """Return the rules for sessions, keys and answers to binds, in the server's namespace."""
     return [
         rule("", ["secrets"], (*READ_VERBS, "create", "update", "delete")),
         rule(GROUP, ["bindableresourcesrequests"], (*READ_VERBS, "create", "delete")),
@@ -207,7 +207,7 @@ def _own_rules() -> list[JSON]:
 
 
 def _catalogue_rules() -> list[JSON]:
-    """What is offered, whose consumers there are, and asking who may."""
+    """Return the rules to read the catalogue and consumers, and to create reviews."""
     return [
         rule(
             GROUP,
@@ -219,7 +219,7 @@ def _catalogue_rules() -> list[JSON]:
             ],
             READ_VERBS,
         ),
-        # Pages show the fields of what a template brings.
+        # Pages show the schemas of a template's resources.
         rule("apiextensions.k8s.io", ["customresourcedefinitions"], READ_VERBS),
         rule("", ["namespaces"], READ_VERBS),
         rule("authorization.k8s.io", ["subjectaccessreviews"], ("create",)),

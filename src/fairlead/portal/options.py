@@ -1,4 +1,4 @@
-"""What an operator of the front door may decide."""
+"""Options of the front door, with their parsing and checks."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from fairlead.api.durations import parse_duration
 
 
 NAME = "fairlead-serve"
-"""The program in a cluster."""
+"""Name of the program's objects in a cluster."""
 DEFAULT_NAMESPACE = NAME
 DEFAULT_LISTEN = "127.0.0.1:8080"
 DEFAULT_TOKEN_EXPIRY = 3600.0
 LEAST_TOKEN_EXPIRY = 60.0
 LONGEST_TOKEN_EXPIRY = 30 * 86400.0
-"""Seconds that a sign-in lasts."""
+"""Default, shortest and longest lifetime of a sign-in, in seconds."""
 DEFAULT_SCOPES = ("openid", "profile", "email", "groups")
-"""Scopes that are asked for; no refresh token is used, so offline_access is not among them."""
+"""Requested scopes; without offline_access, since no refresh token is used."""
 CALLBACK_PATH = "/api/callback"
 AUTHORIZE_PATH = "/api/authorize"
 ISSUER_PATH = "/oidc"
@@ -39,9 +39,9 @@ _ENCRYPTION_BYTES = (16, 24, 32)
 
 
 class ExternalURL(msgspec.Struct, frozen=True):
-    """Scheme, authority and path of ``--external-url``; the path has no slash at its end.
+    """Scheme, authority and path of ``--external-url``; the path has no trailing slash.
 
-    All addresses that go out are made of it, and none of a Host header.
+    All addresses that the server sends are built from it, never from a Host header.
     """
 
     scheme: str
@@ -53,7 +53,7 @@ class ExternalURL(msgspec.Struct, frozen=True):
         """Read an address such as ``https://bind.example.org/fairlead``.
 
         Raises:
-            ValueError: it is no http or https address, or has a user, a query or a fragment.
+            ValueError: the text is not http or https, or has a user, a query or a fragment.
         """
         example = "use one such as https://bind.example.org"
         try:
@@ -77,29 +77,29 @@ class ExternalURL(msgspec.Struct, frozen=True):
 
     @property
     def secure(self) -> bool:
-        """Whether it is https."""
+        """Whether the scheme is https."""
         return self.scheme == "https"
 
     @property
     def origin(self) -> str:
-        """Scheme and authority, as browsers say them."""
+        """The origin, in the form of browsers' Origin headers."""
         return f"{self.scheme}://{self.authority}"
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether the host is loopback."""
         return is_loopback(urlsplit(self.origin).hostname or "")
 
     def absolute(self, path: str) -> str:
-        """The whole address of a path of ours, which begins with a slash."""
+        """Return the absolute URL of a path that begins with a slash."""
         return f"{self.origin}{self.path}{path}"
 
 
 class OIDCOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """Who vouches for people, and as what their names count in reviews.
+    """The issuer, and the prefixes of its users and groups in reviews.
 
-    An empty ``client_secret`` makes us a public client. ``people_file`` has the people of the
-    embedded issuer, and ``beyond_loopback`` says that others than this machine may use it.
+    An empty ``client_secret`` means a public client. ``people_file`` has the people of the
+    embedded issuer, and ``beyond_loopback`` allows other machines to use it.
     """
 
     type: IssuerType = "external"
@@ -116,14 +116,14 @@ class OIDCOptions(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class CookieKeys(msgspec.Struct, frozen=True):
-    """Keys that an operator gave: 32 or 64 bytes to sign, and 16, 24, 32 or none to encrypt."""
+    """An operator's keys: 32 or 64 bytes to sign, and 16, 24, 32 or none to encrypt."""
 
     signing: bytes
     encryption: bytes = b""
 
 
 class RedisOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """Where sessions are kept instead of in Secrets."""
+    """The Redis that stores sessions in place of Secrets."""
 
     host: str
     port: int
@@ -135,19 +135,19 @@ class RedisOptions(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """A limit: so many in a second for long, and at most ``burst`` at once; 0 is no limit."""
+    """A rate limit: ``per_second`` on average, ``burst`` at once; 0 per second is no limit."""
 
     per_second: float
     burst: int
 
 
 class Limits(msgspec.Struct, kw_only=True, frozen=True):
-    """What requests may cost. Sizes are in bytes, times in seconds.
+    """Limits of requests. Sizes are in bytes, times in seconds.
 
-    ``addresses`` is how many addresses and people are remembered. Sign-ins and binds leave
-    objects behind, so that they have rates of their own, also for all together; what strangers
-    send for a sign-in is small. Proxies that are trusted may have as many connections as there
-    are.
+    ``addresses`` is the number of addresses and people with a bucket. Sign-ins and binds create
+    objects, so they have rates of their own, per sender and in total; a sign-in's body has a
+    smaller limit. A trusted proxy is only bounded by ``connections``, not by
+    ``connections_per_address``.
     """
 
     body: int = 1024 * 1024
@@ -176,10 +176,10 @@ class ServeOptions(msgspec.Struct, kw_only=True, frozen=True):
     """The flags of ``fairlead provider serve``.
 
     ``namespace`` is the server's own. ``token_expiry`` is in seconds. ``cookie_keys`` has the
-    newest first; without any, keys are made and kept in a Secret. ``consumers_per_person`` is how
-    many identities may belong to one person. With ``original_authors`` a namespace that
-    kube-bind's own backend made belongs to the bare ``sub`` that it noted. With ``apply_binding``
-    kubeconfigs of consumers are taken, whose private addresses have to be in ``apply_networks``.
+    newest first; without any, keys are generated in a Secret. ``consumers_per_person`` is the
+    largest number of a person's identities. With ``original_authors`` a namespace that kube-bind's
+    own backend made belongs to the ``sub`` in its annotation. With ``apply_binding`` consumers'
+    kubeconfigs are accepted; their private addresses have to be in ``apply_networks``.
     """
 
     external_url: ExternalURL
@@ -203,7 +203,7 @@ class ServeOptions(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach this name or address."""
+    """Whether ``host`` is localhost or a loopback address."""
     if host == "localhost":
         return True
     try:
@@ -213,10 +213,10 @@ def is_loopback(host: str) -> bool:
 
 
 def check(options: ServeOptions) -> ServeOptions:
-    """The options, if they go together.
+    """Return the options if they are consistent.
 
     Raises:
-        ValueError: they do not; the message names the flag and the remedy.
+        ValueError: they are inconsistent; the message names the flag and the remedy.
     """
     if (options.tls_cert_file is None) != (options.tls_key_file is None):
         raise ValueError("--tls-cert-file and --tls-key-file go together: give both or none")
@@ -275,10 +275,10 @@ def _check_oidc(options: ServeOptions) -> None:
 def parse_external_url(
     external: str, callback: str, authorize: str, *, host: str, port: int, encrypted: bool
 ) -> ExternalURL:
-    """The external address: said, or what the original's flags tell of it, or where we listen.
+    """Return the external URL: as given, from kube-bind's flags, or the listening address.
 
     Raises:
-        ValueError: it is none, or nothing tells.
+        ValueError: it is malformed, or cannot be derived.
     """
     if external:
         return ExternalURL.parse(external)
@@ -300,10 +300,10 @@ def parse_external_url(
 
 
 def parse_issuer_url(text: str) -> str:
-    """The issuer's address as it has to stand in its tokens.
+    """Return the issuer's URL exactly as its tokens name it.
 
     Raises:
-        ValueError: it is no https address, nor an http one of this machine.
+        ValueError: it is neither https nor http to loopback.
     """
     issuer = ExternalURL.parse(text, flag="--oidc-issuer-url")
     if not (issuer.secure or issuer.loopback):
@@ -317,15 +317,15 @@ def parse_networks(
     flag: str = "--trusted-proxies",
     everything: str = "would let every client say who it is: name the networks of your proxies",
 ) -> tuple[Network, ...]:
-    """Networks of a flag, each an address or CIDR; commas separate them too.
+    """Parse the networks of a flag, addresses or CIDRs, which commas may separate.
 
     Args:
-        texts: as they were given.
-        flag: which, for messages.
-        everything: what is wrong about naming all addresses, for messages.
+        texts: the flag's values.
+        flag: the flag's name, for messages.
+        everything: the objection to a network of all addresses, for messages.
 
     Raises:
-        ValueError: one is none, or has all addresses.
+        ValueError: a network is malformed, or has all addresses.
     """
     found: list[Network] = []
     for text in ",".join(texts).split(","):
@@ -345,10 +345,10 @@ def parse_networks(
 
 
 def parse_apply_networks(texts: tuple[str, ...], *, allowed: bool) -> tuple[Network, ...]:
-    """Networks of ``--apply-binding-allow-cidr``.
+    """Parse the networks of ``--apply-binding-allow-cidr``.
 
     Raises:
-        ValueError: one is none, has all addresses, or apply-binding is off.
+        ValueError: a network is malformed, has all addresses, or apply-binding is off.
     """
     flag = "--apply-binding-allow-cidr"
     everything = "would let people have any address asked: name the networks of their clusters"
@@ -359,10 +359,10 @@ def parse_apply_networks(texts: tuple[str, ...], *, allowed: bool) -> tuple[Netw
 
 
 def parse_token_expiry(text: str) -> float:
-    """The seconds of ``--token-expiry``, such as ``1h``.
+    """Parse ``--token-expiry``, such as ``1h``, to seconds.
 
     Raises:
-        ValueError: it is no duration, too short or too long.
+        ValueError: the text is not a duration, or is too short or too long.
     """
     duration = parse_duration(text)
     if duration is None:
@@ -374,10 +374,10 @@ def parse_token_expiry(text: str) -> float:
 
 
 def parse_scopes(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The scopes to ask an issuer for, which commas separate too; by default those that are used.
+    """Parse the scopes of a flag, which commas may separate; without any, use the default.
 
     Raises:
-        ValueError: ``openid`` is not among them, or one cannot be.
+        ValueError: ``openid`` is missing, or a scope is malformed.
     """
     found = tuple(
         dict.fromkeys(text.strip() for text in ",".join(texts).split(",") if text.strip())
@@ -391,10 +391,10 @@ def parse_scopes(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def check_prefix(text: str, flag: str) -> str:
-    """The prefix of names in reviews, if no one can become Kubernetes' own by it.
+    """Return a prefix of names in reviews, if it is safe.
 
     Raises:
-        ValueError: names with it would be Kubernetes' own, or it cannot be seen.
+        ValueError: the prefix begins with ``system:``, or has invisible characters.
     """
     if text.startswith("system:"):
         raise ValueError(f"{flag} {text!r} makes names that are Kubernetes' own: take another")
@@ -406,10 +406,10 @@ def check_prefix(text: str, flag: str) -> str:
 def parse_cookie_keys(
     signing: tuple[str, ...], encryption: tuple[str, ...]
 ) -> tuple[CookieKeys, ...]:
-    """Keys of ``--cookie-signing-key`` and ``--cookie-encryption-key``, the newest first.
+    """Parse ``--cookie-signing-key`` and ``--cookie-encryption-key``, the newest first.
 
     Raises:
-        ValueError: one is no base64, has another length, or is without its fellow.
+        ValueError: a key is not base64, has another length, or lacks its partner.
     """
     signers = [_key(text, "--cookie-signing-key", _SIGNING_BYTES) for text in signing if text]
     ciphers = [
@@ -441,10 +441,10 @@ def _key(text: str, flag: str, lengths: tuple[int, ...]) -> bytes:
 def parse_redis(
     address: str, *, username: str, password: str, database: int, tls: bool, ca_file: Path | None
 ) -> RedisOptions | None:
-    """Where Redis is, from ``--redis-addr`` and its companions; None without the flag.
+    """Return the Redis options of ``--redis-addr`` and related flags; None without the flag.
 
     Raises:
-        ValueError: the address has no port, or a companion is there without it.
+        ValueError: the address has no port, or a related flag is given without it.
     """
     if not address:
         if username or tls or ca_file or database:

@@ -1,6 +1,6 @@
-"""``fairlead console``, put together: a cluster's own side, for the person who runs it.
+"""Assembly of ``fairlead console``: pages about a cluster for the person who runs it.
 
-There is no sign-in and no other person: what is shown and done, is with the client's credentials.
+There is no sign-in and no other person: all reads and actions use the client's credentials.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ from fairlead.runtime import Cluster
 
 HOST = "127.0.0.1"
 SESSION_SECONDS = 12 * 3600.0
-"""Seconds for which a browser that came in by a link stays in."""
+"""Lifetime of a browser's session, in seconds."""
 TABS = (
     Tab("/", "All objects", ("/objects/",)),
     Tab("/bindings", "Bindings", ("/bindings/",)),
     Tab("/topology", "Topology"),
 )
-"""The pages that the navigation names."""
+"""The tabs of the navigation."""
 _CONSUMERS = Tab("/consumers", "Consumers", ("/consumers/",))
 _PATIENCE = 0.1
-"""Seconds that requests have to end: who stops the program waits for it."""
+"""Longest wait for running requests at shutdown, in seconds; the person waits for it."""
 
 
 def listen(port: int = 0) -> socket.socket:
-    """Take a port of this machine that no other machine reaches; 0 takes a free one.
+    """Bind a port on loopback; 0 takes a free one.
 
     Raises:
-        ListeningError: it is taken.
+        ListeningError: the port is in use.
     """
     try:
         return socket.create_server((HOST, port))
@@ -80,22 +80,22 @@ def listen(port: int = 0) -> socket.socket:
 
 
 class Routed(Protocol):
-    """A part that answers requests."""
+    """A part with HTTP routes."""
 
     def routes(self) -> list[web.RouteDef]:
-        """Its routes, below the root."""
+        """Return the routes, relative to the root."""
         ...
 
 
 class OwnConsole:
-    """The pages of a cluster's own side; :meth:`run` serves them.
+    """The pages of ``fairlead console``; :meth:`run` serves them.
 
     Args:
-        client: with the rights of the person.
-        listening: of :func:`listen`; it closes it.
-        tell: prints a link that a page has asked for.
-        operator_namespace: where the PostgresAccess operator's settings are.
-        consumers: whether there are pages about consumers; see :func:`administers`.
+        client: a client with the person's rights.
+        listening: the socket of :func:`listen`; it is closed at the end.
+        tell: prints a link that a page requested.
+        operator_namespace: namespace of the PostgresAccess operator's settings.
+        consumers: whether to add pages about consumers; see :func:`administers`.
     """
 
     def __init__(
@@ -156,11 +156,11 @@ class OwnConsole:
         self._server = PortalServer(options, app, listening=listening, patience=_PATIENCE)
 
     async def link(self) -> str:
-        """A link that lets one browser in, once, within a minute; those before are void."""
+        """Return a link that lets one browser in once, within a minute; earlier ones are void."""
         return await self._links.make()
 
     async def run(self) -> None:
-        """Serve until cancelled."""
+        """Serve until canceled."""
         async with self._overview:
             try:
                 async with asyncio.TaskGroup() as group:
@@ -174,10 +174,10 @@ class OwnConsole:
 
 
 async def administers(client: Client) -> bool:
-    """Whether a cluster has consumers, all of whom the user of a client may list.
+    """Whether the cluster is a provider's whose consumers the client's user may list.
 
     Raises:
-        ClientError: the cluster cannot be asked.
+        ClientError: the API server refused or is unavailable.
     """
     needed = (CLUSTERBINDINGS, APISERVICEEXPORTS, APISERVICEEXPORTTEMPLATES, NAMESPACES)
     for resource in needed:
@@ -192,7 +192,7 @@ async def administers(client: Client) -> bool:
 
 
 class _Provider:
-    """What a provider's cluster has beside: pages about its consumers, and what can be done."""
+    """The pages about consumers and their actions, for a provider's cluster."""
 
     def __init__(self, client: Client, hub: Hub, sessions: Sessions, tokens: FormTokens) -> None:
         self._cluster = Cluster("provider", client)
@@ -208,11 +208,11 @@ class _Provider:
         ]
 
     def forms(self, pages: Pages, site: Site) -> ActionForms:
-        """Where the forms of actions end."""
+        """Return the handler of the actions' forms."""
         return ActionForms(self._directory, self._actions, self._tokens, pages, site, self._acting)
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled, and end what goes on then."""
+        """Follow the cluster until canceled, and cancel running actions then."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._cluster.run())
             group.create_task(self._directory.run())
