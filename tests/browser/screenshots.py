@@ -184,7 +184,7 @@ class Studio:
         await page.goto(f"{url}{shot.path.format(**self._lively.names())}")
         if shot.who in self._consoles:
             # The first look at a cluster takes its time.
-            await page.get_by_text("The look is not over yet").wait_for(state="detached")
+            await page.get_by_text("The cluster is still being read").wait_for(state="detached")
         if shot.then is not None:
             await shot.then(page, market)
         return page

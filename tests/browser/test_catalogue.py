@@ -34,7 +34,7 @@ async def test_what_is_offered_is_found_and_read(browser: Browsing, market: Mark
     assert await page.get_by_role("row", name="partitions").count() == 1
     returned = page.get_by_role("row", name="ready")
     assert not await returned.is_visible()
-    await page.get_by_text("Status that comes back").click()
+    await page.get_by_text("Returned status").click()
     await returned.wait_for()
     await looked_at(page)
 
@@ -42,7 +42,9 @@ async def test_what_is_offered_is_found_and_read(browser: Browsing, market: Mark
 async def test_a_search_that_finds_nothing_says_so(browser: Browsing, market: Market) -> None:
     page = await browser.page(dark=True)
     await sign_in(page, market, market.ada, "/?q=nothing-of-the-kind")
-    await page.get_by_text("Nothing that you may bind fits “nothing-of-the-kind”.").wait_for()
+    await page.get_by_text(
+        "No template that you may bind matches “nothing-of-the-kind”."
+    ).wait_for()
     await looked_at(page)
     await page.get_by_role("link", name="Show all").click()
     await page.get_by_role("link", name="postgres").wait_for()

@@ -83,7 +83,7 @@ async def test_what_fails_is_told_from_what_waits_and_what_helps_stands_beside_i
     sentence = " ".join((await page.locator(".sentence").inner_text()).split())
     assert "it waits for the PostgreSQL server" in sentence
     assert "(DatabaseNotFound)" in sentence
-    assert "What helps: create the database, or correct spec.grants" in sentence
+    assert "Remedy: create the database, or correct spec.grants" in sentence
     # What goes well while False is not told as broken, and what fails while True is not as well.
     assert "in order" in await row(page, "Conditions", "InProgress")
     assert "broken" in await row(page, "Conditions", "Reconciling")

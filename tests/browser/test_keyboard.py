@@ -45,7 +45,7 @@ async def test_the_way_from_the_door_to_a_template_and_out_again(
     # What follows is what stands in the page, and not in its head.
     assert await _tabbed(page, 5) == [
         *("Catalogue", "Bind", "Commands that bind it", "Fields of Topic"),
-        "Status that comes back",
+        "Returned status",
     ]
     await page.keyboard.press("Enter")
     assert await _tabbed(page, 2) == ["Status of Topic", "Example of Topic"]

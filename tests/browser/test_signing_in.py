@@ -82,7 +82,7 @@ async def test_two_people_in_two_browsers(browser: Browsing, market: Market) -> 
     assert await _offered(ada) == ["postgres", "buckets", "topics", "mailboxes"]
     assert await _offered(ben) == ["topics"]
     assert await _offered(cem) == []
-    await cem.get_by_text("Nothing is offered to you yet").wait_for()
+    await cem.get_by_text("You may not bind any template yet").wait_for()
     await ben.goto(f"{market.url}/templates/buckets")
     await heading(ben, "There is no template buckets for you")
     await looked_at(ben)

@@ -158,7 +158,7 @@ async def test_an_object_shows_both_sides_and_its_past(world: World) -> None:
             WIDGETS, "blue", namespace, {"status": {"made": 7}}, subresource="status"
         )
         there = f"On the provider: {namespace}/blue"
-        page = await shown.once(PAGES[3], there, "all that it depends on works")
+        page = await shown.once(PAGES[3], there, "everything it depends on works")
         assert page.text.count("made: 7") == 2
         assert page.text.count("colour: blue") == 2
         assert "was created" in page.text
@@ -231,7 +231,7 @@ async def test_what_may_not_be_seen_is_told(world: World) -> None:
         assert "Nothing is bound here" not in page.text
         page = await shown.get(PAGES[3])
         assert page.status == 200
-        assert "The cluster was not seen" in page.text
+        assert "The cluster cannot be read" in page.text
         page = await shown.get("/bindings/widgets/unbind")
         assert page.status >= 400
 

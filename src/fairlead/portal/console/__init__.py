@@ -1,1 +1,1 @@
-"""Pages for people: server-rendered, without script, read with what the session may see."""
+"""Pages for people: rendered by the server, without script, each with what its person may see."""

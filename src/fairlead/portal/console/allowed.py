@@ -1,4 +1,4 @@
-"""What a binding allows on both sides, in plain words."""
+"""Sentences that say which rights a binding grants on both sides."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _KINDS = {
 
 
 def at_provider(spec: TemplateSpec, cluster_scoped: Iterable[str]) -> list[str]:
-    """What the consumer's login may do at the provider.
+    """Return sentences about the rights of the consumer's ServiceAccount at the provider.
 
     Args:
-        spec: the template's.
-        cluster_scoped: names of CRDs that are known to be in no namespace.
+        spec: the template's spec.
+        cluster_scoped: names of CRDs that are known to be cluster-scoped.
     """
     everywhere = set(cluster_scoped)
     found = [
@@ -28,25 +28,25 @@ def at_provider(spec: TemplateSpec, cluster_scoped: Iterable[str]) -> list[str]:
     for name in _names(spec.resources):
         if name in everywhere:
             found.append(
-                f"It may read, write and delete all {name}, those of others too: they are in no"
-                " namespace."
+                f"It may read, write and delete all {name}, also those of others: they are"
+                " cluster-scoped."
             )
         else:
             found.append(
-                f"It may read, write and delete {name} in the namespaces that are made there for"
-                " yours."
+                f"It may read, write and delete {name} in the namespaces that the provider creates"
+                " for yours."
             )
     found += [
-        f"It may read, write and delete {kind} in these namespaces, and copies those alone that"
-        " are named above."
+        f"It may read, write and delete {kind} in these namespaces, and copies only those named"
+        " above."
         for kind in _claimed(spec)
     ]
-    found.append("It may do nothing else there; the provider's team can take it back at any time.")
+    found.append("It has no other rights there; the provider's team can revoke it at any time.")
     return found
 
 
 def at_consumer(spec: TemplateSpec) -> list[str]:
-    """What the konnector may do in the consumer's cluster."""
+    """Return sentences about the rights of the konnector in the consumer's cluster."""
     names = ", ".join(_names(spec.resources))
     found = [
         f"The konnector creates the CustomResourceDefinitions {names}, and keeps them up to date.",
@@ -54,7 +54,7 @@ def at_consumer(spec: TemplateSpec) -> list[str]:
     ]
     found += [
         f"It may read, write and delete {kind} in all namespaces: Kubernetes cannot narrow that."
-        " It copies those alone that are named above."
+        " It copies only those named above."
         for kind in _claimed(spec)
     ]
     found.append("It keeps its login at the provider in a Secret of the namespace kube-bind.")

@@ -1,4 +1,4 @@
-"""Browsers that a terminal sends: what it has told is checked, and leaves the address."""
+"""Browsers that a terminal sends: its parameters are checked and removed from the address."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from fairlead.portal.identity.sessions import Session
 
 
 CANCEL_PATH = "/terminal/cancel"
-"""Where the form ends that tells a terminal of a person's refusal."""
-_CANCELED = "the person at the browser has canceled it"
+"""Path of the form that tells a terminal that the person refused."""
+_CANCELED = "the person at the browser canceled it"
 
 
 class Arriving:
-    """The :class:`Entrance` of people whom a terminal has sent, and of all others."""
+    """An :class:`Entrance` that also takes people whom a terminal sends."""
 
     def __init__(
         self, entrance: Entrance, pages: Pages, guard: Guard, terminals: Terminals
@@ -33,11 +33,11 @@ class Arriving:
         self._terminals = terminals
 
     def routes(self) -> list[web.RouteDef]:
-        """The form that sends a terminal away."""
+        """Return the route of the form that cancels a terminal's request."""
         return [web.post(CANCEL_PATH, self.cancel)]
 
     async def session(self, request: web.Request) -> Session | web.Response:
-        """See :class:`Entrance`; first a terminal is remembered, and the address left.
+        """See :class:`Entrance`; a redirect first moves a terminal's parameters to a cookie.
 
         Raises:
             Refusal: the request is not served.
@@ -73,10 +73,10 @@ class Arriving:
         return await self._entrance.still(request)
 
     async def cancel(self, request: web.Request) -> web.Response:
-        """Tell the terminal that nothing comes.
+        """Redirect to the terminal with the refusal.
 
         Raises:
-            Refusal: the form may be another site's, or the store is away.
+            Refusal: the form may be another site's, or the store is unavailable.
         """
         self._guard.check_origin(request)
         session = await self._guard.session_if_any(request)

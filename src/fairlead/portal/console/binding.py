@@ -1,4 +1,4 @@
-"""Binding on a page: what would be bound, for which cluster, and what that allows whom."""
+"""Binding on a page: the form with the granted rights, and its submission."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from fairlead.runtime import Cluster
 
 
 NEW = "new"
-"""What the field ``cluster`` says of a cluster that was never bound."""
+"""Value of the field ``cluster`` for a new cluster."""
 _SEEN_SECONDS = 5.0
-"""Seconds in which what was made comes to be known here."""
+"""Longest wait for a new binding in the caches, in seconds."""
 _LOOK_AGAIN_SECONDS = 0.05
 _FINAL = frozenset({403, 404, 409})
-"""Statuses that another try does not change; the terminal need not wait for one."""
+"""Statuses of refusals that a retry cannot change, so the terminal is told at once."""
 _log = structlog.get_logger(logger_name="fairlead.portal.console")
 _FILES = ("bundle", "response")
 
@@ -56,30 +56,30 @@ class Binds(Protocol):
     async def bound(
         self, request: web.Request, person: Person, session: str, asked: Asked
     ) -> JSON:
-        """The BindingResponse, which has credentials.
+        """Bind and return the BindingResponse, which contains credentials.
 
         Raises:
-            Refusal: they may not, the provider does not answer, or it refuses.
-            ClientError: the API server refused or is away.
+            Refusal: the person has no right, or the provider does not answer or refuses.
+            ClientError: the API server refused or is unavailable.
         """
         ...
 
 
 class Agreements(Protocol):
-    """Gives codes for what people agree to."""
+    """Makes one-time codes for consents."""
 
     async def agree(self, session: Session, asked: Asked, challenge: str) -> str:
-        """A code for the program with the secret of a challenge.
+        """Return a code for the program that has the challenge's verifier.
 
         Raises:
-            Refusal: the person may not bind this, or the store is away.
-            ClientError: the API server refused or is away.
+            Refusal: the person may not bind this, or the store is unavailable.
+            ClientError: the API server refused or is unavailable.
         """
         ...
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What a form says; ``cluster`` is the namespace of one that is known, or ``new``."""
+    """The form's values; ``cluster`` is a known cluster's namespace, or ``new``."""
 
     name: str
     cluster: str = NEW
@@ -88,7 +88,7 @@ class Given(msgspec.Struct, frozen=True):
 
 
 class WrongFieldError(ValueError):
-    """A field of the form cannot be used; the text says which, and what it takes."""
+    """A field of the form is invalid; the text names it and the remedy."""
 
 
 class BindPage(TemplatePage):
@@ -111,7 +111,7 @@ class BindPage(TemplatePage):
         self._tokens = tokens
 
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
-        """What is bound, and what that allows."""
+        """Return the template's resources and the rights that a binding grants."""
         values = await super().values(scope, asked)
         found = self._offers.template(scope)
         assert found is not None  # noqa: S101  the line above has raised else
@@ -124,7 +124,7 @@ class BindPage(TemplatePage):
         return {**values, **sides}
 
     async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
-        """The form: its token, the person's clusters, and what it says at first."""
+        """Return the form's token, the person's clusters and the initial values."""
         clusters = self._clusters.of(session.person)
         first = clusters[0].namespace if clusters else NEW
         return {
@@ -138,12 +138,12 @@ class BindPage(TemplatePage):
 
 
 def action(template: str) -> str:
-    """What the token of a template's form is for."""
+    """Return the action that a template's form token is valid for."""
     return f"bind/{template}"
 
 
 class Binding:
-    """Takes the forms of :class:`BindPage` and of :class:`BoundPage`."""
+    """Handles the forms of :class:`BindPage` and :class:`BoundPage`."""
 
     def __init__(
         self,
@@ -169,24 +169,24 @@ class Binding:
         self._agreements = agreements
 
     def routes(self) -> list[web.RouteDef]:
-        """Where the forms end."""
+        """Return the forms' routes."""
         return [
             web.post(self._page.route, self.bind),
             web.post(self._bound_page.route, self.download),
         ]
 
     async def bind(self, request: web.Request) -> web.Response:
-        """Bind what a form says, and go on: to the terminal that waits, or to the next page.
+        """Bind, and redirect to the waiting terminal or to the binding's page.
 
         Raises:
-            Refusal: the form is another site's, or cannot be read.
+            Refusal: the form is another site's or malformed.
         """
         try:
             session, fields = await self._tokens.fields(request)
         except Refusal as refusal:
             if refusal.status != web.HTTPUnauthorized.status_code:
                 raise
-            # Its page offers to sign in.
+            # The page shows the sign-in button.
             return self._here(request)
         template = request.match_info["name"]
         given = _given(fields)
@@ -214,11 +214,11 @@ class Binding:
         return response
 
     async def download(self, request: web.Request) -> web.Response:
-        """Give a file with credentials, which is made for this and kept nowhere.
+        """Answer with a file with credentials, which is generated and not stored.
 
         Raises:
-            Refusal: the form is not of this page, or the person may not any more.
-            ClientError: the API server refused or is away.
+            Refusal: the form is not from this page, or the person has lost the right.
+            ClientError: the API server refused or is unavailable.
         """
         try:
             session, fields = await self._tokens.fields(request)
@@ -250,23 +250,23 @@ class Binding:
     async def _answer(
         self, request: web.Request, session: Session, asked: Asked, terminal: Terminal
     ) -> web.Response:
-        """Send the browser to the terminal, with a code, or with all of it."""
+        """Redirect to the terminal with a code, or with the whole BindingResponse."""
         if terminal.challenge:
             code = await self._agreements.agree(session, asked, terminal.challenge)
             return terminal.answered({"code": code})
-        # kube-bind's own CLI knows no other way than this.
+        # kube-bind's CLI sends no challenge, and takes the answer only from the query.
         count(request, session.person.author, "bind")
         found = await self._binds.bound(request, session.person, session.key, asked)
         return terminal.answered({"binding_response": encoded(found)})
 
     async def _follow(self, request: web.Request, session: Session, asked: Asked) -> web.Response:
-        """Bind, and go to the page that says how that goes on."""
+        """Bind, and redirect to the page that shows its progress."""
         count(request, session.person.author, "bind")
         found = await self._binds.bound(request, session.person, session.key, asked)
         namespace, name = found["providerNamespace"], found["bindingName"]
         with suppress(TimeoutError):
             async with asyncio.timeout(_SEEN_SECONDS):
-                # What was made a moment ago is told by a watch.
+                # The page needs the new namespace, which the cache gets by its watch.
                 while self._clusters.get(session.person, namespace) is None:  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         return self._to(self._pages.path(BoundPage.at(asked.template, namespace, name)))
@@ -274,10 +274,10 @@ class Binding:
     def _asked(
         self, person: Person, template: str, given: Given, terminal: Terminal | None
     ) -> Asked:
-        """The bind that a form asks for.
+        """Check a form's values, and return the bind.
 
         Raises:
-            WrongFieldError: a field cannot be used.
+            WrongFieldError: a field is invalid.
         """
         if errors := subdomain_errors(given.name):
             raise WrongFieldError(f"Name: {errors[0]}.")
@@ -287,7 +287,7 @@ class Binding:
         if not identity and given.cluster != NEW:
             known = next((one for one in clusters if one.namespace == given.cluster), None)
             if known is None:
-                raise WrongFieldError("Cluster: it is none of yours any more. Choose another.")
+                raise WrongFieldError("Cluster: it is no longer yours. Choose another.")
         if known is not None:
             identity, title = known.identity, known.title
         else:
@@ -306,7 +306,7 @@ class Binding:
         )
 
     def _here(self, request: web.Request) -> web.Response:
-        """Go to the page of a form, by the address that browsers know: a proxy may cut it."""
+        """Redirect to a form's page, by its external address, since a proxy may strip a prefix."""
         return self._to(self._pages.path(quote(request.get(PATH, request.path))))
 
     def _to(self, path: str) -> web.Response:
@@ -334,8 +334,8 @@ def _given(fields: Fields) -> Given:
 
 def _another_terminal() -> Refusal:
     refusal = bad_request(
-        "the terminal that this page told of does not wait any more, or another one does: see"
-        " below which, and send the form again"
+        "the terminal that this page named no longer waits, or another one does: see below"
+        " which, and send the form again"
     )
     refusal.status = web.HTTPConflict.status_code
     return refusal

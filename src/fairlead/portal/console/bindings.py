@@ -1,4 +1,4 @@
-"""Bindings: what consumers have bound, how each stands on this side, and one with its objects."""
+"""Bindings: the list of a provider's exports, and the page of one with its objects."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ from fairlead.runtime import Cluster, Delta
 
 
 AT_CLUSTER_SCOPE = "-"
-"""What stands in a path for the namespace of objects that have none."""
+"""Segment of a path in place of the namespace of cluster-scoped objects."""
 
 
 MOST_CHOICES = 50
-"""Clusters that a list offers to choose from; of more one is typed."""
+"""Largest number of clusters in the select box; with more, the name is typed."""
 
 
 class Connection(NamedTuple):
-    """What a consumer's ClusterBinding says, the heartbeat judged as of now."""
+    """A consumer's ClusterBinding, with the heartbeat judged as of now."""
 
     status: ClusterBindingStatus
     stands: Standing
@@ -74,14 +74,14 @@ class Connection(NamedTuple):
 
 
 class _Export(NamedTuple):
-    """What lists show of an export, read once for each version of it."""
+    """An export's kinds and state, decoded once per resourceVersion."""
 
     kinds: tuple[str, ...]
     stands: Standing
 
 
 class _Beat(NamedTuple):
-    """What a ClusterBinding says apart from its heartbeat, which time itself makes late."""
+    """A decoded ClusterBinding; the heartbeat is judged later, since it depends on the time."""
 
     status: ClusterBindingStatus
     conditions: tuple[Condition, ...]
@@ -89,17 +89,17 @@ class _Beat(NamedTuple):
 
 
 class ShownCondition(msgspec.Struct, frozen=True):
-    """A condition as a page shows it, with what it was before, as far as that is known."""
+    """A condition as a page shows it, with its known history."""
 
     condition: Condition
     state: State
     helps: str
     before: tuple[tuple[str, str, str], ...] = ()
-    """When it turned to which status, and why; the newest first."""
+    """Time, status and reason of earlier transitions, the newest first."""
 
 
 class Consumers:
-    """What the caches know of consumers; views of bindings and objects share it."""
+    """The consumers in the caches, shared by the views of bindings and objects."""
 
     def __init__(self, cluster: Cluster, hub: Hub, kinds: Kinds) -> None:
         self.kinds = kinds
@@ -114,7 +114,7 @@ class Consumers:
         self._connections.subscribe(self._beaten)
 
     def exported(self) -> dict[str, frozenset[str]]:
-        """The kinds that are exported to each consumer, by cluster namespace."""
+        """Return the kinds exported to each consumer, by cluster namespace."""
         found: dict[str, set[str]] = {
             one.meta.name: set() for one in self._namespaces.list() if identity_of(one)
         }
@@ -124,15 +124,15 @@ class Consumers:
         return {name: frozenset(kinds) for name, kinds in found.items()}
 
     def export(self, consumer: str, name: str) -> Object | None:
-        """One export of a consumer."""
+        """Return an export of a consumer."""
         return self._exports.get(consumer, name) if self.title(consumer) else None
 
     def exports(self, consumer: str) -> list[Object]:
-        """The exports of a consumer, by name."""
+        """Return the exports of a consumer, ordered by name."""
         return sorted(self._exports.list(consumer), key=lambda one: one.meta.name)
 
     def title(self, consumer: str) -> str:
-        """Name and identity of a consumer's cluster; "" where there is no such consumer."""
+        """Return name and identity of a consumer's cluster; "" without such a consumer."""
         namespace = self._namespaces.get("", consumer)
         if namespace is None or not identity_of(namespace):
             return ""
@@ -142,7 +142,7 @@ class Consumers:
         return short(legible(title))
 
     def connection(self, consumer: str) -> Connection | None:
-        """The heartbeat of a consumer; None where it has no ClusterBinding that can be read."""
+        """Return a consumer's connection; None without a valid ClusterBinding."""
         found = self._beats.get(consumer)
         if found is None:
             return None
@@ -152,7 +152,7 @@ class Consumers:
         return Connection(found.status, stands, found.templates)
 
     def read(self, export: Object) -> _Export:
-        """What lists show of an export of the cache."""
+        """Return the kinds and the state of a cached export."""
         known = self._read.get(export.key)
         return known if known is not None else _read(export)
 
@@ -174,7 +174,7 @@ class Consumers:
 
 
 class Bindings(View):
-    """One list over everything that a person may see, filtered by the query."""
+    """The list of all bindings that a person may see, filtered by the query."""
 
     route = "/bindings"
     template = "bindings.html"
@@ -184,15 +184,15 @@ class Bindings(View):
         self._sights = sights
 
     async def scope(self, session: Session, asked: Asked) -> Hashable:
-        """What the person may see of all consumers."""
+        """Return what the person may see of all consumers."""
         return await self._sights.all(session.person, self._consumers.exported())
 
     def topics(self, scope: Any) -> Topics:
-        """All consumers that may be seen, and whether there are others."""
+        """Return the visible consumers, and "" for new ones."""
         return ("", *scope.own, *scope.consumers)
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """A row for each binding, and for each cluster without one."""
+        """Return a row for each binding, and for each cluster without one."""
         sight: Sight = scope
         wanted = Wanted.of(asked)
         rows = [
@@ -282,7 +282,7 @@ class Bindings(View):
 
 
 class BindingPage(View):
-    """One binding: its conditions, what it brings, and its objects."""
+    """The page of a binding: its conditions, kinds and objects."""
 
     route = "/bindings/{namespace}/{name}"
     template = "binding.html"
@@ -293,10 +293,10 @@ class BindingPage(View):
         self._history = history
 
     async def scope(self, session: Session, asked: Asked) -> Hashable:
-        """What the person may see of the consumer, by its binding's kinds.
+        """Return what the person may see of the consumer, for the binding's kinds.
 
         Raises:
-            MissingError: it is not theirs, and they may not read it otherwise.
+            MissingError: the person neither owns the consumer nor may read its exports.
         """
         consumer, name = asked.name("namespace"), asked.name("name")
         export = self._consumers.export(consumer, name)
@@ -307,11 +307,11 @@ class BindingPage(View):
         return sight
 
     def topics(self, scope: Any) -> Topics:
-        """The consumer, and whose namespaces there are."""
+        """Return the consumer, and "" for changes of namespaces."""
         return ("", *scope.consumers)
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """The export, its consumer's heartbeat, and the objects."""
+        """Return the export, its consumer's heartbeat, and the objects."""
         sight: Sight = scope
         consumer, name = asked.name("namespace"), asked.name("name")
         export = self._consumers.export(consumer, name)
@@ -349,15 +349,15 @@ class BindingPage(View):
             "states": STATES,
             "problems": [
                 *_problems(self._consumers.kinds, kinds_of(export)),
-                *(f"Objects of {one} are there that may not be shown to you" for one in hidden),
+                *(f"You may not see all objects of {one}" for one in hidden),
             ],
         }
 
     async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """Whether they have typed the binding's name, and what they may do then.
+        """Return whether the person typed the binding's name, and whether they may delete it.
 
         Raises:
-            MissingError: it is not there.
+            MissingError: the binding does not exist.
         """
         consumer, name = asked.name("namespace"), asked.name("name")
         if self._consumers.export(consumer, name) is None:
@@ -386,7 +386,7 @@ class BindingPage(View):
 
 
 def object_row(kinds: Kinds, kind: Kind, found: Object) -> ObjectRow:
-    """The row of an object of a cache."""
+    """Return the row of a cached object."""
     stands = kind.standing(found)
     whose = kinds.whose(kind, found)
     return ObjectRow(
@@ -403,14 +403,14 @@ def object_row(kinds: Kinds, kind: Kind, found: Object) -> ObjectRow:
 
 
 def kinds_of(export: Object) -> tuple[str, ...]:
-    """The kinds of an export, as plural and group."""
+    """Return the kinds of an export, as plural and group."""
     return tuple(dict.fromkeys(one.name for one in spec_of(export).resources))
 
 
 def shown_conditions(
     conditions: Iterable[Condition], history: History, found: Object
 ) -> list[ShownCondition]:
-    """Conditions with what this process has seen of each before, the worst first."""
+    """Return conditions with the transitions that this process saw, the worst first."""
     turns = history.of(found.meta.uid)
     shown = [
         ShownCondition(
@@ -446,14 +446,14 @@ def _beat(found: Object) -> _Beat | None:
 
 
 def _together(stands: Standing, known: Connection | None) -> Standing:
-    """How a binding stands: as its export says, or as its consumer's connection does."""
+    """Return the worse of the export's state and the connection's."""
     if known is None or badness(stands.state) <= badness(known.stands.state):
         return stands
     return known.stands
 
 
 def _with_objects(stands: Standing, counts: Counts) -> tuple[Standing, str]:
-    """How a binding stands with its objects, and what helps."""
+    """Return a binding's state with its objects', and the remedy."""
     if stands.state != "ok" or not counts.failed:
         return stands, stands.helps
     about = f"{counts.failed} of {counts.total} objects fail"
@@ -461,7 +461,7 @@ def _with_objects(stands: Standing, counts: Counts) -> tuple[Standing, str]:
 
 
 def _unbound(row: BindingRow, known: Connection | None) -> BindingRow:
-    """The row of a cluster without a binding: what is wrong with its konnector comes first."""
+    """Return the row of a cluster without a binding; a problem of its konnector comes first."""
     if known is None or known.stands.state in {"ok", "unknown"}:
         return msgspec.structs.replace(row, helps="bind a template of the catalogue")
     stands = known.stands
@@ -482,7 +482,7 @@ def _problems(kinds: Kinds, names: Iterable[str]) -> list[str]:
 def _missing(name: str) -> MissingError:
     return MissingError(
         f"There is no binding {name} for you",
-        "It is not there, or not yours. Your bindings are listed under My bindings.",
+        "It does not exist, or is not yours. Your bindings are listed under My bindings.",
     )
 
 

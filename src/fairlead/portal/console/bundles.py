@@ -1,4 +1,4 @@
-"""The file that binds with kubectl alone: the login, the konnector's rights, and a bundle."""
+"""The file for binding with kubectl: the kubeconfig, the konnector's rights, and a bundle."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from fairlead.konnector.commands.rehearsal import planned
 
 
 def bundle(response: JSON) -> bytes:
-    """What is applied in the consumer's cluster, as YAML; it has credentials.
+    """Return the manifests for the consumer's cluster as YAML, with credentials.
 
-    The bundle binds whatever the provider exports to this cluster; rights are given on what the
-    response asks for.
+    The bundle binds all exports of the provider to this cluster; the rights are limited to the
+    resources of the response.
     """
     decoded = decode_binding_response(msgspec.json.encode(response))
     renamed = response["bindingName"]

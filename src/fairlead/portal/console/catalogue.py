@@ -1,4 +1,4 @@
-"""The catalogue: collections and templates as cards, and one template with all that it brings."""
+"""The catalogue: collections and templates as cards, and the page of a template."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from fairlead.runtime import Cluster
 
 
 class Offers(Protocol):
-    """Knows what each person may bind."""
+    """The templates that each person may bind."""
 
     async def offered(self, session: Session) -> list[Object]:
-        """The templates that the person of a session may bind, by name."""
+        """Return the templates that the session's person may bind, ordered by name."""
         ...
 
     def template(self, name: str) -> Object | None:
-        """The template of this name, whoever may bind it."""
+        """Return the template of this name, without a check of rights."""
         ...
 
 
 class Card(msgspec.Struct, frozen=True):
-    """A template as the catalogue shows it."""
+    """A template's card in the catalogue."""
 
     name: str
     description: str
@@ -50,7 +50,7 @@ class Card(msgspec.Struct, frozen=True):
 
 
 class Shelf(msgspec.Struct, frozen=True):
-    """A collection with the cards in it; a title of "" has what is in no collection."""
+    """A collection with its cards; the title "" is for cards without a collection."""
 
     title: str
     description: str
@@ -58,7 +58,7 @@ class Shelf(msgspec.Struct, frozen=True):
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """A binding of a person's cluster that brings all of a template."""
+    """A binding that has all resources of a template."""
 
     cluster: str
     consumer: str
@@ -66,7 +66,7 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 class ShownResource(msgspec.Struct, frozen=True):
-    """A resource of a template, as far as its CRD tells."""
+    """A resource of a template; fields beyond the name are "" if its CRD is unknown."""
 
     name: str
     kind: str = ""
@@ -77,13 +77,13 @@ class ShownResource(msgspec.Struct, frozen=True):
 
     @property
     def sent(self) -> list[Field]:
-        """The fields that people write."""
+        """The fields that the consumer writes."""
         returned = {id(one) for one in self.returned}
         return [one for one in self.fields if id(one) not in returned]
 
     @property
     def returned(self) -> list[Field]:
-        """The status and the fields below it."""
+        """The status and the fields inside it, which the provider writes."""
         found: list[Field] = []
         for one in self.fields:
             if (one.depth == 0 and one.name == "status") or (one.depth and found):
@@ -94,7 +94,7 @@ class ShownResource(msgspec.Struct, frozen=True):
 
 
 class Catalogue(View):
-    """All that a person may bind, or what of it fits ?q=."""
+    """The templates that a person may bind, filtered by ?q=."""
 
     route = "/"
     template = "index.html"
@@ -105,15 +105,15 @@ class Catalogue(View):
         hub.informer(cluster, APISERVICEEXPORTTEMPLATES)
 
     async def scope(self, session: Session, asked: Asked) -> Hashable:
-        """The names of the templates that are offered to the person."""
+        """Return the names of the templates that the person may bind."""
         return tuple(one.meta.name for one in await self._offers.offered(session))
 
     def topics(self, scope: Any) -> Topics:
-        """What is in no namespace."""
+        """Return the topic of cluster-scoped objects."""
         return ("",)
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """Shelves of cards."""
+        """Return shelves of cards."""
         wanted = asked.get("q")
         found = [one for name in scope if (one := self._offers.template(name)) is not None]
         shelves = _shelves(
@@ -123,7 +123,7 @@ class Catalogue(View):
 
 
 class TemplatePage(View):
-    """One template: what it brings, in which form, what it claims, and who has bound it."""
+    """The page of a template: resources, schemas, claims, and the person's bindings of it."""
 
     route = "/templates/{name}"
     template = "template.html"
@@ -146,26 +146,26 @@ class TemplatePage(View):
         )
 
     async def scope(self, session: Session, asked: Asked) -> Hashable:
-        """The template's name.
+        """Return the template's name.
 
         Raises:
-            MissingError: it is not there, or not offered to the person.
+            MissingError: the template does not exist, or the person may not bind it.
         """
         name = asked.name("name")
         if all(one.meta.name != name for one in await self._offers.offered(session)):
             raise MissingError(
                 f"There is no template {name} for you",
-                "It is not there, or you may not bind it. Ask the provider's team for the right"
+                "It does not exist, or you may not bind it. Ask the provider's team for the right"
                 " to bind it.",
             )
         return name
 
     def topics(self, scope: Any) -> Topics:
-        """What is in no namespace."""
+        """Return the topic of cluster-scoped objects."""
         return ("",)
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """The template, its resources and its claims."""
+        """Return the template, its resources and its claims."""
         found = self._offers.template(scope)
         if found is None:
             raise MissingError(f"There is no template {scope} any more")
@@ -178,7 +178,7 @@ class TemplatePage(View):
         }
 
     async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """What the person's clusters have bound of it already."""
+        """Return the bindings of the template in the person's clusters."""
         found = self._offers.template(scope)
         wanted = set(_card(found).resources) if found is not None else {""}
         bound = [
@@ -220,7 +220,7 @@ class TemplatePage(View):
 
 
 def _of_people(schema: object) -> JSON:
-    """A schema without what every object has."""
+    """Return a schema without apiVersion, kind and metadata."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return {}
@@ -248,7 +248,7 @@ def _collections(found: Iterable[Object]) -> list[tuple[str, str, tuple[str, ...
 def _shelves(
     collections: Iterable[tuple[str, str, tuple[str, ...]]], offered: Iterable[Card], wanted: str
 ) -> list[Shelf]:
-    """Cards by collection, those in none last; of these only what fits a search."""
+    """Group the cards that match the search by collection, those without one last."""
     cards: Mapping[str, Card] = {one.name: one for one in offered if _fits(one, wanted)}
     shelves: list[Shelf] = []
     shelved: set[str] = set()

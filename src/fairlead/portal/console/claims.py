@@ -1,4 +1,4 @@
-"""What a template claims, in plain words."""
+"""Sentences about the objects that a template's permission claims select."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KINDS = {"configmaps": "ConfigMap", "secrets": "Secret", "serviceaccounts": "Se
 
 
 def in_words(claims: Sequence[PermissionClaim]) -> list[str]:
-    """One sentence for each way in which a claim selects objects."""
+    """Return one sentence for each selector of the claims."""
     return [sentence for claim in claims for sentence in _sentences(claim)]
 
 

@@ -1,4 +1,4 @@
-"""A person's clusters, as they are told from one another on pages."""
+"""A person's clusters and their titles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairlead.runtime import Cluster
 
 
 class Known(msgspec.Struct, frozen=True):
-    """A cluster that something was bound for; ``title`` is its name for people."""
+    """A cluster with a binding; ``title`` is its display name."""
 
     namespace: str
     identity: str
@@ -33,19 +33,19 @@ class Clusters:
         self._connections = hub.informer(cluster, CLUSTERBINDINGS)
 
     def of(self, person: Person) -> list[Known]:
-        """All of a person's clusters, by their titles."""
+        """Return a person's clusters, ordered by title."""
         found = map(self._known, self._ownership.namespaces(person))
         return sorted(found, key=lambda one: (one.title, one.identity))
 
     def get(self, person: Person, namespace: str) -> Known | None:
-        """A person's cluster of this namespace."""
+        """Return a person's cluster by its namespace, None if it is not theirs."""
         for one in self._ownership.namespaces(person):
             if one.meta.name == namespace:
                 return self._known(one)
         return None
 
     def connection(self, namespace: str) -> Object | None:
-        """The ClusterBinding of a cluster."""
+        """Return the ClusterBinding of a cluster."""
         return self._connections.get(namespace, CLUSTER_BINDING_NAME)
 
     def _known(self, namespace: Object) -> Known:

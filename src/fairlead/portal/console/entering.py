@@ -1,4 +1,4 @@
-"""Who looks at a page: a session, or the page that offers to sign in; and signing out."""
+"""Sessions of pages: the session of a request or the sign-in page, and signing out."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ from fairlead.portal.options import AUTHORIZE_PATH, ExternalURL
 
 
 _LONGEST: Final = 900
-"""Characters of a page's address to come back to; the origin is added to it."""
+"""Longest address to return to after sign-in, in characters, without the origin."""
 
 
 class Entrance(Protocol):
-    """Knows who looks at a page."""
+    """Finds the session of a page's request."""
 
     async def session(self, request: web.Request) -> Session | web.Response:
-        """The session of a request, or the page that offers to sign in.
+        """Return the session of a request, or the sign-in page.
 
         Raises:
-            Refusal: the request is not served.
+            Refusal: the request is refused for another reason.
         """
         ...
 
     async def signed_in(self, request: web.Request) -> Session:
-        """The session of a request.
+        """Return the session of a request.
 
         Raises:
-            Refusal: there is none, or the request is not served.
+            Refusal: there is no session, or the request is refused for another reason.
         """
         ...
 
     async def still(self, request: web.Request) -> bool:
-        """Whether the session of a request that goes on is still there.
+        """Whether the session of a running request still exists.
 
         Raises:
-            Refusal: the store is away.
+            Refusal: the store is unavailable.
         """
         ...
 
 
 class Entering:
-    """Lets people in and out by links and forms, which need no script."""
+    """Sign-in and sign-out by links and forms, without script."""
 
     def __init__(
         self, pages: Pages, guard: Guard, sessions: Sessions, external: ExternalURL
@@ -63,7 +63,7 @@ class Entering:
         self._cookies = Cookies(external)
 
     def routes(self) -> list[web.RouteDef]:
-        """The way out."""
+        """Return the route of sign-out."""
         return [web.post("/sign-out", self.leave)]
 
     async def session(self, request: web.Request) -> Session | web.Response:
@@ -102,17 +102,17 @@ class Entering:
         return await self._guard.still(request)
 
     def _here(self, request: web.Request) -> str:
-        """The page that was asked for, with what it was asked to show."""
+        """Return the requested path with its query, without parameters that sign-in adds."""
         told = [(name, one) for name, one in request.query.items() if name not in redirects.ADDED]
         path = self._pages.path(quote(request.get(PATH, request.path)))
         found = f"{path}?{urlencode(told)}" if told else path
         return found if len(found) <= _LONGEST else path
 
     async def leave(self, request: web.Request) -> web.Response:
-        """End the session of a form's sender, and go to the first page.
+        """End the sender's session, and redirect to the first page.
 
         Raises:
-            Refusal: the form may be another site's, or the store is away.
+            Refusal: the form may be another site's, or the store is unavailable.
         """
         self._guard.check_origin(request)
         session = await self._guard.session_if_any(request)

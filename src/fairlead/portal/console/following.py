@@ -1,4 +1,4 @@
-"""What a binding waits for after a page has made it: the provider, the konnector, both."""
+"""The page that follows a new binding: the provider's steps and the konnector's."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from fairlead.runtime import Cluster
 
 
 _PROVIDERS = frozenset({PERMISSIONS_GRANTED, PROVIDER_IN_SYNC})
-"""Conditions of an export that the provider's own controllers write."""
+"""Conditions of an export that the provider's controllers write."""
 _PROVIDER = "The provider"
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A part of the way, and how it stands."""
+    """A step of a binding, with its state."""
 
     title: str
     state: State
@@ -48,7 +48,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class BoundPage(View):
-    """One binding that a page has made, until it is Ready."""
+    """The page of a new binding until it is Ready."""
 
     route = "/bind/{template}/{namespace}/{name}"
     template = "bound.html"
@@ -62,16 +62,16 @@ class BoundPage(View):
 
     @staticmethod
     def at(template: str, namespace: str, name: str) -> str:
-        """The path of the page of a binding."""
+        """Return the path of a binding's page."""
         return f"/bind/{segment(template)}/{segment(namespace)}/{segment(name)}"
 
     @staticmethod
     def action(file: str, path: str) -> str:
-        """What the token of the form of a file is for."""
+        """Return the action that a file's form token is valid for."""
         return f"{file} of {path}"
 
     async def scope(self, session: Session, asked: Asked) -> Hashable:
-        """The cluster as it is called, its namespace, and the binding's name.
+        """Return the cluster's title, its namespace, and the binding's name.
 
         Raises:
             MissingError: the namespace is not the person's.
@@ -82,16 +82,16 @@ class BoundPage(View):
         if found is None or odd:
             raise MissingError(
                 f"There is no binding {name} of yours in {namespace}",
-                "It is not there any more, or it is another person's.",
+                "It no longer exists, or is another person's.",
             )
         return found.title, namespace, name
 
     def topics(self, scope: Any) -> Topics:
-        """The cluster namespace, and whether it is there."""
+        """Return the topics of the cluster namespace and of cluster-scoped objects."""
         return ("", scope[1])
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """The parts of the way, and the first that is not done."""
+        """Return the steps, and the first that is not done."""
         cluster, namespace, name = scope
         known = list(self._conditions(namespace, name))
         theirs = [one for one in known if one.type in _PROVIDERS]
@@ -110,7 +110,7 @@ class BoundPage(View):
         }
 
     async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """The forms of the files."""
+        """Return the form tokens of the files."""
         _, namespace, name = scope
         path = self.at(asked.name("template"), namespace, name)
         files = ("bundle", "response")
@@ -120,12 +120,12 @@ class BoundPage(View):
     def _exported(self, namespace: str, name: str) -> Step:
         title = _PROVIDER
         if self._exports.get(namespace, name) is not None:
-            return Step(title, "ok", "It exports what was asked for.")
+            return Step(title, "ok", "It exports the requested resources.")
         return Step(
             title,
             "waiting",
-            "It has not exported yet what was asked for.",
-            "wait a moment; where that lasts, ask the provider's team",
+            "It has not exported the requested resources yet.",
+            "wait a moment; if that does not help, ask the provider's team",
         )
 
     def _connection(self, namespace: str) -> Iterable[Condition]:
@@ -144,23 +144,23 @@ class BoundPage(View):
 
 
 def _bound(conditions: list[Condition]) -> Iterator[Step]:
-    """What the konnector says of a binding."""
+    """Yield the steps of the konnector's conditions."""
     if all(one.type != CONNECTED for one in conditions):
-        # Ready can be true by the provider's word alone.
+        # Without Connected, Ready may be true though no konnector has seen the binding.
         yield Step("The binding", "waiting", "No konnector has bound it yet.")
         return
     yield from _steps("The binding", conditions)
 
 
 def _steps(title: str, conditions: Iterable[Condition]) -> Iterator[Step]:
-    """What is wrong with a part; one step where nothing is, or nothing is known."""
+    """Yield a step per condition that is not ok, or one step if all are ok or unknown."""
     known = list(conditions)
     ready = next((one for one in known if one.type == READY), None)
     wrong = [one for one in known if state_of(one) != "ok"]
-    # Ready repeats another one's words.
+    # Ready repeats the message of another condition.
     finer = [one for one in wrong if one.type != READY] or wrong
     if not known:
-        yield Step(title, "waiting", "No konnector has said anything of it yet.")
+        yield Step(title, "waiting", "No konnector has reported yet.")
     for one in finer:
         yield Step(
             title,

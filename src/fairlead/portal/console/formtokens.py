@@ -1,4 +1,8 @@
-"""Forms: whose they are, for which action, and that each is sent once."""
+"""Tokens of forms against CSRF: bound to a session and an action, valid once.
+
+A sealed token in a hidden field names the session, so a page of another site cannot make one, and
+the action, so a token cannot be moved to another form. Its random part is stored when it is used.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +21,16 @@ from fairlead.portal.identity.sessions import Session, SessionStore, hashed, ran
 
 
 FORM_SECONDS = 3600.0
-"""Seconds for which a form can be sent."""
+"""Lifetime of a form, in seconds."""
 FIELD = "token"
-"""The name of the field with a form's token."""
+"""Name of the field with the token."""
 MOST_FIELDS = 2000
-"""Fields that a form may have."""
+"""Largest number of a form's fields."""
 _PURPOSE = "form"
 
 
 class _Form(msgspec.Struct, frozen=True):
-    """The session that a form was made for, what it does, and a name of its own."""
+    """A token's content: the session, the action, and a random part for single use."""
 
     session: str
     action: str
@@ -34,16 +38,16 @@ class _Form(msgspec.Struct, frozen=True):
 
 
 Fields = list[tuple[str, str]]
-"""The fields of a form as they were sent, in their order."""
+"""The fields of a form, in order."""
 
 
 def field(fields: Fields, name: str, most: int = 1000) -> str:
-    """A field's text, "" where it is not there."""
+    """Return a field's text, "" without the field."""
     return next((value for key, value in fields if key == name), "")[:most].strip()
 
 
 class FormTokens:
-    """Makes forms' tokens, and takes each of them once."""
+    """Makes tokens of forms, and accepts each of them once."""
 
     def __init__(self, sealing: Sealing, store: SessionStore, guard: Guard) -> None:
         self._sealing = sealing
@@ -51,7 +55,7 @@ class FormTokens:
         self._guard = guard
 
     def token(self, session: Session, action: str) -> str:
-        """A token for one form of a session; ``action`` names what it does, and to what.
+        """Return a token for one form of a session; ``action`` names its effect and object.
 
         Raises:
             Refusal: there is no key yet.
@@ -59,10 +63,10 @@ class FormTokens:
         return self._sealing.seal(_PURPOSE, _Form(session.key, action, random_token()))
 
     async def fields(self, request: web.Request) -> tuple[Session, Fields]:
-        """The sender's session and the fields of a form.
+        """Return the sender's session and the fields of a form.
 
         Raises:
-            Refusal: no one has signed in, the form comes from elsewhere, or it is no form.
+            Refusal: there is no session, the form is another site's, or it is malformed.
         """
         session = await self._guard.session(request, content_type=FORM_TYPE)
         content = await read_body(request, content_type=FORM_TYPE)
@@ -75,21 +79,21 @@ class FormTokens:
             )
         except ValueError:
             raise bad_request(
-                f"the form has more than {MOST_FIELDS} fields, or is no text in UTF-8"
+                f"the form has more than {MOST_FIELDS} fields, or is not in UTF-8"
             ) from None
         return session, fields
 
     async def check(self, session: Session, fields: Fields, action: str) -> None:
-        """Refuse a form that was not made for this session and action, or was sent before.
+        """Refuse a form that is not for this session and action, or was sent before.
 
         Raises:
-            Refusal: it is such a one.
+            Refusal: the token is missing, forged, expired, another form's, or used.
         """
         found = self._sealing.open(
             _PURPOSE, field(fields, FIELD, 4000), _Form, seconds=FORM_SECONDS
         )
         if found is None or (found.session, found.action) != (session.key, action):
-            raise forbidden("this form is not of this session, or is too old: load its page again")
+            raise forbidden("this form is of another session or too old: load its page again")
         free = await self._store.put(
             hashed(found.once),
             b"{}",

@@ -1,7 +1,7 @@
-"""Live pages: one stream for each open page, which brings it anew when its content has changed.
+"""Live pages: a stream per open page, which sends its content again after a change.
 
-A change wakes the streams of its topics alone. What people of one scope see is rendered once for
-all of them. A stream asks again and again whether its viewer still may: it ends when not.
+A change wakes only the streams of its topics. People with the same scope share one rendering. A
+stream checks its viewer's rights at intervals, and ends when they are gone.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from fairlead.runtime import Cluster, Delta, Informer
 
 
 LOOK_SECONDS = 4.0
-"""Seconds after which a stream asks anew whether its viewer still may see the page."""
+"""Interval at which a stream checks its viewer's rights again, in seconds."""
 REST_SECONDS = 0.2
-"""Seconds between two renderings for a stream, however many changes there are."""
+"""Shortest interval between two renderings of a stream, in seconds."""
 SHARE = 4.0
-"""All streams of a person rest for so many times what was rendered for them."""
+"""Pause of a person's streams, as a multiple of the time that their rendering took."""
 STALE_SECONDS = 30
-"""Seconds after which what nothing has changed is rendered again: time itself makes late."""
+"""Age at which an unchanged part is rendered again, in seconds: heartbeats become late."""
 OF_A_PERSON = 30
-"""Streams that a person may have open at a server."""
+"""Largest number of a person's open streams per replica."""
 IN_ALL = 2000
-"""Streams that may be open at a server."""
+"""Largest number of open streams per replica."""
 _KEPT = 256
-"""Parts of pages that are kept."""
+"""Number of cached parts of pages."""
 
 
 class Part(NamedTuple):
-    """What a stream sends: the part of the page, and what tells it from others.
+    """The live part of a page, with a digest to tell it from others.
 
-    ``seconds`` is what rendering it took, 0 for who had it from another.
+    ``seconds`` is the time that rendering took, 0 if it was shared.
     """
 
     digest: str
@@ -50,7 +50,7 @@ class Part(NamedTuple):
 
 
 class Hub:
-    """Knows who waits for what to change."""
+    """Wakes the streams that wait for a topic to change."""
 
     def __init__(self) -> None:
         self._clock = 0
@@ -60,7 +60,7 @@ class Hub:
         self.closed = False
 
     def close(self) -> None:
-        """End all streams: their browsers come again, to another replica."""
+        """End all streams: browsers reconnect to another replica."""
         self.closed = True
         for waiting in list(self._waiting.values()):
             for one in waiting:
@@ -77,10 +77,10 @@ class Hub:
         topics: Callable[[Object], Topics] | None = None,
         **scope: Any,
     ) -> Informer:
-        """A cluster's informer, each of whose changes wakes the streams of its topics.
+        """Return an informer of a cluster whose changes wake the streams of their topics.
 
-        ``topics`` tells them of an object; without it, they are its namespace. ``scope`` is as
-        :meth:`Cluster.informer` takes it.
+        ``topics`` returns an object's topics, by default its namespace. ``scope`` is passed on to
+        :meth:`Cluster.informer`.
         """
         found = cluster.informer(resource, **scope)
 
@@ -88,7 +88,7 @@ class Hub:
             if topics is None:
                 self.changed(delta.object.meta.namespace)
                 return
-            # What it was before is gone from where it was.
+            # Wake the former topics too: the object has left them.
             before = topics(delta.old) if delta.old is not None else ()
             now = topics(delta.new) if delta.new is not None else ()
             self.changed(*dict.fromkeys((*before, *now)))
@@ -97,7 +97,7 @@ class Hub:
         return found
 
     def changed(self, *topics: str) -> None:
-        """Wake the streams of these topics."""
+        """Wake the streams of the topics."""
         self._clock += 1
         for topic in topics:
             if topic in self._waiting:
@@ -106,19 +106,19 @@ class Hub:
                     one.wake()
 
     def waits(self, topic: str) -> bool:
-        """Whether a stream waits for a topic to change."""
+        """Whether a stream waits for ``topic``."""
         return topic in self._waiting
 
     def version(self, topics: Collection[str]) -> int:
-        """A number that grows with each change of these topics."""
+        """Return a number that grows with each change of the topics."""
         return max((self._changed.get(topic, 0) for topic in topics), default=0)
 
     @contextmanager
     def subscribed(self, author: str) -> Iterator[Subscription]:
-        """A stream of a person, for as long as the block lasts.
+        """Open a stream of a person for the duration of the block.
 
         Raises:
-            Refusal: there are too many.
+            Refusal: too many streams are open.
         """
         if self._people[author] >= OF_A_PERSON or len(self) >= IN_ALL:
             raise Refusal(
@@ -135,7 +135,7 @@ class Hub:
             found.take(())
 
     def of(self, author: str) -> int:
-        """How many streams a person has open."""
+        """Return the number of a person's open streams."""
         return self._people[author]
 
     def _move(self, one: Subscription, before: Collection[str], topics: Collection[str]) -> None:
@@ -151,7 +151,7 @@ class Hub:
 
 
 class Subscription:
-    """One stream's place at the hub."""
+    """A stream's subscription at the hub."""
 
     def __init__(self, hub: Hub, author: str = "") -> None:
         self._hub = hub
@@ -161,25 +161,24 @@ class Subscription:
         self._until = 0.0
 
     def wake(self) -> None:
-        """Tell it that something has changed."""
+        """Wake the stream after a change."""
         self._awake.set()
 
     def take(self, topics: Collection[str]) -> None:
-        """Be woken for these topics from now on."""
+        """Replace the stream's topics."""
         if topics != self._topics:
             self._hub._move(self, self._topics, topics)  # noqa: SLF001  two halves of one thing
             self._topics = topics
 
     @property
     def rests(self) -> bool:
-        """Whether nothing is rendered for it yet, whatever has changed."""
+        """Whether the stream still pauses after a rendering."""
         return self._until > asyncio.get_running_loop().time()
 
     def rest(self, seconds: float) -> float:
-        """Rest after a rendering that took so long; returns for how many seconds.
+        """Pause after a rendering that took ``seconds``; return the length of the pause.
 
-        A person may have many pages open that cost much, and change what they show: others wait
-        for the same event loop.
+        Without it a person with many expensive pages could keep the event loop busy.
         """
         wanted = SHARE * seconds * self._hub.of(self._author)
         found = max(REST_SECONDS, min(wanted, STALE_SECONDS))
@@ -187,7 +186,7 @@ class Subscription:
         return found
 
     async def wait(self) -> None:
-        """Return when something has changed and it does not rest, or when it is time to look."""
+        """Wait for a change and the end of the pause, or for the next check of rights."""
         loop = asyncio.get_running_loop()
         look = loop.time() + LOOK_SECONDS
         try:
@@ -197,13 +196,13 @@ class Subscription:
                     await asyncio.sleep(self._until - loop.time())
         except TimeoutError:
             return
-        # A timer may be early by less than clocks tell apart.
+        # Timers may fire slightly early, so that the pause would not have ended.
         self._until = 0.0
         self._awake.clear()
 
 
 class Live:
-    """Parts of pages as they are now, each rendered once for all who see the same."""
+    """The live parts of pages, each rendered once for all viewers of the same scope."""
 
     def __init__(self, pages: Pages, hub: Hub) -> None:
         self._pages = pages
@@ -211,7 +210,7 @@ class Live:
         self._parts: OrderedDict[Hashable, tuple[Hashable, asyncio.Task[Part]]] = OrderedDict()
 
     async def part(self, view: View, scope: Hashable, asked: Asked) -> Part:
-        """The part of a page that is kept up to date."""
+        """Return the live part of a page."""
         key = (view.route, scope, asked)
         version = (self._hub.version(view.topics(scope)), int(time.time() / STALE_SECONDS))
         known = self._parts.get(key)
@@ -237,6 +236,6 @@ def _failed(task: asyncio.Task[Part]) -> bool:
 
 
 def message(part: Part) -> bytes:
-    """A part as a message of a stream."""
+    """Encode a part as a server-sent event."""
     lines = [f"id: {part.digest}", *(f"data: {line}" for line in part.text.splitlines())]
     return "\n".join([*lines, "", ""]).encode()

@@ -1,7 +1,7 @@
-"""Looks at what no watch tells of, shared by all open pages.
+"""Polling of state that cannot be watched, shared by all open pages.
 
-A look is made for a page that is loaded, and again every few seconds as long as a stream waits
-for its topic. Streams are woken when it has found something else than the look before.
+A look is made when a page is loaded, and every few seconds while a stream waits for its topic.
+Streams are woken if the result differs from the previous one.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from fairlead.portal.console.live import Hub
 
 
 EVERY_SECONDS = 3.0
-"""Seconds between two looks at one thing while a page with it is open."""
+"""Shortest interval between two looks of a topic, in seconds."""
 SHARE = 4.0
-"""A look rests for so many times what it took: a slow cluster is asked less often."""
+"""Pause after a look, as a multiple of its duration: a slow cluster is asked less often."""
 FRESH_SECONDS = 1.0
-"""Seconds for which a look counts as one of now."""
+"""Age up to which a result counts as current, in seconds."""
 FIRST_SECONDS = 5.0
-"""Seconds that a page waits for a first look; it is shown without it then."""
+"""Longest wait of a page for a first look, in seconds; then it is shown without a result."""
 NEXT_SECONDS = 2.0
-"""Seconds that a page waits for a newer look than the one there is."""
+"""Longest wait of a page for a newer result, in seconds."""
 AT_ONCE = 4
-"""Looks that are under way at the same time."""
+"""Largest number of concurrent looks."""
 MOST = 200
-"""Looks that are kept; of those without a stream the ones asked for longest ago go."""
+"""Number of kept results; those without a stream that were used longest ago are dropped."""
 _TICK_SECONDS = 0.5
 _log = structlog.get_logger(logger_name="fairlead.portal.console")
 
 
 class Seen(NamedTuple):
-    """What a look has found; the last that was found, and why there is nothing newer."""
+    """The last result of a look, and the problem if a newer look failed."""
 
     value: Any = None
     problem: str = ""
     at: datetime | None = None
-    """When ``value`` was seen; None where nothing has been yet."""
+    """When ``value`` was seen; None before the first result."""
 
 
 Work = Callable[[], Awaitable[Any]]
-"""Finds something that can be compared; a ClientError is told on the page."""
+"""Function that returns a comparable result; the page shows its ClientError."""
 
 
 class _Look:
@@ -61,7 +61,7 @@ class _Look:
 
 
 class Looks:
-    """Makes looks, and keeps the last of each; run it as a task."""
+    """Makes looks, and keeps the last result of each; run it as a task."""
 
     name = "looks"
 
@@ -72,9 +72,9 @@ class Looks:
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def see(self, topic: str, work: Work) -> Seen:
-        """What there is to see of a topic, as new as can be had in a moment."""
+        """Return a topic's result, after a short wait for a newer one."""
         look = self._looks.pop(topic, None) or _Look(work)
-        # The last in this order was asked for last.
+        # Moved to the end: the order is that of use.
         self._looks[topic] = look
         look.work = work
         self._forget()
@@ -86,12 +86,12 @@ class Looks:
         return look.seen
 
     def again(self, topic: str) -> None:
-        """Let no earlier look count as one of now: something was changed."""
+        """Invalidate a topic's result after a change."""
         if look := self._looks.get(topic):
             look.ended, look.due = -FRESH_SECONDS, 0.0
 
     async def run(self) -> None:
-        """Look again and again at what open pages show, until cancelled."""
+        """Repeat the looks of open pages, until canceled."""
         try:
             while True:
                 await asyncio.sleep(_TICK_SECONDS)
@@ -133,14 +133,14 @@ class Looks:
 
 
 def _told(error: BaseException) -> str:
-    """What a page says of an error: words that are made for people, or where there are some."""
+    """Return an error's message if it is meant for people, or where to find the cause."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ClientError):
         return str(error)
     if isinstance(error, TimeoutError):
-        return "the cluster has not answered in time"
+        return "the cluster did not answer in time"
     if isinstance(error, msgspec.MsgspecError):
-        return f"an object there is not what it should be: {error}"
+        return f"an object in the cluster is malformed: {error}"
     _log.error("a look has failed", exc_info=error)
-    return "the program has failed; what it wrote in the terminal says where"
+    return "the program failed; its output in the terminal says why"

@@ -1,4 +1,4 @@
-"""A form for a new object of a kind that is bound: it makes YAML to copy, and sends nothing."""
+"""A form for a new object of a bound kind: it produces YAML to copy, and creates nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairlead.portal.identity.sessions import Session
 
 
 class NewObject(View):
-    """The form, blank or as it was posted."""
+    """The page of the form, blank or posted."""
 
     route = "/bindings/{namespace}/{name}/new/{resource}"
     template = "newobject.html"
@@ -30,10 +30,10 @@ class NewObject(View):
         self._sights = sights
 
     async def scope(self, session: Session, asked: Asked) -> str:
-        """The kind's name.
+        """Return the kind's name.
 
         Raises:
-            MissingError: the binding is not the person's to see, or has no such kind.
+            MissingError: the person may not see the binding, or it has no such kind.
         """
         consumer, name = asked.name("namespace"), asked.name("name")
         resource = asked.name("resource")
@@ -48,7 +48,7 @@ class NewObject(View):
         return resource
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """What the form is of."""
+        """Return the consumer, the binding and the kind."""
         return {
             "consumer": asked.name("namespace"),
             "name": asked.name("name"),
@@ -57,14 +57,14 @@ class NewObject(View):
         }
 
     async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """The form before something is written into it."""
+        """Return the blank form."""
         return {"form": start(self.blank(scope))}
 
     def blank(self, resource: str) -> Blank:
-        """What the form is made for.
+        """Return the kind and schema of the form.
 
         Raises:
-            MissingError: the kind's fields are not known.
+            MissingError: the kind's schema is unknown.
         """
         kind, schema = self._consumers.kinds.get(resource), self._consumers.kinds.schema(resource)
         if kind is None or schema is None:
@@ -77,7 +77,7 @@ class NewObject(View):
 
 
 class NewObjects:
-    """Reads posted forms of new objects; nothing comes of them but a page."""
+    """Handles posted forms, and answers with the page and its YAML."""
 
     def __init__(self, view: NewObject, site: Site, guard: Guard) -> None:
         self._view = view
@@ -85,14 +85,14 @@ class NewObjects:
         self._guard = guard
 
     def routes(self) -> list[web.RouteDef]:
-        """Where forms are posted to."""
+        """Return the form's route."""
         return [web.post(self._view.route, self._posted)]
 
     async def _posted(self, request: web.Request) -> web.Response:
         session = await self._guard.session(request, content_type=FORM_TYPE)
         content = await read_body(request, content_type=FORM_TYPE)
         try:
-            # Before anything is read: a form costs the server time.
+            # Checked before the form is parsed, which is expensive.
             resource = await self._view.scope(session, asked_of(request))
             form = read(self._view.blank(resource), fields_of(content))
         except TooMuchError as error:

@@ -1,4 +1,4 @@
-"""One object: what it waits for, what the consumer sent, what came back, and what has happened."""
+"""The page of an object: state, spec, status and timeline."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from fairlead.portal.identity.sessions import Session
 
 
 MOST_NAMED = 50
-"""Related objects that an object names and that are listed."""
+"""Largest number of listed related objects."""
 _EVENTS_OF_CLUSTER = "default"
-"""The namespace where Events about objects without one are."""
+"""The namespace of Events about cluster-scoped objects."""
 
 
 class Seen(NamedTuple):
-    """An object that a person may see, and whether they may see more of its surroundings."""
+    """An object that a person may see, and their rights on Events, exports and the connection."""
 
     consumer: str
     kind: str
@@ -45,7 +45,7 @@ class Seen(NamedTuple):
 
 
 class ObjectPage(View):
-    """One object of an exported kind."""
+    """The page of an object of an exported kind."""
 
     route = "/objects/{namespace}/{resource}/{within}/{name}"
     template = "object.html"
@@ -56,10 +56,10 @@ class ObjectPage(View):
         self._history = history
 
     async def scope(self, session: Session, asked: Asked) -> Hashable:
-        """What of the object the person may see.
+        """Return what the person may see of the object.
 
         Raises:
-            MissingError: they may not, or it is no object of this consumer's.
+            MissingError: the person has no right, or the object is not this consumer's.
         """
         consumer, resource = asked.name("namespace"), asked.name("resource")
         within, name = asked.name("within"), asked.name("name")
@@ -88,11 +88,11 @@ class ObjectPage(View):
         )
 
     def topics(self, scope: Any) -> Topics:
-        """The consumer, and whose namespaces there are."""
+        """Return the topics of the consumer and of cluster-scoped objects."""
         return ("", scope.consumer)
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """The object as it is now; a page that is open goes on when it is gone."""
+        """Return the object as of now; an open page stays open after its deletion."""
         seen: Seen = scope
         kind = self._consumers.kinds.get(seen.kind)
         plain = {
@@ -139,10 +139,10 @@ class ObjectPage(View):
         }
 
     async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """Nothing; a page of an object that is not there is none.
+        """Return nothing, but fail if the object does not exist.
 
         Raises:
-            MissingError: it is not there.
+            MissingError: the object does not exist.
         """
         if self._found(scope) is None:
             raise _missing(scope.kind, scope.namespace, scope.name)
@@ -157,7 +157,7 @@ class ObjectPage(View):
         return found if whose is not None and whose.consumer == seen.consumer else None
 
     def _claimed(self, consumer: str, found: Object, body: JSON) -> list[tuple[str, str]]:
-        """Kind and name of related objects that an object names."""
+        """Return kind and name of the related objects that the object's fields name."""
         group = found.api_version.partition("/")[0]
         named: dict[tuple[str, str], None] = {}
         for export in self._consumers.exports(consumer):
@@ -181,7 +181,7 @@ def _named(claim: PermissionClaim, group: str, found: Object, body: JSON, kinds:
 
 
 def _events_note(kind: Kind, seen: Seen) -> str:
-    """Why Events are not among what has happened; "" when they are."""
+    """Return why the timeline lacks Events; "" if it has them."""
     if kind.events_problem:
         return kind.events_problem
     if seen.events:
@@ -197,5 +197,5 @@ def _missing(resource: str, namespace: str, name: str) -> MissingError:
     text = f"{resource} {namespace}/{name}" if namespace else f"{resource} {name}"
     return MissingError(
         f"There is no object {text} for you",
-        "It is not there, or not yours. Your bindings lead to the objects that are.",
+        "It does not exist, or is not yours. Your objects are listed with your bindings.",
     )

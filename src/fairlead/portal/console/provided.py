@@ -1,4 +1,4 @@
-"""The topology of a provider: clusters, what they have bound, its objects and their roles."""
+"""The topology of a provider: clusters, their bindings, kinds, objects and roles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fairlead.postgres.commands.links import role_by_status
 
 
 MOST_OBJECTS = 5000
-"""Objects that are told of one by one; those with a problem come first."""
+"""Largest number of objects in the graph; those with a problem come first."""
 
 
 class ProvidedTopology(View):
@@ -38,15 +38,15 @@ class ProvidedTopology(View):
         self._pages = pages
 
     async def scope(self, session: Session, asked: Asked) -> Hashable:
-        """What the person may see of all consumers."""
+        """Return what the person may see of all consumers."""
         return await self._sights.all(session.person, self._consumers.exported())
 
     def topics(self, scope: Any) -> Topics:
-        """All consumers that may be seen, and whether there are others."""
+        """Return the visible consumers, and "" for new ones."""
         return ("", *scope.own, *scope.consumers)
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """The drawing, and the rows of the table."""
+        """Return the drawing and the table's rows."""
         sight: Sight = scope
         shown: Shown = "problems" if asked.get("shown") == "problems" else "all"
         wanted = asked.get("cluster", 253)
@@ -66,7 +66,7 @@ class ProvidedTopology(View):
 
 
 class _Made:
-    """A graph in the making."""
+    """Builds the graph."""
 
     def __init__(self, consumers: Consumers, sight: Sight, pages: Pages) -> None:
         self._consumers = consumers
@@ -78,7 +78,7 @@ class _Made:
         self._hidden: dict[str, None] = {}
 
     def add(self, consumer: str) -> None:
-        """Add a consumer's cluster with all that it has bound."""
+        """Add a consumer's cluster with its bindings and their objects."""
         title = self._consumers.title(consumer)
         seen = self._sight.connections
         connection = self._consumers.connection(consumer) if consumer in seen else None
@@ -115,7 +115,7 @@ class _Made:
                 self._hidden[name] = None
 
     def graph(self) -> Graph:
-        """All that was added."""
+        """Return the graph of all added consumers."""
         self._objects.sort(key=lambda one: badness(one[0].state))
         for stands, kind, found, consumer, parent in islice(self._objects, MOST_OBJECTS):
             whose = self._consumers.kinds.whose(kind, found)
@@ -146,12 +146,12 @@ class _Made:
         self._edges.append(Edge(source=node, target=role))
 
     def notes(self) -> list[str]:
-        """What is not drawn, and why."""
+        """Return sentences on what is not drawn, and why."""
         return list(self._notes())
 
     def _notes(self) -> Iterator[str]:
         for name in self._hidden:
-            yield f"Objects of {name} are there that may not be shown to you."
+            yield f"You may not see all objects of {name}."
         if (left := len(self._objects) - MOST_OBJECTS) > 0:
             yield f"{left:,} objects are not drawn: those with a problem come first."
 

@@ -1,4 +1,4 @@
-"""Pages from Jinja2 templates, with what all of them have: head, navigation, policy."""
+"""Pages from Jinja2 templates, with the common head, navigation and security policy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TIME: Final = re.compile(r"(<time [^>]*>)[^<]*</time>")
 
 
 class _File(NamedTuple):
-    """A file that browsers keep for ever: its path changes with its content."""
+    """A static file that browsers cache without limit: its path changes with its content."""
 
     path: str
     content: bytes
@@ -53,9 +53,9 @@ _SCRIPTS: Final = [_file(name) for name in ("htmx.min.js", "hx-sse.min.js", "con
 
 
 class Tab(NamedTuple):
-    """A page that the navigation names; it is the current one where the path begins so.
+    """A page in the navigation, marked as current if the path begins with one of these.
 
-    ``may`` tells whether the navigation names it to the person of a session; without it, to all.
+    ``may`` decides whether the session's person sees the tab; without it everyone does.
     """
 
     path: str
@@ -65,15 +65,15 @@ class Tab(NamedTuple):
 
 
 class Pages:
-    """Renders templates; whatever people wrote is shown as text.
+    """Renders templates; values are always escaped.
 
     Args:
-        external: the address that browsers know.
-        provider: its name for people, "" for none.
+        external: the server's external address.
+        provider: its display name, "" for none.
         embedded: whether people sign in at the embedded issuer.
-        tabs: pages in the navigation.
-        leave: the path of a form that signs out, "" where people cannot.
-        waiting: tells of the terminal that waits for a browser.
+        tabs: the pages in the navigation.
+        leave: the path of the form that signs out, "" without one.
+        waiting: returns the terminal that waits for a request's browser.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Pages:
     ) -> None:
         self._external = external
         self.headers = Headers(external)
-        """The headers of an answer that begins before it is whole."""
+        """The headers for streams, whose answers start before the middleware can add them."""
         self._tabs = list(tabs)
         self._waiting = waiting
         self._environment = Environment(
@@ -118,19 +118,19 @@ class Pages:
             "pair": lambda state: (state, WORDS[state]),
             "same": lambda text: (text, text),
         }
-        # Blocks that are rendered by themselves see globals alone.
+        # Blocks that are rendered alone see only globals, not a template's imports.
         self._environment.globals["ui"] = self._environment.get_template("macros.html").module
 
     def routes(self) -> list[web.RouteDef]:
-        """The files that pages use."""
+        """Return the routes of the static files."""
         return [web.get(one.path, _serve(one)) for one in (_ICON, *_STYLES, *_SCRIPTS)]
 
     async def tabs(self, session: Session) -> list[Tab]:
-        """The tabs that the navigation names to the person of a session."""
+        """Return the tabs that the session's person may see."""
         return [tab for tab in self._tabs if tab.may is None or await tab.may(session)]
 
     def path(self, path: str, **query: str) -> str:
-        """The address of a page of ours, below the path of the external URL."""
+        """Return the path of a page, with the prefix of the external URL and a query."""
         told = {name: value for name, value in query.items() if value}
         return f"{self._external.path}{path}{'?' + urlencode(told) if told else ''}"
 
@@ -147,19 +147,19 @@ class Pages:
         tabs: Sequence[Tab] | None = None,
         **values: Any,
     ) -> web.Response:
-        """Render one page.
+        """Render a page.
 
         Args:
-            request: that is answered.
-            template: its file.
-            person: who is signed in.
-            status: of the answer.
-            headers: of the answer, beside those that all pages have.
-            form_to: an origin beside our own that a form of the page may end at; that of a
-                terminal that waits is one anyhow.
+            request: the request.
+            template: the template's file.
+            person: the person who is signed in.
+            status: the answer's status.
+            headers: headers of the answer, beside the common ones.
+            form_to: another origin that the page's form may redirect to; that of a waiting
+                terminal is always allowed.
             live: the address of its stream, "" for none.
-            tabs: that the navigation names; without it, those that it names to all.
-            values: what the template names.
+            tabs: the tabs in the navigation; by default those that everyone sees.
+            values: the template's variables.
         """
         nonce = secrets.token_urlsafe(16)
         if tabs is not None:
@@ -187,27 +187,27 @@ class Pages:
         )
 
     def part(self, template: str, values: Mapping[str, Any]) -> str:
-        """Render what of a page its stream keeps up to date: its block ``live``."""
+        """Render a template's block ``live``, which its stream keeps up to date."""
         found = self._environment.get_template(template)
         context = found.new_context(dict(values))
         return "".join(found.blocks["live"](context))
 
 
 def unturned(value: Any) -> Any:
-    """What a template tells: others wrote it, and it may turn no text that stands beside it.
+    """Neutralize control characters of a value, which could reorder the text around it.
 
-    The filter ``e`` keeps a text as it is, for what is sent back or copied.
+    The filter ``e`` skips this, for values that are sent back or copied.
     """
     return legible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def digest(text: str) -> str:
-    """Tell one part of a page from another, whatever time it is that they say."""
+    """Return a digest of a live part that ignores its relative times."""
     return hashlib.sha256(_TIME.sub(r"\1</time>", text).encode()).hexdigest()[:16]
 
 
 def ago(told: str | datetime | None, missing: str = "never") -> Markup:
-    """A time as people read it, with the exact one on hover; a script keeps it true."""
+    """Return a relative time with the exact one on hover; a script updates it."""
     if not told:
         return Markup("<span>{}</span>").format(missing)
     try:
@@ -220,7 +220,7 @@ def ago(told: str | datetime | None, missing: str = "never") -> Markup:
 
 
 def code(text: str) -> Markup:
-    """A text with what stands between backticks set as code."""
+    """Escape a text, and set its parts between backticks as code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return escape(text)
@@ -232,7 +232,7 @@ def code(text: str) -> Markup:
 
 
 def segment(text: str) -> str:
-    """A name as one segment of a path."""
+    """Encode a name as one segment of a path."""
     return quote(text, safe="")
 
 

@@ -1,4 +1,4 @@
-"""A CRD's schema as rows that people read, and an example object to copy."""
+"""A CRD's schema as rows of a table, and an example object to copy."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from fairlead.portal.console.authoring.facts import is_plain
 
 
 DEEPEST = 8
-"""Levels of a schema that are shown."""
+"""Number of shown levels of a schema."""
 MOST = 400
-"""Rows of a schema that are shown."""
+"""Largest number of shown rows of a schema."""
 VALUES = 1000
-"""Values of an example, those of defaults among them."""
+"""Largest number of an example's values, defaults included."""
 _DESCRIPTION = 400
-"""Characters of a description, of a default and of a value that are shown."""
+"""Longest shown description, default or value, in characters."""
 _EXAMPLES: JSON = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One field of a schema; ``more`` says that its own fields are not shown."""
+    """A field of a schema; ``more`` says that its own fields are not shown."""
 
     name: str
     depth: int
@@ -36,7 +36,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def fields(schema: Any) -> list[Field]:
-    """The fields of a schema in the order in which they stand, at most :data:`MOST`."""
+    """Return the fields of a schema in their order, at most :data:`MOST`."""
     found: list[Field] = []
     for one in _walk(schema, 0):
         if len(found) == MOST:
@@ -73,7 +73,7 @@ def _walk(schema: Any, depth: int) -> Iterator[Field]:
 
 
 def _below(schema: JSON) -> JSON:
-    """The schema whose fields stand below one: of an item, of a map's value, or its own."""
+    """Return the schema with the fields of a list's item, of a map's value, or its own."""
     while True:
         inner = next(
             (one for name in _REPEATED if isinstance(one := schema.get(name), dict)), None
@@ -103,7 +103,7 @@ def _type(schema: JSON) -> str:
 
 
 def example(schema: Any, *, api_version: str, kind: str, namespaced: bool) -> JSON:
-    """An object with the fields that are required, and those that have defaults."""
+    """Return an example object with the required fields and those with defaults."""
     metadata: JSON = {"name": "example"}
     if namespaced:
         metadata["namespace"] = "default"
@@ -116,13 +116,13 @@ def example(schema: Any, *, api_version: str, kind: str, namespaced: bool) -> JS
 
 
 class _Example:
-    """An example in the making, with the room that is left for values."""
+    """Builds an example with a limited number of values."""
 
     def __init__(self) -> None:
         self._left = VALUES
 
     def of(self, schema: JSON, depth: int) -> Any:
-        """A value of a schema; where there is no more room, an empty one."""
+        """Return an example value of a schema, an empty one if the limit is reached."""
         self._left -= 1
         if "default" in schema and self._takes(schema["default"]):
             return schema["default"]
@@ -153,7 +153,7 @@ class _Example:
         return found
 
     def _takes(self, value: Any) -> bool:
-        """Make room for a value that a schema has, if it is not too large."""
+        """Count the parts of a schema's value; return False if it is too large."""
         if not is_plain(value):
             return False
         number, waiting = 0, [value]

@@ -1,4 +1,4 @@
-"""The site: each view as a page, and as the stream that keeps an open page up to date."""
+"""The site: each view as a page and as the stream that updates it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from fairlead.portal.identity.sessions import Session
 
 
 STREAMS = "/live"
-"""Below it each page has its stream."""
+"""Path prefix of the pages' streams."""
 _SEEN = "seen"
-"""The parameter with the digest of what a page shows already."""
+"""Name of the parameter with the digest of the part that a page already shows."""
 _OVER = b"event: over\ndata: over\n\n"
 _ALIVE = b": alive\n\n"
 _log = structlog.get_logger(logger_name="fairlead.portal.console")
 
 
 class Site:
-    """Serves views; run it as a task, so that streams end when the server does."""
+    """Serves views; run it as a task, so that streams end with the server."""
 
     name = "console"
 
@@ -44,7 +44,7 @@ class Site:
         self._views = list(views)
 
     def routes(self) -> list[web.RouteDef]:
-        """A page and a stream for each view, below the root."""
+        """Return the routes of each view's page and stream, relative to the root."""
         found: list[web.RouteDef] = []
         for view in self._views:
             stream = STREAMS + view.route.rstrip("/")
@@ -53,7 +53,7 @@ class Site:
         return found
 
     async def run(self) -> None:
-        """Await the server's end."""
+        """Wait until canceled, and end all streams then."""
         try:
             await asyncio.Event().wait()
         finally:
@@ -68,11 +68,11 @@ class Site:
         status: int = 200,
         **more: object,
     ) -> web.Response:
-        """Render a view's page, with values beside its own: the answer to a form, say.
+        """Render a view's page with further values, for example the errors of a form.
 
         Raises:
-            Refusal: the request is not served.
-            ClientError: the API server refused, or is away.
+            Refusal: the request is refused.
+            ClientError: the API server refused or is unavailable.
         """
         asked = asked_of(request)
         tabs = await self._pages.tabs(session)
@@ -102,7 +102,7 @@ class Site:
     async def missing(
         self, request: web.Request, session: Session, missing: MissingError
     ) -> web.Response:
-        """The page that tells what is not there for a person."""
+        """Return the page that says what does not exist for the person."""
         return self._pages.page(
             request,
             "missing.html",
@@ -132,7 +132,7 @@ class Site:
                 headers={
                     "Content-Type": "text/event-stream",
                     "Cache-Control": "no-store",
-                    # A proxy that keeps answers back would keep changes back.
+                    # Otherwise a buffering proxy would delay the events.
                     "X-Accel-Buffering": "no",
                 }
             )
@@ -149,7 +149,7 @@ class Site:
             except (ClientConnectionResetError, ConnectionResetError):
                 pass
             except (ClientError, Refusal) as error:
-                # The browser comes again; it is told then what is wrong.
+                # The browser reconnects, and its page load shows the error.
                 _log.info("a stream ends", page=asked.path, reason=str(error))
             return response
 
@@ -170,14 +170,14 @@ class Site:
                 try:
                     part = await self._live.part(view, scope, asked)
                 except MissingError:
-                    # It went since its viewer was asked about.
+                    # The object was deleted since the check of rights.
                     await response.write(_OVER)
                     return
                 await response.write(_ALIVE if part.digest == seen else message(part))
                 seen = part.digest
                 subscription.rest(part.seconds)
             else:
-                # By that alone it is told whether the browser is still there.
+                # Only a write shows whether the browser is still connected.
                 await response.write(_ALIVE)
             await subscription.wait()
             if self._hub.closed:

@@ -1,8 +1,8 @@
-"""The terminal that waits for a choice on our pages: which program, at which port (S2, S20).
+"""The terminal that waits for a choice on a page: its program and port (S2, S20).
 
-`bind URL` sends a browser here with the address of a listener on its own machine. It is checked
-at once, and travels in a sealed cookie until the person has signed in and chosen. What may go
-to it is said on each page, and nothing goes before the person agrees.
+`bind URL` opens a browser here with the address of a listener on its own machine. The address is
+checked at once, and kept in a sealed cookie until the person has signed in and chosen. Each page
+says that a terminal waits, and nothing is sent to it before the person agrees.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from fairlead.portal.options import ExternalURL
 
 
 TERMINAL_SECONDS = 900.0
-"""Seconds for which a terminal is remembered."""
+"""Lifetime of a waiting terminal's cookie, in seconds."""
 _MOST_SESSION = 256
-"""Characters of a terminal's own session_id."""
+"""Longest session_id of a terminal, in characters."""
 _PURPOSE = "terminal"
 
 
 class Terminal(msgspec.Struct, frozen=True, array_like=True):
-    """A program that waits, as it has introduced itself.
+    """A waiting program, by its own unproven statements.
 
-    ``consumer`` is the identity of its cluster, "" where it has told none; with a ``challenge``
-    it fetches the answer itself.
+    ``consumer`` is the identity of its cluster, "" if it sent none; with a ``challenge`` it
+    fetches the answer by a one-time code.
     """
 
     redirect_url: str
@@ -47,33 +47,33 @@ class Terminal(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def program(self) -> str:
-        """The command that asks so; nothing proves it."""
+        """The command that sends such parameters; it is not proven."""
         return "fairlead bind" if self.challenge else "kubectl bind"
 
     @property
     def host(self) -> str:
-        """Where it listens."""
+        """The host of its listener."""
         return urlsplit(self.redirect_url).hostname or ""
 
     @property
     def port(self) -> int:
-        """The port that it listens at."""
+        """The port of its listener."""
         return urlsplit(self.redirect_url).port or 0
 
     @property
     def form_source(self) -> str:
-        """What lets a form of ours end there, in a Content-Security-Policy."""
+        """The form-action source in a Content-Security-Policy that allows the redirect to it."""
         parts = urlsplit(self.redirect_url)
-        # Such policies know no addresses of IPv6.
+        # A policy cannot name an IPv6 address.
         return "http:" if parts.hostname == "::1" else f"http://{parts.netloc}"
 
     @property
     def key(self) -> str:
-        """What tells it from other terminals."""
+        """A hash that tells the terminal from others."""
         return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:32]
 
     def answered(self, told: Mapping[str, str]) -> web.Response:
-        """Send the browser to it, with what it is told."""
+        """Return a redirect to the terminal with the parameters."""
         echoed = {"session_id": self.session_id}
         if self.consumer:
             echoed["consumer_id"] = self.consumer
@@ -81,27 +81,27 @@ class Terminal(msgspec.Struct, frozen=True, array_like=True):
         return web.Response(status=303, headers={"Location": location})
 
     def refused(self, description: str) -> web.Response:
-        """Send the browser to it, with the news that nothing was bound."""
+        """Return a redirect to the terminal that says that nothing was bound."""
         return self.answered({"error": "access_denied", "error_description": description})
 
 
 def encoded(response: JSON) -> str:
-    """A BindingResponse as kube-bind's own CLI decodes it: base64url with padding."""
+    """Encode a BindingResponse as kube-bind's CLI decodes it: base64url with padding."""
     return base64.urlsafe_b64encode(msgspec.json.encode(response)).decode()
 
 
 class Terminals:
-    """Remembers, in each browser, the terminal that waits for it."""
+    """Stores the waiting terminal in a cookie of the browser."""
 
     def __init__(self, sealing: Sealing, external: ExternalURL) -> None:
         self._sealing = sealing
         self._cookies = Cookies(external)
 
     def waiting(self, request: web.Request) -> Terminal | None:
-        """The terminal that waits for a browser.
+        """Return the terminal that waits for the request's browser, None without one.
 
         Raises:
-            Refusal: there is a cookie, and no key yet.
+            Refusal: there is a cookie, but no key yet.
         """
         sealed = request.cookies.get(self._cookies.terminal, "")
         if not sealed:
@@ -109,7 +109,7 @@ class Terminals:
         return self._sealing.open(_PURPOSE, sealed, Terminal, seconds=TERMINAL_SECONDS)
 
     def remember(self, response: web.StreamResponse, terminal: Terminal) -> None:
-        """Have the browser bring it with all that comes.
+        """Set the cookie of a terminal.
 
         Raises:
             Refusal: there is no key yet.
@@ -118,15 +118,15 @@ class Terminals:
         self._cookies.set(response, self._cookies.terminal, sealed, seconds=TERMINAL_SECONDS)
 
     def forget(self, response: web.StreamResponse) -> None:
-        """Have the browser forget it: it has its answer."""
+        """Delete the cookie after the terminal's answer."""
         self._cookies.expire(response, self._cookies.terminal)
 
 
 def introduced(asked: Mapping[str, str]) -> Terminal:
-    """The terminal of an address as `bind URL` opens it.
+    """Read and check the parameters of `bind URL`.
 
     Raises:
-        Refusal: something in it cannot be used; the message names the parameter.
+        Refusal: a parameter is invalid; the message names it.
     """
     if asked.get("cluster_id"):
         raise bad_request("there is no such cluster here: leave cluster_id empty")

@@ -1,7 +1,7 @@
-"""Turns for pages: what one person asks for takes a share of the event loop, and no more.
+"""Turns for pages: one person's pages take only a share of the event loop.
 
-A page of thousands of objects takes a tenth of a second to render, and limits count requests
-alone. So a person's pages are rendered one after the other, and after a costly one the next waits.
+A page of thousands of objects takes a tenth of a second to render, and rate limits only count
+requests. So a person's pages are rendered one by one, with a pause after an expensive one.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from fairlead.portal.http.errors import Refusal
 
 
 FREE_SECONDS = 0.05
-"""CPU seconds of a page after which nothing waits."""
+"""CPU time of a page that causes no pause, in seconds."""
 SHARE = 4.0
-"""A person's next page waits for so many times what the last one took."""
+"""Pause before a person's next page, as a multiple of the last one's CPU time."""
 LONGEST_SECONDS = 5.0
-"""Seconds that a page waits for the one before it, at most."""
+"""Longest pause, in seconds."""
 WAITING = 20
-"""Pages of one person that may wait; more are refused."""
+"""Largest number of a person's waiting pages; more are refused."""
 
 
 class _Queue:
-    """The pages of one person that are asked for."""
+    """The waiting pages of one person."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -35,7 +35,7 @@ class _Queue:
 
 
 class Turns:
-    """Gives each person one page at a time; ``cost`` tells CPU seconds so far."""
+    """Gives each person one page at a time; ``cost`` returns the CPU seconds used so far."""
 
     def __init__(self, cost: Callable[[], float] = time.thread_time) -> None:
         self._cost = cost
@@ -43,10 +43,10 @@ class Turns:
 
     @asynccontextmanager
     async def of(self, author: str) -> AsyncIterator[None]:
-        """Wait for a person's turn, and render a page within it.
+        """Wait for a person's turn; the block renders the page.
 
         Raises:
-            Refusal: too many pages of the person wait already.
+            Refusal: too many pages of the person are waiting.
         """
         queue = self._queues.setdefault(author, _Queue())
         if queue.asked >= WAITING:
@@ -73,7 +73,7 @@ class Turns:
             self._forget(loop.time())
 
     def _forget(self, now: float) -> None:
-        """Drop the queues of people whose pages neither wait nor rest."""
+        """Drop the queues without waiting pages and without a pause."""
         for author in [
             author
             for author, queue in self._queues.items()

@@ -1,4 +1,4 @@
-"""Views: what a page shows, apart from how it gets to a screen."""
+"""Views: the content of pages, without HTTP and HTML."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from fairlead.provider.namespaces import identity_of, owner_of
 
 
 Topics = Collection[str]
-"""What may change: namespaces, and "" for what is in none."""
+"""Keys of changes: namespaces, and "" for cluster-scoped objects."""
 
 
 class Asked(NamedTuple):
-    """A page that is asked for: its path, the names in that, and the query."""
+    """A requested page: its path, the names in the path, and the query."""
 
     path: str
     names: tuple[tuple[str, str], ...] = ()
     query: tuple[tuple[str, str], ...] = ()
 
     def name(self, name: str) -> str:
-        """A name in the path."""
+        """Return a name in the path."""
         return dict(self.names)[name]
 
     def get(self, name: str, most: int = 200) -> str:
-        """A parameter of the query, "" where it is not there."""
+        """Return a parameter of the query, "" without it."""
         return dict(self.query).get(name, "")[:most].strip()
 
 
 class MissingError(Exception):
-    """There is no such page for this person; the text says what is not there.
+    """The page does not exist for this person; the text names the missing object.
 
-    ``helps`` tells them what they can do.
+    ``helps`` is the remedy.
     """
 
     def __init__(self, text: str, helps: str = "") -> None:
@@ -48,43 +48,43 @@ class MissingError(Exception):
 class View(ABC):
     """A page at a route, which a template renders from values.
 
-    What decides on the page is its scope: after all reviews, and comparable, so that people who
-    may see the same share the work. The template's block ``live`` is kept up to date from the
-    values alone; what is one person's own stands outside it.
+    The scope is the comparable result of all reviews, so that people with the same rights share
+    one rendering. The template's block ``live`` is updated from the values alone; content for one
+    person stands outside it.
     """
 
     route: ClassVar[str]
-    """Its path, with names in braces."""
+    """The path, with names in braces."""
     template: ClassVar[str]
-    """The file of its template."""
+    """The template's file."""
 
     @abstractmethod
     async def scope(self, session: Session, asked: Asked) -> Hashable:
-        """What the person may see of it.
+        """Return what the person may see of the page.
 
         Raises:
-            MissingError: nothing.
-            Refusal: the request is not served.
-            ClientError: whether they may cannot be asked.
+            MissingError: the person may see nothing of it.
+            Refusal: the request is refused.
+            ClientError: the API server refused or is unavailable.
         """
 
     def topics(self, scope: Any) -> Topics:
-        """What it has to be rendered again for."""
+        """Return the topics whose changes make the page render again."""
         return ()
 
     @abstractmethod
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """What its template names, also outside the block ``live``."""
+        """Return the template's variables, also those outside the block ``live``."""
 
     async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """What is this person's own: what they may do, and the forms for it."""
+        """Return variables for this person only: their rights and form tokens."""
         return {}
 
 
 def of_namespace(namespace: Object) -> Topics:
-    """What a change of a namespace is a change of: consumers make many for their objects.
+    """Return the topics of a namespace's change.
 
-    A consumer that comes or goes is news for all, and a namespace for its objects for it alone.
+    A new or deleted consumer concerns all pages, a namespace for its objects only its own pages.
     """
     if identity_of(namespace):
         return ("", namespace.meta.name)
@@ -93,7 +93,7 @@ def of_namespace(namespace: Object) -> Topics:
 
 
 def asked_of(request: web.Request, *without: str) -> Asked:
-    """What a request asks for, without some parameters of its query."""
+    """Return the page that a request asks for, without some parameters of its query."""
     return Asked(
         request.get(PATH, request.path),
         tuple(sorted(request.match_info.items())),

@@ -78,7 +78,7 @@ async def test_a_choice_on_our_page_is_bound_by_the_terminal(
         await opens(at, bind)
         page = await at.get(PAGE)
         uid = (await client.get(NAMESPACES, "kube-system")).meta.uid
-        assert f"Identity {uid}, told by the terminal." in read(page).text
+        assert f"Identity {uid}, sent by the terminal." in read(page).text
         answer = await at.post(PAGE, form(page, PAGE) | {"name": "db"})
         assert "code=" in answer.headers["Location"]
         status, text, _ = await browse(answer.headers["Location"])
@@ -90,7 +90,7 @@ async def test_a_choice_on_our_page_is_bound_by_the_terminal(
     async with begun(tmp_path, *arguments, program=program) as bind:
         await opens(at, bind)
         page = await at.get(PAGE)
-        assert "a cluster that you have bound for before" in read(page).text
+        assert "a cluster with earlier bindings of yours" in read(page).text
         answer = await at.post(PAGE, form(page, PAGE) | {"name": "db"})
         await browse(answer.headers["Location"])
     assert bind.code == 0, bind.err
@@ -114,7 +114,7 @@ async def test_a_person_who_cancels_is_told_in_the_terminal(
         assert (status, "Refused" in text) == (200, True)
     assert bind.code == 1
     assert bind.err.splitlines()[-1] == (
-        "Error: the server refused: access_denied: the person at the browser has canceled it"
+        "Error: the server refused: access_denied: the person at the browser canceled it"
     )
 
 

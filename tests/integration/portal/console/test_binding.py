@@ -200,7 +200,7 @@ async def test_the_originals_terminal_gets_the_answer_that_it_decodes(
     text = read(page).text
     assert "port 4321 of 127.0.0.1" in text
     assert f"You are Ada ({ADA.author})." in text
-    assert "Identity cluster-1, told by the terminal." in text
+    assert "Identity cluster-1, sent by the terminal." in text
     assert await consumers(there, admin) == []
     fields = form(page, PAGE)
     assert "identity" not in fields
@@ -406,7 +406,7 @@ async def test_s1_another_persons_cluster_is_out_of_reach(there: House, admin: C
     assert "cluster-1" not in page.text
     assert namespace not in page.text
     answer = await other.post(PAGE, form(page, PAGE) | {"cluster": namespace})
-    assert (answer.status, "none of yours" in read(answer).text) == (422, True)
+    assert (answer.status, "no longer yours" in read(answer).text) == (422, True)
     page = await other.get(PAGE)
     answer = await other.post(PAGE, form(page, PAGE) | {"identity": "cluster-1"})
     assert answer.status == 403
@@ -485,7 +485,7 @@ async def test_s20_a_terminal_that_came_after_the_page_gets_nothing(
         ({"identity": "a\u200bb"}, "Identity of the cluster: it is missing, or has characters"),
         ({"title": "a\nb"}, "Name for people: it is missing, or has characters"),
         ({"identity": "x" * 600}, "Identity of the cluster: it is longer than 512"),
-        ({"cluster": "kube-system"}, "Cluster: it is none of yours any more."),
+        ({"cluster": "kube-system"}, "Cluster: it is no longer yours."),
     ],
 )
 async def test_a_field_that_cannot_be_used_is_named(

@@ -99,7 +99,7 @@ async def test_a_binding_tells_its_objects_by_state(plane: Sandbox, admin: Clien
             found = (await shown(there, ADA, f"{TOOLS}?{query}")).text.split("Objects")[-1]
             assert there_ in found
             assert not_there not in found.split("Conditions")[0]
-        assert "None of 3 objects fits" in (await shown(there, ADA, f"{TOOLS}?q=none")).text
+        assert "None of 3 objects matches" in (await shown(there, ADA, f"{TOOLS}?q=none")).text
         page = await shown(there, ADA, TOOLS)
         (path,) = [one for one in page.addresses if one.endswith("/bad")]
         text = (await shown(there, ADA, path)).text
@@ -131,9 +131,9 @@ async def test_a_list_is_filtered_by_its_query(plane: Sandbox, admin: Client) ->
             links = [at for at in page.addresses if at.startswith("/bindings/")]
             assert [at for at in links if one in at], query
             assert not [at for at in links if other in at], query
-            assert "which fit of 2" in page.text
+            assert "matches, 2 in all" in page.text
         page = await shown(there, ADA, "/bindings?kind=none.example.org")
-        assert "None of 2 bindings fits" in page.text
+        assert "None of 2 bindings matches" in page.text
 
 
 async def test_a_template_says_where_it_is_bound_already(plane: Sandbox, admin: Client) -> None:
@@ -198,7 +198,7 @@ async def test_an_administrator_sees_what_rbac_lets_them(plane: Sandbox, admin: 
         text = await tells(there, CEM, "/bindings", "cluster of ada", "tools", "0 or more")
         # Heartbeats and objects are rights of their own.
         assert "v1.2.3" not in text
-        assert "may not be shown to you" in (await shown(there, CEM, TOOLS)).text
+        assert "You may not see all objects of" in (await shown(there, CEM, TOOLS)).text
         assert (await there.ask(CEM, path)).status == 404
         await filled.lets(
             "oidc:cem",
@@ -229,7 +229,7 @@ async def test_a_right_that_is_taken_away_ends_page_and_stream(
                 pass
             assert told == ("over", "over")
         await gone(there, ADA, path)
-        await tells(there, ADA, TOOLS, "may not be shown to you")
+        await tells(there, ADA, TOOLS, "You may not see all objects of")
         await tells(there, ADA, "/bindings", "0 or more")
 
 
@@ -439,7 +439,7 @@ async def test_a_thousand_objects_are_paged_with_their_total(
         assert "201 to 400 of 1000" in page.text
         assert "g0200" in page.text
         page = await shown(there, ADA, f"{TOOLS}?state=failed&page=3")
-        assert "401 to 500 of 500, which fit of 1000" in page.text
+        assert "401 to 500 of 500 matches, 1000 in all" in page.text
 
 
 async def plant(filled: Filled, consumer: str, person: Person) -> None:

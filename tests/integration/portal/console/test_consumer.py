@@ -90,7 +90,7 @@ async def test_what_the_page_tells(plane: Sandbox, admin: Client) -> None:
         text = await told(there, "/consumers/kb-a", "1 widgets.example.org")
         for words in (
             f"Consumers {MARKUP} State",
-            f"Whose it is {AUTHOR}",
+            f"Owner {AUTHOR}",
             "Konnector v1.2.3",
             "Invited to widgets",
             "Namespaces for its objects app-1",
@@ -99,7 +99,7 @@ async def test_what_the_page_tells(plane: Sandbox, admin: Client) -> None:
             "ClusterBindingUpdateFailed",
             f"{MARKUP} see the message; it goes on by itself when the provider answers",
             "goes beyond its invitations",
-            "Tokens Not known: this server may read no Secrets there.",
+            "Tokens Unknown: this server may not read Secrets there.",
         ):
             assert words in text, text
         assert re.search(r"Last sign-in \d+s ago", text), text
@@ -128,11 +128,11 @@ async def test_previews_have_the_numbers_of_the_command_and_of_the_server(
         assert "Namespaces kb-a-app, kb-a-more" in text
         assert "Exports widgets" in text
         assert "fairlead provider revoke kb-a" in text
-        text = await told(there, "/consumers/kb-a/hand-over", f"is {AUTHOR}'s")
+        text = await told(there, "/consumers/kb-a/hand-over", f"belongs to {AUTHOR}")
         assert "fairlead provider hand-over kb-a --to ISSUER/SUB" in text
         text = await told(there, "/consumers/kb-a/rotate", "fairlead provider rotate kb-a")
-        assert "Its konnector tells which credentials it uses" in text
-        assert "not known here" in text
+        assert "Its konnector reports which credentials it uses" in text
+        assert "Its tokens are unknown" in text
         (row, _) = await consumers(admin)
         assert (row.objects, len(row.exports)) == (2, 1)
         await told(there, "/consumers/kb-a", "Objects 2: 2 widgets.example.org", sentence)
@@ -151,7 +151,7 @@ async def test_a_konnector_that_does_not_tell_keeps_both_tokens(
         await there.template()
         text = await told(there, "/consumers/kb-a/rotate", "Both tokens stay valid")
         assert "does not tell which credentials it uses" in text
-        text = await told(there, "/consumers/kb-a", "not Fairlead's")
+        text = await told(there, "/consumers/kb-a", "kube-bind's")
         assert "it watches widgets.example.org in all namespaces, which it may not" in text
 
 
@@ -187,7 +187,7 @@ async def test_a_consumer_without_much(plane: Sandbox, admin: Client) -> None:
     async with house(plane, admin, provider=False) as there:
         text = await told(there, f"/consumers/{'k' * 63}", long)
         assert "it has no ClusterBinding: invite it again, or revoke it" in text
-        assert "Whose it is group:oidc:team-a Last sign-in not known" in text
+        assert "Owner group:oidc:team-a Last sign-in not known" in text
         for action in ("rotate", "hand-over", "revoke"):
             page = await shown(there, ADA, f"/consumers/{'k' * 63}/{action}")
             assert long in page.text

@@ -158,7 +158,7 @@ async def test_a_page_shows_how_far_it_is(plane: Sandbox, admin: Client) -> None
         name = await bound(there, admin)
         session, _ = await there.sessions.create(ADA, "browser")
         async with followed(there, session, f"/live/consumers/{name}/rotate") as stream:
-            assert "How far it is" not in (await stream.told())[1]
+            assert "Progress" not in (await stream.told())[1]
             assert (await send(there, name, "rotate", confirm=name)).status == 303
 
             async def waits() -> bool:
@@ -167,7 +167,7 @@ async def test_a_page_shows_how_far_it_is(plane: Sandbox, admin: Client) -> None
             await eventually(waits)
             answer = await send(there, name, "revoke", confirm=name)
             assert answer.status == 422
-            assert "rotate of cluster-of-ada goes on" in read(answer).text
+            assert "rotate of cluster-of-ada is running" in read(answer).text
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ async def test_a_page_shows_how_far_it_is(plane: Sandbox, admin: Client) -> None
         pytest.param({"to": ""}, 422, "is neither a person nor a group", id="no-one"),
         pytest.param({"to": "<b>"}, 422, "'<b>' is neither", id="markup"),
         pytest.param({"to": "https://old/ada"}, 422, "it is https://old/ada's", id="the-same"),
-        pytest.param({"token": "forged"}, 403, "this form is not of this session", id="forged"),
-        pytest.param({"token": ""}, 403, "this form is not of this session", id="no-token"),
+        pytest.param({"token": "forged"}, 403, "this form is of another session", id="forged"),
+        pytest.param({"token": ""}, 403, "this form is of another session", id="no-token"),
     ],
 )
 async def test_forms_that_are_refused(
@@ -249,7 +249,7 @@ async def test_buttons_are_there_for_what_one_may(plane: Sandbox, admin: Client)
             page = await shown(there, ADA, f"/consumers/kb-a/{action}")
             assert ("Do it here" in page.text) is may
             assert f"fairlead provider {action} kb-a" in page.text
-        assert "Not known" in (await shown(there, ADA, "/consumers/kb-a")).text
+        assert "Unknown" in (await shown(there, ADA, "/consumers/kb-a")).text
         text = (await there.ask(ADA, "/consumers/kb-a/hand-over")).text
         form = {"token": token(text, "/consumers/kb-a/hand-over"), "confirm": "a", "to": BENS}
         await admin.delete(CLUSTERROLEBINDINGS, "keeper")
@@ -277,7 +277,7 @@ async def test_a_consumer_that_changes_hands_is_not_taken_for_another(
     body["metadata"]["uid"] = "another"
     other = object_from_dict(body)
     work.begin(session, "revoke", other, Wish())
-    with pytest.raises(UndoneError, match="goes on"):
+    with pytest.raises(UndoneError, match="is running"):
         work.begin(session, "revoke", before, Wish())
 
     async def over() -> bool:

@@ -91,7 +91,7 @@ async def test_a_stream_ends_with_its_session(plane: Sandbox, admin: Client) -> 
     async with house(plane, admin, provider=False) as there:
         token, session = await there.sessions.create(ADA, "browser")
         async with followed(there, token, "/live") as stream:
-            assert "Nothing is offered to you yet" in (await stream.told())[1]
+            assert "You may not bind any template yet" in (await stream.told())[1]
             await there.sessions.end(session)
             await there.template("widgets")
             assert await stream.told() == ("over", "over")

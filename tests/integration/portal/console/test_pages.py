@@ -106,9 +106,11 @@ async def test_each_person_sees_what_they_may_bind(plane: Sandbox, admin: Client
             *("tools", "widgets", "Others", "others"),
         ]
         assert "gadgets" not in page.text
-        assert "Nothing is offered to you yet" in (await shown(there, BEN, "/")).text
+        assert "You may not bind any template yet" in (await shown(there, BEN, "/")).text
         assert "others" not in (await shown(there, ADA, "/?q=WIDG")).text.split("Search")[1]
-        assert "Nothing that you may bind fits" in (await shown(there, ADA, "/?q=none")).text
+        assert (
+            "No template that you may bind matches" in (await shown(there, ADA, "/?q=none")).text
+        )
         for person, name in ((ADA, "gadgets"), (BEN, "widgets"), (ADA, "none")):
             answer = await there.ask(person, f"/templates/{name}")
             assert answer.status == 404
@@ -135,12 +137,12 @@ async def test_a_template_tells_what_it_brings(plane: Sandbox, admin: Client) ->
 
         await eventually(listed)
         page = await shown(there, ADA, "/templates/widgets")
-        assert "Its fields are not known here" in page.text
+        assert "Its fields are unknown" in page.text
         assert "The Secret token of namespace team is copied." in page.text
         await admin.create(CUSTOMRESOURCEDEFINITIONS, crd)
 
         async def known() -> bool:
-            return "An example to copy" in (await shown(there, ADA, "/templates/widgets")).text
+            return "Example" in (await shown(there, ADA, "/templates/widgets")).text
 
         await eventually(known)
         answer = await there.ask(ADA, "/templates/widgets")
@@ -164,7 +166,7 @@ async def test_markup_is_text(plane: Sandbox, admin: Client) -> None:
         for path in ("/", "/templates/widgets"):
             assert MARKUP in (await shown(there, ADA, path)).text
         asked = await shown(there, ADA, '/?q="><script>alert(1)</script>')
-        assert "Nothing that you may bind fits" in asked.text
+        assert "No template that you may bind matches" in asked.text
         odd = await there.ask(ADA, "/templates/%3Cscript%3E")
         assert odd.status == 404
         assert "<script>" in read(odd).text

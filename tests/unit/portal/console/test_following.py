@@ -45,9 +45,7 @@ def test_what_a_binding_waits_for(
 
 
 def test_a_part_of_which_nothing_is_known_waits_and_says_what_helps() -> None:
-    assert list(_steps("It", [])) == [
-        Step("It", "waiting", "No konnector has said anything of it yet.")
-    ]
+    assert list(_steps("It", [])) == [Step("It", "waiting", "No konnector has reported yet.")]
     (step,) = _steps("It", [false("Healthy", "FirstHeartbeatPending", "none yet")])
     assert step.state == "waiting"
     assert "kubectl -n kube-bind get pods" in step.helps

@@ -77,7 +77,7 @@ def test_both_sides_are_told_what_is_allowed() -> None:
     told = at_provider(spec, ["planets.example.org"])
     assert told[1].startswith("It may read, write and delete things.example.org in the namespaces")
     assert told[2].startswith(
-        "It may read, write and delete all planets.example.org, those of oth"
+        "It may read, write and delete all planets.example.org, also those of others"
     )
     # One sentence for each kind, however many claims there are.
     assert [one for one in told if "Secrets" in one] == told[3:4]

@@ -1,4 +1,4 @@
-"""Forms for objects of a CRD: from its schema to inputs, and from what was posted to YAML."""
+"""Forms for objects of a CRD: inputs from its schema, and YAML from the posted values."""
 
 from fairlead.portal.console.authoring.entries import TooMuchError
 from fairlead.portal.console.authoring.forms import Blank, Form, fields_of, read, start

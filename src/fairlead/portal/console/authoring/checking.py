@@ -1,7 +1,7 @@
-"""Whether an object fits its schema: types, required fields, ranges, lengths and enumerations.
+"""Validation of an object: types, required fields, ranges, lengths and enumerations.
 
-Patterns, formats and rules in CEL are left to the API server: the first two would need an engine
-that a CRD cannot hang, the last one needs all of CEL.
+Patterns, formats and CEL rules are left to the API server: a CRD's pattern could hang Python's
+regular expressions, and CEL needs an interpreter.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from fairlead.portal.console.authoring import facts
 
 
 Place = tuple[str | int, ...]
-"""Names and numbers that lead to a value."""
+"""Path to a value: names of fields and indexes of lists."""
 MOST = 100
-"""Problems that are told."""
+"""Largest number of reported problems."""
 INVALID = object()
-"""Stands where something was written that is no value; it is told already."""
+"""Placeholder for text that is not a value; its problem is already reported."""
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -39,18 +39,18 @@ _WORDS = {
 }
 _BITS = {"int32": 31, "int64": 63}
 _LISTED = 12
-"""Values of an enumeration that a message names."""
+"""Number of an enumeration's values that a message names."""
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What is wrong with a value; the message goes after the name of its field."""
+    """A problem of a value; the message follows the name of its field."""
 
     place: Place
     message: str
 
 
 def problems(schema: JSON, value: Any) -> list[Problem]:
-    """What is wrong with a value, at most :data:`MOST`."""
+    """Return the problems of a value, at most :data:`MOST`."""
     found: list[Problem] = []
     for one in _Check().walk(schema, value, ()):
         found.append(one)
@@ -60,13 +60,13 @@ def problems(schema: JSON, value: Any) -> list[Problem]:
 
 
 class _Check:
-    """One walk; it remembers enumerations, so that a long list costs as much as it has items."""
+    """One validation; it encodes each enumeration once and not for each item of a list."""
 
     def __init__(self) -> None:
         self._choices: dict[int, tuple[JSON, frozenset[str]]] = {}
 
     def walk(self, schema: JSON, value: Any, place: Place) -> Iterator[Problem]:
-        """The problems of a value and of all below it."""
+        """Yield the problems of a value and of the values inside it."""
         if value is INVALID:
             return
         if value is None and facts.flag(schema, "nullable"):
@@ -95,7 +95,7 @@ class _Check:
             return frozenset()
         known = self._choices.get(id(schema))
         if known is None:
-            # The schema is kept as well, so that its id stays its own.
+            # Keeps the schema alive, since a freed object's id could be reused.
             known = schema, frozenset(map(facts.encode, facts.choices(schema)))
             self._choices[id(schema)] = known
         return known[1]
@@ -173,7 +173,7 @@ def _length(schema: JSON, size: int, what: str, unit: str, place: Place) -> Iter
 
 
 def _keys(schema: JSON) -> Any:
-    """What tells the items of a list from one another; "" where they may be alike."""
+    """Return a function for the key of a list's item; its result is "" if items may repeat."""
     kind = schema.get("x-kubernetes-list-type")
     names = schema.get("x-kubernetes-list-map-keys")
     fields = facts.properties(facts.inner(schema, "items") or {})
@@ -191,7 +191,7 @@ def _keys(schema: JSON) -> Any:
 
 
 def _has_invalid(value: Any) -> bool:
-    """Whether something in a value was no value."""
+    """Whether ``value`` contains :data:`INVALID`."""
     waiting = [value]
     while waiting:
         one = waiting.pop()

@@ -1,4 +1,4 @@
-"""What an object says that its schema's defaults say as well."""
+"""Removal of fields that repeat their schema's defaults."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fairlead.portal.console.authoring.facts import UNSET
 
 
 def without_defaults(schema: JSON, value: Any) -> Any:
-    """A value without the fields that an API server fills in with the same.
+    """Remove fields that equal their defaults, which the API server fills in.
 
-    What keys an item of a list stays, since an apply finds the item by it.
+    The keys of a list's items are kept, since server-side apply finds items by them.
     """
     if isinstance(value, list):
         items = facts.inner(schema, "items")

@@ -1,7 +1,7 @@
-"""Inputs with what stands in them: filled in from an object, or as they were posted.
+"""Inputs with their values: from an object, or as posted.
 
-A control is named by the place of its value: names, in the coding of URLs, and numbers of rows,
-joined by dots. What belongs to a value and is not it follows a ``!``, which that coding has not.
+A control's name is the path of its value: percent-encoded field names and row numbers, joined by
+dots. Controls beside a value add a suffix with ``!``, which percent-encoding never produces.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from fairlead.portal.console.authoring.printing import as_yaml
 
 
 ROWS = 100
-"""Rows of one list or map."""
+"""Largest number of rows of a list or map."""
 WEIGHT = 2_000
-"""What all entries of a form may weigh."""
+"""Largest total of :attr:`Input.weight` of a form's entries."""
 _ERRORS = 10
-"""Problems of one entry that are told."""
+"""Largest number of reported problems per entry."""
 ROW, KEY, KEEP, REST = "!row", "!key", "!keep", "!rest"
 _KEY_INPUT = Input("text", "name")
 
 
 class Entry(msgspec.Struct):
-    """An input with what was written into it, and what is wrong with that.
+    """An input with its value and its problems.
 
-    ``path`` names its control, ``label`` is what people read, ``id`` stands in the page. ``text``
-    and ``picked`` are as in the controls; ``kept`` says that a group stays with nothing in it.
+    ``path`` is its control's name, ``label`` the visible name, ``id`` the HTML id. ``text`` and
+    ``picked`` are the controls' values; ``kept`` says that a group is written even if empty.
     """
 
     input: Input
@@ -51,19 +51,19 @@ class Entry(msgspec.Struct):
 
     @property
     def full(self) -> bool:
-        """Whether a list or map has as many rows as it may."""
+        """Whether the list or map has its largest number of rows."""
         most = self.input.schema.get(
             "maxProperties" if self.input.kind == "map" else "maxItems", ROWS
         )
         return len(self.rows) >= (min(most, ROWS) if isinstance(most, int) else ROWS)
 
     def wrong(self, message: str) -> None:
-        """Note what is wrong, which goes after the label; of very much the first is enough."""
+        """Add a problem, which follows the label; after some, further ones are dropped."""
         if len(self.errors) < _ERRORS:
             self.errors = [*self.errors, message]
 
     def walk(self) -> Iterator[Entry]:
-        """This entry and all below it, in the order of the page."""
+        """Yield this entry and the entries inside it, in the order of the page."""
         yield self
         if self.key is not None:
             yield self.key
@@ -73,7 +73,7 @@ class Entry(msgspec.Struct):
             yield self.rest
 
     def control(self) -> Entry:
-        """The first control of an entry, for the cursor."""
+        """Return the first control of the entry, for the cursor."""
         if self.key is not None:
             return self.key
         plain = (one for one in self.children if one.input.kind not in {"group", "list", "map"})
@@ -81,13 +81,13 @@ class Entry(msgspec.Struct):
 
 
 class Room:
-    """What is left of what a form may weigh."""
+    """The weight that a form has left."""
 
     def __init__(self, left: int = WEIGHT) -> None:
         self.left = left
 
     def take(self, one: Input) -> bool:
-        """Make room for another row."""
+        """Subtract an input's weight; return False if too little is left."""
         if one.weight > self.left:
             return False
         self.left -= one.weight
@@ -95,18 +95,18 @@ class Room:
 
 
 def below(path: str, name: str) -> str:
-    """The name of a control one level deeper."""
+    """Return the name of a control inside another."""
     coded = quote(name, safe="").replace(".", "%2E")
     return f"{path}.{coded}" if path else coded
 
 
 def blank(one: Input, path: str = "") -> Entry:
-    """An entry as it is before anything is written: with the defaults of its schema."""
+    """Return an entry with its schema's defaults."""
     return filled(one, UNSET, path, Room())
 
 
 def filled(one: Input, value: Any, path: str, room: Room) -> Entry:
-    """An entry with a value; what its control cannot show is left out."""
+    """Return an entry with a value; parts that its control cannot show are left out."""
     given = value is not UNSET
     if not given:
         value = one.default
@@ -162,7 +162,7 @@ def _fill_rows(made: Entry, value: Any, room: Room) -> None:
 
 
 def add_row(made: Entry, row: Entry, key: str = "") -> None:
-    """Put a row below the others of a list or a map."""
+    """Append a row to a list or a map."""
     number = len(made.rows) + 1
     row.label = f"{made.label} {number}"
     if made.input.kind == "map":
@@ -172,7 +172,7 @@ def add_row(made: Entry, row: Entry, key: str = "") -> None:
 
 
 def _shown(one: Input, value: Any) -> str:
-    """A value as the text of its control, "" where that cannot hold it."""
+    """Return a value as its control's text, "" if the control cannot hold it."""
     match one.kind:
         case "text" | "long":
             broken = {"\r", "\0"} | ({"\n"} if one.kind == "text" else set())
@@ -182,7 +182,7 @@ def _shown(one: Input, value: Any) -> str:
             return repr(value) if plain else ""
         case "mixed":
             if isinstance(value, str):
-                # In quotes is what would be read as a number, or as a text in quotes.
+                # Quoted, since the text would be read back as a number or as a quoted text.
                 return facts.encode(value) if needs_quotes(value) else value
             return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
         case "choice":
@@ -195,7 +195,7 @@ def _shown(one: Input, value: Any) -> str:
 
 
 def needs_quotes(value: str) -> bool:
-    """Whether a text of an int-or-string is written in quotes."""
+    """Whether ``value`` of an int-or-string has to be written in quotes."""
     return (
         value[:1] in {"", '"'}
         or value != value.strip()
@@ -212,15 +212,15 @@ def _lines(one: Input, value: Any) -> str:
 
 
 class Posted:
-    """The fields of a form as they came.
+    """The posted fields of a form.
 
     Raises:
-        TooMuchError: there are more than a form of ours has.
+        TooMuchError: there are too many fields or too much text.
     """
 
     FIELDS = 8_000
     TEXT = 128 * 1024
-    """Characters of all fields."""
+    """Largest size of all fields, in characters."""
 
     def __init__(self, fields: Iterable[tuple[str, str]]) -> None:
         self._values: dict[str, list[str]] = {}
@@ -240,21 +240,21 @@ class Posted:
         self.room = Room()
 
     def text(self, name: str) -> str:
-        """The first field of a name, "" for none."""
+        """Return the first field of a name, "" without one."""
         return self._values.get(name, [""])[0]
 
     def all(self, name: str) -> tuple[str, ...]:
-        """All fields of a name."""
+        """Return all fields of a name."""
         return tuple(self._values.get(name, ()))
 
     def rows(self, path: str) -> list[str]:
-        """The rows of a list or map, without the one that is to go."""
+        """Return the row numbers of a list or map, without the removed one."""
         rows = dict.fromkeys(self._rows.get(path, ()))
         return [number for number in rows if f"{path}.{number}" != self.removed]
 
 
 class TooMuchError(ValueError):
-    """A form has more fields, or more text in them, than is read."""
+    """A form has too many fields or too much text."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -264,13 +264,13 @@ class TooMuchError(ValueError):
 
 
 def _clean(value: str) -> str:
-    """A text with the line breaks of YAML, and without what UTF-8 has not."""
+    """Normalize line breaks, and replace characters that UTF-8 cannot encode."""
     told = value.replace("\r\n", "\n").replace("\r", "\n")
     return told.encode("utf-8", "replace").decode()
 
 
 def posted(one: Input, fields: Posted, at: str, path: str) -> Entry:
-    """An entry as it was posted: at one name, and with another where rows before it are gone."""
+    """Read an entry that was posted at ``at``; ``path`` is its name after rows were removed."""
     made = Entry(one, path, one.name)
     match one.kind:
         case "group":
@@ -308,7 +308,7 @@ def _read_rows(made: Entry, fields: Posted, at: str) -> None:
 
 
 def same(one: Entry, other: Entry) -> bool:
-    """Whether the same stands in two entries of one input."""
+    """Whether two entries of one input have equal values."""
     if _own(one) != _own(other) or len(one.rows) != len(other.rows):
         return False
     inner = zip((*one.children, *one.rows), (*other.children, *other.rows), strict=True)

@@ -1,7 +1,7 @@
-"""What a schema says about a value, whatever a CRD may hold in place of it.
+"""Accessors of a schema that tolerate any content of a CRD.
 
-Nothing here trusts a schema: a word of a wrong type counts as none, and a default or a choice that
-is too deep or too large to be shown counts as none as well.
+A keyword of a wrong type counts as missing, and so does a default or an enumeration that is too
+deep or too large to show.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from fairlead.api.meta import JSON
 
 
 _DEEPEST = 40
-"""Levels of a default, a choice or a value in YAML."""
+"""Deepest nesting of a default, an enumeration or a YAML value."""
 _LARGEST = 20_000
-"""Values in one of these."""
+"""Largest number of values in one of these."""
 _LONGEST = 64 * 1024
-"""Characters of all their texts."""
+"""Largest size of the texts in one of these, in characters."""
 UNSET = msgspec.UNSET
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is JSON, and small enough to be copied, compared and printed."""
+    """Whether ``value`` is JSON, and small enough to copy, compare and print."""
     left, letters = _LARGEST, _LONGEST
     level = [value]
     for _ in range(_DEEPEST):
@@ -56,7 +56,7 @@ def is_plain(value: Any) -> bool:
 
 
 def is_text(value: str) -> bool:
-    """Whether a text can be written: one with halves of characters has no UTF-8."""
+    """Whether ``value`` can be encoded as UTF-8, which lone surrogates cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -65,28 +65,28 @@ def is_text(value: str) -> bool:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON; for Python true equals 1."""
+    """Whether two values are equal as JSON; Python alone would equate true and 1."""
     return one == other and encode(one) == encode(other)
 
 
 def encode(value: Any) -> str:
-    """A value as JSON, the same for values that are the same."""
+    """Encode a value as JSON, with the same result for equal values."""
     return msgspec.json.encode(value, order="sorted").decode()
 
 
 def text(schema: JSON, name: str) -> str:
-    """A text of a schema, "" for none."""
+    """Return a keyword's text, "" without one."""
     value = schema.get(name)
     return value if isinstance(value, str) else ""
 
 
 def flag(schema: JSON, name: str) -> bool:
-    """Whether a schema says so."""
+    """Whether the keyword ``name`` is true."""
     return schema.get(name) is True
 
 
 def number(schema: JSON, name: str) -> float | None:
-    """A number of a schema."""
+    """Return a keyword's number, None without one."""
     value = schema.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
@@ -94,13 +94,13 @@ def number(schema: JSON, name: str) -> float | None:
 
 
 def count(schema: JSON, name: str) -> int | None:
-    """A whole number of a schema, of 0 or more."""
+    """Return a keyword's whole number of 0 or more, None without one."""
     value = schema.get(name)
     return value if isinstance(value, int) and type(value) is not bool and value >= 0 else None
 
 
 def properties(schema: JSON) -> dict[str, JSON]:
-    """The fields of an object that have a schema."""
+    """Return the fields of an object with their schemas."""
     found = schema.get("properties")
     if not isinstance(found, dict):
         return {}
@@ -108,7 +108,7 @@ def properties(schema: JSON) -> dict[str, JSON]:
 
 
 def required(schema: JSON) -> frozenset[str]:
-    """The fields that an object has to have."""
+    """Return the required fields of an object."""
     found = schema.get("required")
     if not isinstance(found, list):
         return frozenset()
@@ -116,20 +116,20 @@ def required(schema: JSON) -> frozenset[str]:
 
 
 def inner(schema: JSON, name: str) -> JSON | None:
-    """The schema of a list's items or of a map's values."""
+    """Return the schema of a list's items or of a map's values."""
     found = schema.get(name)
     return found if isinstance(found, dict) else None
 
 
 def default(schema: JSON) -> Any:
-    """The default, or UNSET."""
+    """Return the default, or UNSET."""
     if "default" not in schema or not is_plain(schema["default"]):
         return UNSET
     return schema["default"]
 
 
 def choices(schema: JSON) -> list[Any]:
-    """The values of an enumeration, each once; [] for none."""
+    """Return the distinct values of an enumeration; [] without one."""
     found = schema.get("enum")
     if not isinstance(found, list) or not is_plain(found):
         return []
@@ -137,7 +137,7 @@ def choices(schema: JSON) -> list[Any]:
 
 
 def is_free(schema: JSON) -> bool:
-    """Whether an object keeps fields that its schema does not name."""
+    """Whether the schema's objects keep fields that it does not name."""
     return (
         flag(schema, "x-kubernetes-preserve-unknown-fields")
         or flag(schema, "additionalProperties")

@@ -1,4 +1,4 @@
-"""A form for an object of one kind: blank, or as it was posted, with the object that it makes."""
+"""A form for an object of a kind: blank or posted, with the object that it produces."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _NOT_WRITTEN = frozenset({"apiVersion", "kind", "metadata", "status"})
 _NAME_HINT = "Lower-case letters, digits, - and dots."
 _NAMESPACE_HINT = "The namespace in your cluster: lower-case letters, digits and -."
 _SUBDOMAIN, _LABEL = 253, 63
-"""Characters of an object's name, and of a namespace's."""
+"""Longest name of an object, and of a namespace, in characters."""
 
 
 class Blank(msgspec.Struct, frozen=True):
-    """What a form is made for: a kind, and the ``openAPIV3Schema`` of a version of it."""
+    """The subject of a form: a kind, with the ``openAPIV3Schema`` of one version."""
 
     api_version: str
     kind: str
@@ -47,7 +47,7 @@ class Blank(msgspec.Struct, frozen=True):
 
 
 class Told(msgspec.Struct, frozen=True):
-    """A problem for the summary: where it is in the page, and in the object."""
+    """A problem for the summary, with its HTML id and its place in the object."""
 
     id: str
     place: str
@@ -55,9 +55,9 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Form(msgspec.Struct):
-    """A form to show. ``yaml`` is there when it was asked for and nothing is wrong.
+    """A form to show. ``yaml`` is set if it was requested and the form has no problem.
 
-    ``focus`` names the control that has the cursor; ``brief`` leaves out what defaults say.
+    ``focus`` names the control with the cursor; ``brief`` leaves out fields that equal defaults.
     """
 
     blank: Blank
@@ -71,12 +71,12 @@ class Form(msgspec.Struct):
 
     @property
     def yaml(self) -> str:
-        """The object as YAML, "" for none."""
+        """The object as YAML, "" without one."""
         return as_yaml(self.object) if self.object is not None else ""
 
 
 def start(wanted: Blank, object_: JSON | None = None) -> Form:
-    """A form that nothing was written into, or one with an object's values."""
+    """Return a blank form, or one with an object's values."""
     given = object_ or {}
     metadata = given.get("metadata") or {}
     fields = {name: one for name, one in given.items() if name not in _NOT_WRITTEN}
@@ -87,10 +87,10 @@ def start(wanted: Blank, object_: JSON | None = None) -> Form:
 
 
 def fields_of(body: bytes) -> list[tuple[str, str]]:
-    """The fields of a posted body of type application/x-www-form-urlencoded.
+    """Parse a body of type application/x-www-form-urlencoded.
 
     Raises:
-        TooMuchError: there are more than a form of ours has.
+        TooMuchError: there are too many fields.
     """
     try:
         return parse_qsl(
@@ -101,13 +101,13 @@ def fields_of(body: bytes) -> list[tuple[str, str]]:
 
 
 def read(wanted: Blank, fields: Iterable[tuple[str, str]]) -> Form:
-    """A form as it was posted.
+    """Read a posted form.
 
-    A button of a list adds or removes a row; then nothing is checked yet. Any other asks for the
-    object: it is there, or the problems are.
+    A list's button adds or removes a row, without any check. Other buttons request the object: the
+    form then has the object or problems.
 
     Raises:
-        TooMuchError: there is more than a form of ours has.
+        TooMuchError: there are too many fields or too much text.
     """
     told = Posted(fields)
     inputs = describe(wanted.schema, without=_NOT_WRITTEN)
@@ -137,7 +137,7 @@ def _form(wanted: Blank, metadata: JSON, root: Entry) -> Form:
 
 
 def _make(form: Form) -> None:
-    """The object of a form, or what is wrong with it."""
+    """Set the form's object, or add the problems to its entries."""
     metadata: JSON = {"name": _name(form.name)}
     if form.namespace is not None:
         metadata["namespace"] = _name(form.namespace, dots=False)
@@ -153,7 +153,7 @@ def _make(form: Form) -> None:
 
 
 def _name(entry: Entry, *, dots: bool = True) -> str:
-    """A name that Kubernetes takes; else the entry says what helps."""
+    """Return an entry's text, and add an error if it is not a valid name in Kubernetes."""
     name = entry.text
     most = _SUBDOMAIN if dots else _LABEL
     if not name:
@@ -171,7 +171,7 @@ def _name(entry: Entry, *, dots: bool = True) -> str:
 
 
 def _number(form: Form) -> None:
-    """Give each entry its id, open the groups that have something to show, and list problems."""
+    """Number the entries' ids, open the groups with content, and list the problems."""
     places = [("metadata", form.name), ("metadata", form.namespace)]
     everything = [(f"{at}.{one.input.name}", one) for at, one in places if one is not None]
     everything += _places(form.root, "")
@@ -196,7 +196,10 @@ def _places(entry: Entry, at: str) -> list[tuple[str, Entry]]:
 
 
 def _open(entry: Entry, focus: str) -> bool:
-    """Open what is required, was written into, has an error or the cursor."""
+    """Open a group that is required, has a value, an error or the cursor.
+
+    Return True if an error or the cursor is inside, so that outer groups open, too.
+    """
     inner = [_open(one, focus) for one in (*entry.children, *entry.rows)]
     others = [one for one in (entry.key, entry.rest) if one is not None]
     marked = bool(entry.errors) or any(one.errors for one in others)
@@ -208,7 +211,7 @@ def _open(entry: Entry, focus: str) -> bool:
 
 
 def _focus(root: Entry, told: Posted) -> str:
-    """The new row's first control, or the button that adds another where one was removed."""
+    """Return the first control of a new row, or the button that adds one after a removal."""
     path = told.added or told.removed.rpartition(".")[0]
     found = next((one for one in root.walk() if one.path == path and one.input.item), None)
     if found is None:

@@ -1,4 +1,4 @@
-"""What people are told beside an input: its description, and what is allowed, in short."""
+"""Hints beside an input: its description and the allowed values."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ Kind = Literal[
     "map",
 ]
 _DESCRIPTION = 500
-"""Characters of a description; of the next, those of a pattern, of a default and of a rule."""
+"""Longest shown description; the next are for a pattern, a default, a rule; in characters."""
 _PATTERN, _DEFAULT, _RULE = 200, 80, 200
 _RULES = 6
 
 
 class Hint(msgspec.Struct, frozen=True):
-    """Words for people. A ``pattern`` is shown, and never run.
+    """The texts beside an input. A ``pattern`` is shown but never matched.
 
-    It is written in the language of Go, which is neither Python's nor a browser's, and in both of
-    these a pattern can take for ever.
+    It has Go's syntax, which neither Python nor a browser implements, and backtracking in those
+    could take unlimited time.
     """
 
     description: str = ""
@@ -46,7 +46,7 @@ class Hint(msgspec.Struct, frozen=True):
 
     @property
     def more(self) -> bool:
-        """Whether there is more than the description."""
+        """Whether the hint has more than a description."""
         return bool(self.allowed or self.pattern or self.rules)
 
     def __bool__(self) -> bool:
@@ -54,7 +54,7 @@ class Hint(msgspec.Struct, frozen=True):
 
 
 def hint(kind: Kind, schema: JSON, default: Any) -> Hint:
-    """The words for an input of a kind, with a default or UNSET."""
+    """Return the hint of an input, with a default or UNSET."""
     told = " ".join(facts.text(schema, "description").split())
     pattern = facts.text(schema, "pattern") if kind in {"text", "long"} else ""
     return Hint(
@@ -66,12 +66,12 @@ def hint(kind: Kind, schema: JSON, default: Any) -> Hint:
 
 
 def _rules(schema: JSON) -> list[str]:
-    """What the API server wants besides, in the words of the schema's rules."""
+    """Return the messages of the schema's CEL rules."""
     found = schema.get("x-kubernetes-validations")
     told = []
     for one in found[: 2 * _RULES] if isinstance(found, list) else ():
         message = facts.text(one, "message") if isinstance(one, dict) else ""
-        # Rules about changes say nothing about what is new.
+        # A rule with oldSelf is about updates, and the form is for a new object.
         if message and len(message) <= _RULE and "oldSelf" not in facts.text(one, "rule"):
             told.append(message)
     return told[:_RULES]

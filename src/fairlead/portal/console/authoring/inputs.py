@@ -1,7 +1,7 @@
-"""A CRD's schema as a tree of inputs, bounded whatever the schema holds.
+"""A CRD's schema as a tree of inputs, whose size is bounded for any schema.
 
-Levels are opened from the top down for as long as there is room, so that a schema with thousands
-of fields has inputs for the outer ones; what lies deeper is written as YAML.
+Levels get inputs from the top down while there is room, so that a schema with thousands of fields
+has inputs for the outer ones; deeper levels are written as YAML.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from fairlead.portal.console.authoring.hints import Hint, Kind, hint
 
 
 DEEPEST = 8
-"""Levels of a schema that have inputs of their own."""
+"""Number of a schema's levels that have inputs."""
 MOST = 400
-"""Inputs of a schema."""
+"""Largest number of a schema's inputs."""
 OPTIONS = 3_000
-"""Options of all inputs of a schema; an enumeration beyond them is a text."""
+"""Largest number of options in a schema; further enumerations become text inputs."""
 _CHOICES = 200
-"""Options of one input."""
+"""Largest number of options of an input."""
 _BOXES = 40
-"""Options of a list that are boxes to tick."""
+"""Largest number of options that a list shows as checkboxes."""
 _RADIOS = 3
-"""Options that are all in sight."""
+"""Largest number of options that are shown as radio buttons."""
 _NAME = 200
-"""Characters of a field's name, or of an option, in a form."""
+"""Longest field name or option in a form, in characters."""
 _SHORT = 253
-"""Characters of a text that stands in one line: the longest name in Kubernetes."""
+"""Longest text with a one-line input, in characters: the longest name in Kubernetes."""
 
 Path = tuple[str, ...]
 _ITEM = "*"
 
 
 class Option(msgspec.Struct, frozen=True):
-    """A value to choose: its JSON, and what people read."""
+    """A value to choose: its JSON, and its visible label."""
 
     value: str
     label: str
 
 
 class Input(msgspec.Struct, frozen=True):
-    """One input, or a group of them.
+    """An input, or a group of inputs.
 
-    ``children`` are those of a group and ``item`` is what a list or a map repeats; ``rest`` says
-    that a group has a field in YAML for what has no input. ``weight`` is what it costs to show.
+    ``children`` are a group's inputs and ``item`` is the repeated one of a list or a map; ``rest``
+    is a group's YAML input for fields without one. ``weight`` is the cost of showing it.
     """
 
     kind: Kind
@@ -66,17 +66,17 @@ class Input(msgspec.Struct, frozen=True):
 
     @property
     def defaulted(self) -> bool:
-        """Whether it has a default, so that it always has a value."""
+        """Whether the input has a default, so that it always has a value."""
         return self.default is not UNSET
 
     @property
     def radios(self) -> bool:
-        """Whether all options are in sight."""
+        """Whether the options are shown as radio buttons."""
         return self.kind == "choice" and len(self.options) <= _RADIOS
 
     @property
     def keepable(self) -> bool:
-        """Whether a group may be there with nothing filled in."""
+        """Whether the input is a group that is valid when empty."""
         return self.kind == "group" and all(
             not one.required
             or one.default is not UNSET
@@ -87,7 +87,7 @@ class Input(msgspec.Struct, frozen=True):
 
 
 def describe(schema: Any, *, without: frozenset[str] = frozenset()) -> Input:
-    """The inputs of an object; fields named in ``without`` have none."""
+    """Return the inputs of an object, without those of the fields in ``without``."""
     whole = schema if isinstance(schema, dict) else {}
     shown = {name: one for name, one in facts.properties(whole).items() if name not in without}
     root: JSON = {
@@ -100,7 +100,7 @@ def describe(schema: Any, *, without: frozenset[str] = frozenset()) -> Input:
 
 
 class _Plan:
-    """Which parts of a schema have inputs of their own."""
+    """Chooses the parts of a schema that get inputs, breadth first."""
 
     def __init__(self, root: JSON) -> None:
         self.taken: dict[Path, tuple[str, ...]] = {}
@@ -144,7 +144,7 @@ class _Plan:
 
 
 def _items(schema: JSON) -> JSON | None:
-    """What a list or a map repeats."""
+    """Return the schema that a list or a map repeats, None for others."""
     kind = facts.text(schema, "type")
     if kind == "array":
         return facts.inner(schema, "items")

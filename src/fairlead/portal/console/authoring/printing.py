@@ -1,4 +1,4 @@
-"""Objects as YAML that every reader of Kubernetes' manifests understands alike."""
+"""Objects as YAML that YAML 1.1, YAML 1.2 and Kubernetes' readers parse alike."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fairlead.api.meta import JSON
 _UNSURE = re.compile(
     r"[-+]?\.?[0-9][0-9a-fA-FxXoObBeE_.:+-]*|~|(?i:y|n|yes|no|on|off|true|false|null)"
 )
-"""Texts without quotes that YAML 1.1, YAML 1.2 or Go's readers take for a number or a boolean."""
+"""Unquoted texts that YAML 1.1, YAML 1.2 or Go's readers parse as a number, boolean or null."""
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes no aliases, quotes where readers differ, and keeps lines of texts."""
+    """Writes no aliases, quotes ambiguous texts, and writes multi-line texts as blocks."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -32,7 +32,7 @@ _Dumper.add_representer(str, _text)
 
 
 def as_yaml(value: Any) -> str:
-    """A value as a YAML document, with lists below their names as kubectl has them."""
+    """Return a value as a YAML document, with lists indented as kubectl does."""
     written: str = yaml.dump(
         value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000
     )
@@ -40,5 +40,5 @@ def as_yaml(value: Any) -> str:
 
 
 def manifest(api_version: str, kind: str, metadata: JSON, fields: JSON) -> JSON:
-    """The object in the order in which people write it."""
+    """Return the object with its fields in the usual order."""
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}

@@ -1,4 +1,4 @@
-"""The values that stand in entries, and what is wrong, told at the entry that it is about."""
+"""Values of entries; a problem is added to its entry."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from fairlead.portal.console.authoring.inputs import Input
 _INTEGER = re.compile(r"[-+]?[0-9]{1,40}")
 _NUMBER = re.compile(r"[-+]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][-+]?[0-9]{1,4})?")
 _NAME = 1024
-"""Characters of a map's name."""
+"""Longest key of a map, in characters."""
 _LINES = 1_000
-"""Lines of a list that is written as text."""
+"""Largest number of lines of a list that is written as text."""
 _DEEPEST = 30
-"""Levels of a value that is written as YAML."""
+"""Deepest nesting of a value that is written as YAML."""
 _VALUES = 5_000
-"""Values in it: reading more would hold up the pages of all others."""
+"""Largest number of values in it: reading more would block the event loop."""
 
 
 def value(entry: Entry) -> Any:
-    """The value of an entry: UNSET for none, INVALID where its errors say why there is none."""
+    """Return an entry's value: UNSET without one, INVALID if the entry has errors."""
     one = entry.input
     match one.kind:
         case "group":
@@ -55,7 +55,7 @@ def value(entry: Entry) -> Any:
 
 
 class _Wrong(str):
-    """Why a text is no value."""
+    """The reason why a text is not a value."""
 
     __slots__ = ()
 
@@ -93,12 +93,12 @@ def _mixed(text: str) -> Any:
         found = None
     if not isinstance(found, str):
         return _Wrong('has quotes that do not end, as in "80"')
-    # JSON can name halves of characters, which no file and no answer can hold.
+    # JSON can escape lone surrogates, which UTF-8 cannot encode.
     return found if facts.is_text(found) else _Wrong("has half a character")
 
 
 def _listed(one: Input, found: list[Any]) -> Any:
-    """A list or map; where nothing is said, nothing is written, so that its default holds."""
+    """Return a list; an empty optional one is UNSET, so that the default applies."""
     return found if found or one.required or one.default else UNSET
 
 
@@ -177,7 +177,7 @@ def _group(entry: Entry) -> Any:
 
 
 def _rest(entry: Entry, known: frozenset[str]) -> dict[str, Any]:
-    """The fields of a group that have no input, those with an input left out."""
+    """Return the fields in a group's YAML input; one that has its own input is an error."""
     found = _yaml(entry)
     if found is UNSET or found is INVALID:
         return {}
@@ -208,7 +208,7 @@ def _yaml(entry: Entry) -> Any:
 
 
 def tell(root: Entry, problem: Problem) -> None:
-    """Put what is wrong with a value at the entry that it was written into."""
+    """Add a problem to the entry that the value was written into."""
     entry, left = root, list(problem.place)
     while left:
         inner = _inner(entry, left[0])
@@ -235,6 +235,6 @@ def _inner(entry: Entry, name: str | int) -> Entry | None:
 
 
 def place(names: list[str | int]) -> str:
-    """A place as people write it."""
+    """Return a path in the usual notation, such as ``spec.ports[0]``."""
     told = "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in names)
     return told.removeprefix(".")

@@ -1,1 +1,1 @@
-"""Consumers, for administrators: who they are, what they have, and what can be done to them."""
+"""Pages about all consumers, for administrators: list, details and actions."""

@@ -1,4 +1,4 @@
-"""Who the administrators are whom pages about consumers are for."""
+"""The right to see pages about all consumers."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from fairlead.portal.identity.sessions import Session
 
 
 ADMINISTERS = Action.on(CLUSTERBINDINGS, "list")
-"""What an administrator of consumers may do: list ClusterBindings in all namespaces."""
+"""The right that makes an administrator: to list ClusterBindings in all namespaces."""
 
 
 class Access(Protocol):
-    """Tells who may do what."""
+    """Checks rights."""
 
     async def administers(self, session: Session) -> bool:
-        """Whether the person of a session may see all consumers.
+        """Whether the session's person may see all consumers.
 
         Raises:
-            Refusal: the person's name is Kubernetes' own.
-            ClientError: it cannot be asked.
+            Refusal: the person's name begins with ``system:``.
+            ClientError: the API server refused or is unavailable.
         """
         ...
 
     async def login_may(self, namespace: str, action: Action) -> bool:
-        """Whether the login of a consumer, by its cluster namespace, may do something.
+        """Whether a consumer's ServiceAccount may do the action; ``namespace`` is the consumer's.
 
         Raises:
-            ClientError: it cannot be asked.
+            ClientError: the API server refused or is unavailable.
         """
         ...
 
 
 class ByReviews:
-    """Asks the API server of people by their names."""
+    """Checks by SubjectAccessReviews for the person's name."""
 
     def __init__(self, reviews: Reviews) -> None:
         self._reviews = reviews
@@ -62,10 +62,10 @@ class ByReviews:
 
 
 async def check(access: Access, session: Session, what: str) -> None:
-    """Let administrators through.
+    """Refuse people who are not administrators.
 
     Raises:
-        MissingError: the person is none; ``what`` is not there for them.
+        MissingError: the person is no administrator; the error says that ``what`` does not exist.
         Refusal: the person's name is Kubernetes' own.
         ClientError: it cannot be asked.
     """
@@ -79,7 +79,7 @@ async def check(access: Access, session: Session, what: str) -> None:
 
 
 async def is_shown(access: Access, session: Session) -> bool:
-    """Whether the navigation names the pages: not where that cannot be asked."""
+    """Whether the navigation shows the pages to the person; False if the API server fails."""
     try:
         return await access.administers(session)
     except (ClientError, Refusal):

@@ -1,4 +1,4 @@
-"""The page of an action on a consumer: what goes, the form for it, and how far it has come."""
+"""The page of an action on a consumer: preview, form and progress."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MOST = 2000
 
 
 class ActionPage(View):
-    """What an action does to a consumer, and how far the last one has come."""
+    """The preview of an action on a consumer, its form, and the last one's progress."""
 
     route = "/consumers/{namespace}/{action}"
     template = "consumer_action.html"
@@ -53,10 +53,10 @@ class ActionPage(View):
         self._tokens = tokens
 
     async def scope(self, session: Session, asked: Asked) -> Hashable:
-        """The cluster namespace and the action; one that is gone has a page of what was done.
+        """Return cluster namespace and action; a revoked consumer keeps its revocation's page.
 
         Raises:
-            MissingError: there is no such consumer, or action, or the person is no administrator.
+            MissingError: there is no such consumer or action, or the person is no administrator.
         """
         name, action = asked.name("namespace"), asked.name("action")
         await check(self._access, session, f"consumer {name}")
@@ -69,11 +69,11 @@ class ActionPage(View):
         return name, found
 
     def topics(self, scope: Any) -> Topics:
-        """The consumer's own objects, and what is in no namespace."""
+        """Return the topics of the consumer and of cluster-scoped objects."""
         return ("", str(scope[0]))
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """What would go by now, and what the last action has told."""
+        """Return the preview as of now, and the last action's progress."""
         namespace, action = scope
         progress = self._actions.progress(namespace)
         return {
@@ -85,7 +85,7 @@ class ActionPage(View):
         }
 
     async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """The forms, where this person may have it done here."""
+        """Return the form tokens, if this person may do the action."""
         namespace, action = scope
         consumer = self._directory.consumer(namespace)
         found: dict[str, Any] = {"given": Wish(), "error": "", "seen": None, "unread": ""}
@@ -108,7 +108,7 @@ class ActionPage(View):
 
 
 class ActionForms:
-    """Takes the forms of these pages, and hands a rotated kubeconfig out."""
+    """Handles the forms of these pages, and the download of a rotated kubeconfig."""
 
     def __init__(
         self,
@@ -127,18 +127,18 @@ class ActionForms:
         self._page = page
 
     def routes(self) -> list[web.RouteDef]:
-        """Where the forms are sent to."""
+        """Return the forms' routes."""
         return [
             web.post(ActionPage.route, self.begin),
             web.post("/consumers/{namespace}/rotate/kubeconfig", self.deliver),
         ]
 
     async def begin(self, request: web.Request) -> web.Response:
-        """Begin what a form asks for, and show how far it comes.
+        """Start a form's action, and redirect to its progress.
 
         Raises:
-            Refusal: the form is not this session's, or its sender may not.
-            ClientError: the API server refused, or is away.
+            Refusal: the form is not this session's, or the person has no right.
+            ClientError: the API server refused or is unavailable.
         """
         session, fields = await self._tokens.fields(request)
         asked = asked_of(request)
@@ -170,11 +170,11 @@ class ActionForms:
         return web.Response(status=303, headers={"Location": location})
 
     async def deliver(self, request: web.Request) -> web.Response:
-        """The kubeconfig of a rotation, once and to who began it.
+        """Answer with the kubeconfig of a rotation, once, to the session that started it.
 
         Raises:
             Refusal: the form is not this session's.
-            ClientError: the API server refused, or is away.
+            ClientError: the API server refused or is unavailable.
         """
         session, fields = await self._tokens.fields(request)
         namespace = asked_of(request).name("namespace")
@@ -196,7 +196,7 @@ class ActionForms:
 
 
 def _named(action: str, uid: str) -> str:
-    """What a form's token is for: an action on this very consumer."""
+    """Return the action of a form's token; the uid keeps it from a namesake's."""
     return f"consumer/{action}/{uid}"
 
 
@@ -206,10 +206,10 @@ def _wish(fields: Fields) -> Wish:
 
 
 def _check_name(typed: str, identity: str, namespace: str) -> None:
-    """Have the name of a consumer typed by who does something to it.
+    """Check that the typed name confirms the action.
 
     Raises:
-        ValueError: it is another name, or none.
+        ValueError: the name is another.
     """
     if typed not in {identity.strip(), namespace}:
         raise ValueError(f"to confirm, type the consumer's name: {identity}")

@@ -1,4 +1,4 @@
-"""What administrators can do to a consumer, what goes with it, and who does it."""
+"""Actions on a consumer: their preview, their progress, and the interface that runs them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ TITLES: Final[Mapping[Action, str]] = {
     "hand-over": "Hand it over",
     "revoke": "Revoke it",
 }
-"""What actions are called on pages."""
+"""Titles of the actions' pages."""
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """What an action will do to a consumer.
+    """The effects of an action on a consumer.
 
-    ``text`` says it in one sentence, ``notes`` what else counts; ``kinds`` are the numbers of
-    objects that go, by plural and group, ``namespaces`` and ``exports`` their names. ``command``
+    ``text`` is a summary sentence, ``notes`` are further sentences; ``kinds`` counts the deleted
+    objects by plural and group, ``namespaces`` and ``exports`` name the deleted ones. ``command``
     does the same in a terminal.
     """
 
@@ -47,7 +47,7 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """What a form asks for, beside the action: the flags of its command."""
+    """The form's options, which are the flags of the action's command."""
 
     to: str = ""
     finish: bool = False
@@ -56,14 +56,14 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A consumer's token, by the name of its Secret, and since when it is there."""
+    """A consumer's token: its Secret's name and creation time."""
 
     name: str
     created: str
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far an action has come; ``told`` is how it has ended, "" while it goes on."""
+    """The progress of an action; ``told`` is its result, "" while it runs."""
 
     action: Action
     state: State
@@ -74,59 +74,59 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class UndoneError(Exception):
-    """An action cannot be begun; says why."""
+    """An action cannot be started; the text says why."""
 
 
 class Actions(Protocol):
-    """Does to consumers what administrators ask for."""
+    """Runs actions on consumers."""
 
     async def may(self, session: Session, namespace: str) -> frozenset[Action]:
-        """What the person of a session may have done to the consumer of a cluster namespace.
+        """Return the actions that the session's person may do to a consumer.
 
         Raises:
-            ClientError: it cannot be asked.
+            ClientError: the API server refused or is unavailable.
         """
         ...
 
     async def tokens(self, namespace: str) -> Sequence[Token] | None:
-        """A consumer's tokens; None where they cannot be seen.
+        """Return a consumer's tokens; None without the right to list them.
 
         Raises:
-            ClientError: they cannot be asked for.
+            ClientError: the API server refused or is unavailable.
         """
         ...
 
     def progress(self, namespace: str) -> Progress | None:
-        """How far the latest action on a consumer has come, if it is known."""
+        """Return the progress of the latest action on a consumer, None without one."""
         ...
 
     def begin(self, session: Session, action: Action, consumer: Object, wish: Wish) -> None:
-        """Begin an action on the consumer of this cluster namespace.
+        """Start an action on a consumer, given as its cluster namespace.
 
         Raises:
-            UndoneError: it cannot be begun.
+            UndoneError: the action cannot be started.
         """
         ...
 
     async def deliver(self, session: Session, namespace: str) -> bytes:
-        """The kubeconfig of a rotation that this session has begun, once.
+        """Return the kubeconfig of a rotation that this session started, once.
 
         Raises:
-            UndoneError: there is none for it, or not any more.
-            ClientError: it cannot be read.
+            UndoneError: there is none for this session, or it was already delivered.
+            ClientError: the API server refused or is unavailable.
         """
         ...
 
 
 class NoActions:
-    """Does nothing: for programs that have no right to, where commands do it."""
+    """Refuses all actions: for programs without the rights, where only commands act."""
 
     async def may(self, session: Session, namespace: str) -> frozenset[Action]:
-        """None."""
+        """Return no action."""
         return frozenset()
 
     async def tokens(self, namespace: str) -> Sequence[Token] | None:
-        """See :class:`Actions`: it may read no Secrets of others."""
+        """See :class:`Actions`: the program may not read Secrets of consumers."""
         return None
 
     def progress(self, namespace: str) -> Progress | None:
@@ -151,10 +151,10 @@ class NoActions:
 
 
 def check_wish(action: Action, wish: Wish, author: str) -> None:
-    """Refuse what an action cannot be asked for; ``author`` is whose the consumer is.
+    """Check the options of an action; ``author`` is the consumer's owner.
 
     Raises:
-        ValueError: it is such a thing; the text says what to do.
+        ValueError: an option is invalid; the text names the remedy.
     """
     if action != "hand-over":
         return
@@ -164,7 +164,7 @@ def check_wish(action: Action, wish: Wish, author: str) -> None:
 
 
 def preview(directory: Directory, action: Action, namespace: str) -> Preview | None:
-    """What an action would do, as the caches have it; None where there is no such consumer."""
+    """Return the effects of an action by the caches; None without such a consumer."""
     found, inventory = directory.consumer(namespace), directory.inventory(namespace)
     known = directory.one(namespace)
     if found is None or inventory is None or known is None:
@@ -176,21 +176,21 @@ def preview(directory: Directory, action: Action, namespace: str) -> Preview | N
         case "rotate":
             text = (
                 f"{identity_of(found)} ({namespace}) gets a new token, which its konnector fetches"
-                " by itself; no object, export or namespace goes"
+                " by itself; no object, export or namespace is deleted"
             )
             return Preview(text, command, (_moves(binding),))
         case "hand-over":
             text = (
-                f"{identity_of(found)} ({namespace}) is {whose}'s, and will be of whom you name;"
-                " no object, export or namespace goes"
+                f"{identity_of(found)} ({namespace}) belongs to {whose}, and will belong to the"
+                " person you name; no object, export or namespace is deleted"
             )
             kept = (
-                f"Who has its kubeconfig keeps it: `fairlead provider rotate {namespace}` ends"
-                " that."
+                "Its present kubeconfig stays valid for all who have it:"
+                f" `fairlead provider rotate {namespace}` ends that."
             )
             return Preview(text, f"{command} --to ISSUER/SUB", (kept,))
         case "revoke":
-            begun = "Its revocation has begun: to say it again goes on where that ended."
+            begun = "Its revocation has begun: revoke it again to continue."
             return Preview(
                 inventory.text(keep_data=False),
                 command,
@@ -202,18 +202,18 @@ def preview(directory: Directory, action: Action, namespace: str) -> Preview | N
 
 
 def _moves(binding: Object | None) -> str:
-    """Whether the konnector can be expected to take a new token over, and to tell so."""
+    """Return a sentence on whether the konnector will take over a new token and report it."""
     if binding is None:
         return "It has no ClusterBinding: invite it again first."
     if record_of(binding).revoked:
-        return "It is being revoked, and gets no token any more."
+        return "It is being revoked, and gets no new token."
     if is_original(binding) or not tells(binding):
         told = silent(binding)
         return (
-            f"Both tokens stay valid, for {told}: see whether its heartbeat goes on, then have"
-            " the old token taken away with --finish."
+            f"Both tokens stay valid, for {told}: check that its heartbeat continues, then delete"
+            " the old token with --finish."
         )
     return (
-        "Its konnector tells which credentials it uses: the old token is taken away once it uses"
+        "Its konnector reports which credentials it uses: the old token is deleted once it uses"
         " the new one."
     )

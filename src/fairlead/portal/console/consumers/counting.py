@@ -1,4 +1,4 @@
-"""Copies of exported kinds in numbers: by caches of metadata, as far as they may be listed."""
+"""Numbers of copies per exported kind, from metadata caches of the kinds that may be listed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fairlead.runtime import Cluster, Delta, Informer
 
 
 AGAIN_SECONDS = 30.0
-"""Seconds after which kinds that could not be listed are tried again."""
+"""Delay before kinds that could not be listed are tried again, in seconds."""
 _BEING_LISTED = "it is being listed for the first time"
 
 
 class _Kind:
-    """The objects of one kind; of a namespaced one in numbers for each namespace."""
+    """The cached objects of a kind, with numbers per namespace if it is namespaced."""
 
     def __init__(self, informer: Informer, heard: Callable[[Object], None]) -> None:
         self.informer = informer
@@ -38,18 +38,18 @@ class _Kind:
             self.numbers[delta.object.meta.namespace] += 1
         elif delta.new is None:
             self.numbers[delta.object.meta.namespace] -= 1
-        # One that was changed counts as before, and may have become another's.
+        # An update changes no number; but a cluster-scoped object may change its consumer.
         elif self.informer.resource.namespaced:
             return
         self._heard(delta.object)
 
     @property
     def is_known(self) -> bool:
-        """Whether its cache is up to date."""
+        """Whether the kind's cache is up to date."""
         return self.informer.has_synced and not self.informer.error
 
     def of(self, consumer: str, homes: Sequence[str], places_now: Callable[[], Places]) -> int:
-        """How many are a consumer's."""
+        """Return the number of a consumer's objects."""
         if self.informer.resource.namespaced:
             return sum(self.numbers[home] for home in homes)
         where = places_now()
@@ -61,13 +61,13 @@ class _Kind:
 
 
 class Counting:
-    """Counts copies, of each kind that some export names and that may be listed.
+    """Counts copies of each kind that an export names and that may be listed.
 
     Args:
-        cluster: of the provider.
-        namespaces: all of them.
-        exports: all of them.
-        changed: told of each copy that came or went.
+        cluster: the provider's cluster.
+        namespaces: the informer of all namespaces.
+        exports: the informer of all exports.
+        changed: called with each new or deleted copy.
     """
 
     def __init__(
@@ -91,9 +91,9 @@ class Counting:
         exports.subscribe(self._offered)
 
     def of(self, consumer: str, homes: Sequence[str]) -> Mapping[str, int]:
-        """A consumer's copies by kind, as plural and group, of all kinds that are counted.
+        """Return a consumer's numbers of copies by plural and group, without zeros.
 
-        ``homes`` are the namespaces where it may have namespaced ones.
+        ``homes`` are the namespaces of its namespaced copies.
         """
         found = {
             name: kind.of(consumer, homes, self._where)
@@ -103,13 +103,13 @@ class Counting:
         return {name: number for name, number in found.items() if number}
 
     def _where(self) -> Places:
-        """Where copies are, read from all exports: what is namespaced is told without."""
+        """Return the places of copies, needed only for cluster-scoped kinds."""
         if self._places is None:
             self._places = places(self._namespaces.list(), self._exports.list())
         return self._places
 
     def unseen(self) -> Mapping[str, str]:
-        """Why kinds are not counted, by plural and group."""
+        """Return why kinds are not counted, by plural and group."""
         known = self._refused.keys() | self._kinds.keys() | self._gone
         found = self._refused | dict.fromkeys(self._exported().keys() - known, _BEING_LISTED)
         for name, kind in self._kinds.items():
@@ -120,7 +120,7 @@ class Counting:
         return found
 
     async def run(self) -> None:
-        """Follow which kinds are exported, until cancelled."""
+        """Follow which kinds are exported, until canceled."""
         try:
             while True:
                 self._turned.clear()
@@ -141,7 +141,7 @@ class Counting:
         self._turned.set()
 
     def _exported(self) -> dict[str, tuple[str, str]]:
-        """Group and plural of the kinds that exports name, by plural and group."""
+        """Return group and plural of all exported kinds, by their name ``plural.group``."""
         if self._wanted is None:
             pairs = (pair for one in self._exports.list() for pair in _pairs(one))
             self._wanted = {_name(*pair): pair for pair in pairs}
@@ -160,7 +160,7 @@ class Counting:
                 resource = await self._cluster.client.discovery.resource_by_plural(group, plural)
                 refused = "" if await self._may(resource) else _MAY_NOT.format(name)
             except NotServed:
-                # Its CRD is gone, and all objects with it.
+                # Without its CRD the kind has no objects.
                 await self._drop(name)
                 self._gone.add(name)
                 continue
@@ -183,7 +183,7 @@ class Counting:
             await kind.informer.close()
 
     async def _may(self, resource: Resource) -> bool:
-        """Whether a kind may be listed: a list that is refused again and again is only noise."""
+        """Whether the program may list the kind; asked before, since an informer would retry."""
         wish = {"group": resource.group, "resource": resource.plural, "verb": "list"}
         body: JSON = {
             "apiVersion": SELFSUBJECTACCESSREVIEWS.api_version,

@@ -1,4 +1,4 @@
-"""One consumer: what it has, how it stands, and what can be done about it."""
+"""The page of a consumer: exports, conditions, tokens and actions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ShownCondition(msgspec.Struct, frozen=True):
 
 
 class ShownExport(msgspec.Struct, frozen=True):
-    """An export as a page shows it; ``problem`` is why it cannot be read."""
+    """An export as a page shows it; ``problem`` says why it is invalid."""
 
     name: str
     resources: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class ShownExport(msgspec.Struct, frozen=True):
 
 
 class ConsumerPage(View):
-    """A consumer by its cluster namespace."""
+    """The page of a consumer, by its cluster namespace."""
 
     route = "/consumers/{namespace}"
     template = "consumer.html"
@@ -65,10 +65,10 @@ class ConsumerPage(View):
         self._signed_in = signed_in
 
     async def scope(self, session: Session, asked: Asked) -> Hashable:
-        """The cluster namespace.
+        """Return the cluster namespace.
 
         Raises:
-            MissingError: it is no consumer's, or the person is no administrator.
+            MissingError: the consumer does not exist, or the person is no administrator.
         """
         name = asked.name("namespace")
         await check(self._access, session, f"consumer {name}")
@@ -77,11 +77,11 @@ class ConsumerPage(View):
         return name
 
     def topics(self, scope: Any) -> Topics:
-        """The consumer's own objects, and what is in no namespace."""
+        """Return the topics of the consumer and of cluster-scoped objects."""
         return ("", str(scope))
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """All that is known of the consumer, and what would go with each action."""
+        """Return the consumer's details, and the preview of each action."""
         binding = self._directory.binding(scope)
         granted, unasked = await self._granted(scope, binding)
         known = self._directory.one(scope, granted)
@@ -107,17 +107,17 @@ class ConsumerPage(View):
         }
 
     async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """The consumer's tokens, as far as they can be seen."""
+        """Return the consumer's tokens, or why they cannot be read."""
         try:
             return {"tokens": await self._actions.tokens(scope), "unread": ""}
         except ClientError as error:
             return {"tokens": None, "unread": str(error)}
 
     async def _granted(self, name: str, binding: Object | None) -> tuple[frozenset[str], str]:
-        """ClusterRoleBindings that stand for what kube-bind's konnector may watch everywhere.
+        """Return the ClusterRoleBindings whose rights the konnector has, and a problem.
 
-        What stands in them is asked for by a review of its login; of others nothing is asked. With
-        it comes why it could not be asked.
+        Only kube-bind's konnector needs them: its ServiceAccount's rights are checked by reviews,
+        since this program may not read ClusterRoleBindings. The problem says why a review failed.
         """
         if binding is None or not is_original(binding):
             return GRANTED, ""
@@ -137,15 +137,15 @@ class ConsumerPage(View):
 
 
 def gone(name: str) -> MissingError:
-    """That there is no consumer of a name."""
+    """Return the error for an unknown consumer."""
     return MissingError(
         f"There is no consumer {name}",
-        "It was revoked, or never was one. The list of consumers has those that there are.",
+        "It was revoked, or never existed. See the list of consumers.",
     )
 
 
 def shown(conditions: Iterable[Condition]) -> tuple[ShownCondition, ...]:
-    """Conditions as a page shows them, by their types."""
+    """Return conditions as a page shows them, ordered by type."""
     return tuple(
         ShownCondition(
             one.type,
@@ -183,7 +183,7 @@ def _export(export: Object) -> ShownExport:
 
 
 def _watched(export: Object) -> Mapping[str, list[tuple[str, str]]]:
-    """What kube-bind's konnector watches in all namespaces, by the role that would let it."""
+    """Return the kinds that kube-bind's konnector watches everywhere, by ClusterRoleBinding."""
     try:
         names = set(unwatchable(export, lambda _: False))
         spec = export.decode(APIServiceExport).spec

@@ -1,4 +1,4 @@
-"""All consumers of a provider's cluster, as caches have them."""
+"""All consumers of a provider's cluster, from caches."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from fairlead.runtime import Cluster, Delta
 
 
 TOPIC = "*consumers"
-"""Changes when any consumer does; no namespace has such a name."""
+"""Topic of a change of any consumer; not a possible name of a namespace."""
 REST_SECONDS = 0.5
-"""Seconds between two times that a change of any consumer is told: all of them send heartbeats."""
+"""Shortest interval between wake-ups of this topic, in seconds; heartbeats change it often."""
 _AT_A_TIME = 20
 _HOME = "consumer-home"
 _CONSUMER = "consumer"
@@ -51,7 +51,7 @@ _ANY = "any"
 
 
 class Known(NamedTuple):
-    """A consumer: its row, whose it is, and how it stands."""
+    """A consumer: its row, its owner, its state and its faults."""
 
     row: Row
     author: str
@@ -60,9 +60,9 @@ class Known(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A consumer as it was made of objects of these versions; time changes it at ``until``.
+    """A cached consumer, valid for these resourceVersions and until the time ``until``.
 
-    Nothing is counted in it. ``kinds`` are those that it exports.
+    Its numbers of objects are not set. ``kinds`` are its exported kinds.
     """
 
     versions: tuple[object, ...]
@@ -72,7 +72,7 @@ class _Kept(NamedTuple):
 
 
 class _Every(frozenset[str]):
-    """ClusterRoleBindings of every name: what is not asked for is taken to be granted."""
+    """A set that contains every name: rights that are not checked count as granted."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -82,9 +82,9 @@ GRANTED: frozenset[str] = _Every()
 
 
 class Directory:
-    """Knows consumers, and wakes the streams of pages about them.
+    """Finds consumers, and wakes the streams of pages about them.
 
-    As it runs it has their rows made before they are asked for, each once after a change.
+    Its task computes rows in advance, once after each change.
     """
 
     name = "directory of consumers"
@@ -110,42 +110,42 @@ class Directory:
         self._counting = Counting(cluster, self._namespaces, self._exports, self._copied)
 
     async def run(self) -> None:
-        """Follow what is exported, and what changes, until cancelled."""
+        """Follow exported kinds and changes of consumers, until canceled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._counting.run(), name="counting copies")
             group.create_task(self._prepare(), name=self.name)
 
     def consumer(self, namespace: str) -> Object | None:
-        """The cluster namespace of this name, if it is a consumer's."""
+        """Return the cluster namespace of this name, None if it is not a consumer's."""
         found = self._namespaces.get("", namespace)
         return found if found is not None and identity_of(found) else None
 
     def binding(self, namespace: str) -> Object | None:
-        """A consumer's ClusterBinding."""
+        """Return a consumer's ClusterBinding."""
         return self._bindings.get(namespace, CLUSTER_BINDING_NAME)
 
     def exports(self, namespace: str) -> list[Object]:
-        """A consumer's exports, by name."""
+        """Return a consumer's exports, ordered by name."""
         return sorted(self._exports.list(namespace), key=lambda one: one.meta.name)
 
     def provider_namespaces(self, namespace: str) -> list[Object]:
-        """The namespaces that are there for a consumer's objects, by name."""
+        """Return the namespaces with a consumer's objects, ordered by name."""
         found = provider_namespaces(self._namespaces.by_index(_HOME, namespace), namespace)
         return sorted(found, key=lambda one: one.meta.name)
 
     def copies(self, namespace: str) -> dict[str, int]:
-        """How many copies a consumer has of each kind that is counted, by plural and group."""
+        """Return the numbers of a consumer's copies, by plural and group."""
         homes = [one.meta.name for one in self._namespaces.by_index(_HOME, namespace)]
         return dict(sorted(self._counting.of(namespace, homes).items()))
 
     def not_counted(self, namespace: str) -> dict[str, str]:
-        """Why kinds that a consumer exports are not counted, by plural and group."""
+        """Return why some of a consumer's exported kinds are not counted, by plural and group."""
         kinds = {kind for one in self.exports(namespace) for kind in exported(one)}
         unseen = self._counting.unseen()
         return {kind: unseen[kind] for kind in sorted(kinds & unseen.keys())}
 
     def inventory(self, namespace: str) -> Inventory | None:
-        """What goes with a consumer, in numbers; None where there is no such one."""
+        """Return the numbers of a consumer's objects; None without such a consumer."""
         found = self.consumer(namespace)
         if found is None:
             return None
@@ -159,9 +159,9 @@ class Directory:
         )
 
     def all(self) -> list[Known]:
-        """All consumers, in the order of their identities.
+        """Return all consumers, ordered by identity.
 
-        What a konnector that is not Fairlead's lacks is left out: it would be asked for each.
+        Missing rights of kube-bind's konnectors are left out: each would need a review.
         """
         found = self._namespaces.by_index(_CONSUMER, _ANY)
         here = {one.meta.name for one in found}
@@ -172,7 +172,7 @@ class Directory:
         return sorted(known, key=lambda one: (one.row.identity, one.row.namespace))
 
     def one(self, namespace: str, granted: frozenset[str] = GRANTED) -> Known | None:
-        """One consumer; ``granted`` are names of ClusterRoleBindings that stand for its rights."""
+        """Return a consumer; ``granted`` names the ClusterRoleBindings whose rights it has."""
         found = self.consumer(namespace)
         if found is None:
             return None
@@ -233,7 +233,7 @@ class Directory:
         return [found for name in names if (found := self._templates.get("", name)) is not None]
 
     async def _prepare(self) -> None:
-        """Make anew what has changed, a few at a time: others wait for the same event loop."""
+        """Recompute changed rows, yielding to the event loop after every few."""
         while True:
             await self._stirred.wait()
             self._stirred.clear()
@@ -272,7 +272,7 @@ class Directory:
 
 
 def _home(namespace: Object) -> list[str]:
-    """Whose copies a namespace holds, as places() has it."""
+    """Return the consumer of the copies in a namespace, as an index key."""
     if identity_of(namespace):
         return [namespace.meta.name]
     owner = owner_of(namespace)
@@ -284,7 +284,7 @@ def _consumer(namespace: Object) -> list[str]:
 
 
 def _until(binding: Object | None, now: datetime) -> float:
-    """When the health of a consumer has to be judged anew, in seconds since 1970."""
+    """Return when a consumer's health has to be judged again, in seconds since 1970."""
     try:
         status = binding.decode(ClusterBinding).status if binding is not None else None
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""The list of all consumers, filtered, sorted and paged by its URL."""
+"""The list of all consumers, filtered, sorted and paged by its query."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from fairlead.provider.identity import GROUP_AUTHOR
 
 
 PAGE = 200
-"""Consumers on a page."""
+"""Number of consumers on a page."""
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 SignedIn = Callable[[str], Awaitable[float | None]]
-"""Tells when an author last signed in, in seconds since 1970, as far as that is known."""
+"""Function that returns an author's last sign-in, in seconds since 1970, or None."""
 
 
 class Line(NamedTuple):
-    """A consumer as the list shows it."""
+    """A consumer's line in the list."""
 
     known: Known
     signed_in: datetime | None
 
 
 class Column(NamedTuple):
-    """A column by which the list can be sorted, and whether it is so, and the query for that."""
+    """A sortable column: its title, its present order, and the query that sorts by it."""
 
     name: str
     title: str
@@ -42,19 +42,19 @@ class Column(NamedTuple):
 
 
 async def last_sign_in(signed_in: SignedIn, author: str) -> datetime | None:
-    """When the person of an author name last signed in; None where that is not known."""
+    """Return when an author last signed in; None if unknown."""
     if not author or author.startswith(GROUP_AUTHOR):
         return None
     try:
         found = await signed_in(author)
     except Refusal:
-        # Sessions are elsewhere, which is away.
+        # The session store is unavailable; the list is shown without it.
         return None
     return datetime.fromtimestamp(found, UTC) if found is not None else None
 
 
 class ConsumerList(View):
-    """All consumers, or those that fit ?q= and ?state=."""
+    """The page of all consumers, filtered by ?q= and ?state=."""
 
     route = "/consumers"
     template = "consumers.html"
@@ -65,20 +65,20 @@ class ConsumerList(View):
         self._signed_in = signed_in
 
     async def scope(self, session: Session, asked: Asked) -> Hashable:
-        """Nothing more: all administrators see the same.
+        """Check that the person is an administrator; all of them see the same.
 
         Raises:
-            MissingError: the person is none.
+            MissingError: the person is no administrator.
         """
         await check(self._access, session, "list of consumers")
         return None
 
     def topics(self, scope: Any) -> Topics:
-        """Any consumer."""
+        """Return the topic of all consumers."""
         return (TOPIC,)
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """The consumers of one page, how many there are, and the ways to others."""
+        """Return one page's consumers, their total, and the other pages' queries."""
         known = self._directory.all()
         found = chosen(known, asked.get("q"), asked.get("state"))
         ordered, order = _sorted(found, asked.get("sort"))
@@ -108,7 +108,7 @@ class ConsumerList(View):
 
 
 def chosen(known: Sequence[Known], wanted: str, state: str) -> list[Known]:
-    """The consumers that stand so, and have every word somewhere; "" wants nothing."""
+    """Return the consumers with a state and with all words; "" matches all."""
     words = wanted.lower().split()
     return [
         one
@@ -139,7 +139,7 @@ _KEYS: Final[Mapping[str, Callable[[Known], Any]]] = {
     "exports": lambda one: -len(one.row.exports),
     "objects": lambda one: -one.row.objects,
 }
-"""What the list is sorted by: what wants looking at, or is most, comes first."""
+"""Sort keys of the columns: the worst states and the largest numbers come first."""
 
 
 def _sorted(found: Sequence[Known], asked: str) -> tuple[list[Known], str]:
@@ -163,5 +163,5 @@ def _column(name: str, title: str, order: str, query: Mapping[str, str]) -> Colu
 
 
 def _page(asked: str) -> int:
-    # Text of digits of other scripts is no number of a page, nor is one without an end.
+    # isascii: isdigit also accepts digits of other scripts, which int would parse.
     return max(1, int(asked)) if asked.isascii() and asked.isdigit() and len(asked) < 10 else 1

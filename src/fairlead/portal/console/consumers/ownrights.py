@@ -1,4 +1,4 @@
-"""Actions on consumers with the rights of a client's own user, by the code of the commands."""
+"""Actions on consumers with the rights of the client's user, by the commands' code."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ from fairlead.provider.tokens import token_secrets
 
 
 BELIEVED_SECONDS = 5.0
-"""Seconds for which it is believed what the user may do."""
+"""How long the user's rights are cached, in seconds."""
 SECONDS = 600.0
-"""Seconds that a rotation or a revocation waits, as the commands do."""
+"""Longest wait of a rotation or a revocation, in seconds, as for the commands."""
 _LINES = 200
-"""Lines of an action that are kept, the last ones."""
+"""Number of an action's last lines that are kept."""
 _KEPT = 100
-"""Actions that are remembered."""
+"""Number of remembered actions."""
 _FAILED = (ClientError, InviteError, RevokeError, RotateError, UndoneError)
 _log = structlog.get_logger(logger_name="fairlead.portal.console")
 
 
 class _Work:
-    """An action that goes on, or has ended."""
+    """A running or finished action."""
 
     def __init__(self, session: Session, action: Action, consumer: Object) -> None:
         self.session = session.key
@@ -76,14 +76,14 @@ class _Work:
 
 
 class OwnRights:
-    """Does what the user of a client may, in the background, one action for a consumer at a time.
+    """Runs actions in the background as the client's user, one per consumer at a time.
 
     Args:
-        client: whose user's rights count.
-        hub: which is told of progress.
-        seconds: that a revocation waits for what has to go.
-        patience: seconds that a rotation waits for a konnector.
-        believed: seconds for which it is believed what the user may do.
+        client: the client with the user's rights.
+        hub: wakes the pages of progress.
+        seconds: longest wait of a revocation for deletions, in seconds.
+        patience: longest wait of a rotation for the konnector, in seconds.
+        believed: how long the user's rights are cached, in seconds.
     """
 
     name = "actions on consumers"
@@ -106,7 +106,7 @@ class OwnRights:
         self._known: dict[str, tuple[float, frozenset[Action]]] = {}
 
     async def run(self) -> None:
-        """Wait until cancelled, and end what goes on then."""
+        """Wait until canceled, and cancel running actions then."""
         try:
             await asyncio.Event().wait()
         finally:
@@ -159,13 +159,13 @@ class OwnRights:
         """See :class:`Actions`.
 
         Raises:
-            UndoneError: another action on this consumer goes on.
+            UndoneError: another action on this consumer is running.
         """
         name = consumer.meta.name
         known = self._works.get(name)
         if known is not None and not known.told:
             raise UndoneError(
-                f"{known.action} of {identity_of(consumer)} goes on: wait until it has ended"
+                f"{known.action} of {identity_of(consumer)} is running: wait until it has ended"
             )
         work = _Work(session, action, consumer)
         self._works[name] = work
@@ -178,15 +178,15 @@ class OwnRights:
         """See :class:`Actions`.
 
         Raises:
-            UndoneError: there is none for this session, or not any more.
-            ClientError: it cannot be read.
+            UndoneError: there is none for this session, or it was already delivered.
+            ClientError: the API server refused or is unavailable.
         """
         work = self._works.get(namespace)
         if work is None or not work.delivers or work.session != session.key:
             raise UndoneError(
-                "there is no kubeconfig to download: it is there once, for who rotated"
+                "there is no kubeconfig to download: only the session that rotated gets it, once"
             )
-        # Before the wait: two who ask at the same moment get one.
+        # Cleared before the await, so that of two concurrent requests only one gets it.
         work.delivers = False
         self._hub.changed(namespace)
         stored = await stored_kubeconfig(self._client, namespace)
@@ -217,13 +217,13 @@ class OwnRights:
             self._hub.changed(work.consumer.meta.name, TOPIC)
 
     async def _act(self, work: _Work, wish: Wish, say: Callable[[str], None]) -> str:
-        """Do it, and say in a sentence what was done."""
+        """Run the action, and return a sentence with the result."""
         name, identity = work.consumer.meta.name, identity_of(work.consumer)
         try:
             consumer = await self._client.get(NAMESPACES, name)
         except NotFound:
             raise UndoneError(f"{identity} is not there any more") from None
-        # While it was asked for, the name may have come to mean another consumer.
+        # The namespace may have been deleted and created again since the form was shown.
         if consumer.meta.uid != work.consumer.meta.uid or not identity_of(consumer):
             raise UndoneError(f"{name} is another consumer's by now: load the page again")
         match work.action:
@@ -258,7 +258,7 @@ class OwnRights:
 
 
 class OwnAccess:
-    """Asks what the user of a client may, whatever session it is asked for."""
+    """Checks the rights of the client's user, regardless of the session."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -286,7 +286,7 @@ class OwnAccess:
 
 
 async def allowed(client: Client, review: Review) -> bool:
-    """Whether the user of a client may do something.
+    """Whether the client's user may do the action.
 
     Raises:
         ClientError: it cannot be asked.
@@ -303,7 +303,7 @@ async def allowed(client: Client, review: Review) -> bool:
 
 
 def _needed(action: Action, namespace: str) -> Sequence[Review]:
-    """What a user has to be allowed for an action, as far as one can tell before."""
+    """Return the rights that an action needs, as far as they are known before it."""
     secrets: Final = [Review.on(SECRETS, verb, namespace) for verb in ("list", "delete")]
     match action:
         case "rotate":

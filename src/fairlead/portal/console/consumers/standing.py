@@ -1,4 +1,4 @@
-"""How a consumer stands: in one word, and all that is wrong with what helps."""
+"""The state of a consumer in one word, and its faults with remedies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead.provider.commands.overview import Row
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A condition that is not as it should be: of which object, and what helps."""
+    """A condition that is not ok: its object, and the remedy."""
 
     where: str
     type: str
@@ -35,12 +35,12 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def helps_of(condition: Condition) -> str:
-    """What helps against a condition, "" where all is well."""
+    """Return the remedy for a condition, "" if it is ok."""
     return "" if state_of(condition) == "ok" else KUBE_BIND.helps(condition.reason)
 
 
 def faults(where: str, conditions: Iterable[Condition]) -> list[Fault]:
-    """What is wrong with an object; Ready alone where nothing finer is."""
+    """Return the conditions that are not ok; Ready only if no other is."""
     wrong = [one for one in conditions if state_of(one) != "ok"]
     finer = [one for one in wrong if one.type != READY] or wrong
     return [
@@ -50,7 +50,7 @@ def faults(where: str, conditions: Iterable[Condition]) -> list[Fault]:
 
 
 def export_conditions(export: Object) -> list[Condition]:
-    """The conditions of an export; of one that is not valid, that it is not."""
+    """Return the conditions of an export; an invalid one gets a Ready of its own."""
     try:
         return export.decode(APIServiceExport).status.conditions
     except msgspec.ValidationError as error:
@@ -58,7 +58,7 @@ def export_conditions(export: Object) -> list[Condition]:
 
 
 def standing(row: Row, wrong: Sequence[Fault]) -> Standing:
-    """How a consumer stands, given what is wrong with its exports."""
+    """Return a consumer's state, given its exports' faults."""
     if row.deleting:
         return Standing("waiting", "being revoked")
     if row.healthy.status != "True":

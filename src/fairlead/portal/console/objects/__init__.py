@@ -1,5 +1,5 @@
 """Objects of exported kinds as pages show them.
 
-``standing``, ``rows``, ``timeline``, ``readable`` and ``waits`` make what is shown from objects
-alone; ``history`` remembers, ``kinds`` watches, and ``sights`` asks who may see what.
+``standing``, ``rows``, ``timeline``, ``readable`` and ``waits`` are functions of objects;
+``history`` records transitions, ``kinds`` watches, and ``sights`` checks rights.
 """

@@ -1,4 +1,4 @@
-"""Turns of conditions that this process has seen, of the objects that changed last."""
+"""Transitions of conditions that this process saw, for the last changed objects."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fairlead.runtime import Delta
 
 
 MOST_OBJECTS = 5000
-"""Objects whose turns are remembered; of more, those that changed longest ago are forgotten."""
+"""Number of objects with a history; those that changed longest ago are dropped."""
 MOST_TURNS = 30
-"""Turns of one object that are remembered."""
+"""Number of kept transitions per object."""
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):
-    """A condition that turned: into what, when, and from what, "" where it was not there."""
+    """A transition of a condition; ``before`` is the former status, "" for a new condition."""
 
     type: str
     status: ConditionStatus
@@ -31,7 +31,7 @@ class Turn(msgspec.Struct, frozen=True, gc=False):
 
 
 class History:
-    """Remembers how conditions turned; another replica has seen other turns."""
+    """Records transitions of conditions; each replica has its own."""
 
     def __init__(self) -> None:
         self._turns: OrderedDict[str, deque[Turn]] = OrderedDict()
@@ -40,7 +40,7 @@ class History:
         return len(self._turns)
 
     def heard(self, delta: Delta) -> None:
-        """Note what a change has turned; what is gone is forgotten."""
+        """Record the transitions of a change, and drop the history of a deleted object."""
         if delta.new is None:
             if delta.old is not None:
                 self._turns.pop(delta.old.meta.uid, None)
@@ -51,7 +51,7 @@ class History:
             self._note(delta.new.meta.uid, turns)
 
     def of(self, uid: str) -> tuple[Turn, ...]:
-        """The turns of an object, the newest first."""
+        """Return an object's transitions, the newest first."""
         return tuple(reversed(self._turns.get(uid, ())))
 
     def _note(self, uid: str, turns: Iterable[Turn]) -> None:
@@ -62,7 +62,7 @@ class History:
 
 
 def turned(old: Sequence[Condition], new: Sequence[Condition], *, at: str) -> list[Turn]:
-    """What differs in status or reason; ``at`` is when, where a condition does not say."""
+    """Return the transitions in status or reason; ``at`` is used for conditions without a time."""
     before = {one.type: one for one in old}
     turns: list[Turn] = []
     for one in new:

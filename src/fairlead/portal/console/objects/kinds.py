@@ -1,7 +1,7 @@
-"""Exported kinds: which there are, their objects, and whose these are.
+"""Exported kinds, their objects and Events, and the objects' consumers.
 
-Each is followed for as long as an export names it. Of an object the cache keeps its JSON without
-the lists of fields in ``metadata.managedFields``, of a large one metadata and conditions alone.
+A kind is watched while an export names it. The cache drops the field lists of
+``metadata.managedFields``, and keeps only metadata and conditions of a large object.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from fairlead.runtime import Cluster, Delta, Informer
 
 
 MOST_BYTES = 65_536
-"""Bytes of an object that are kept; of a larger one only metadata and conditions are."""
+"""Largest object that is kept whole, in bytes."""
 MOST_WRITERS = 50
-"""Entries of ``metadata.managedFields`` that are kept."""
+"""Number of kept entries of ``metadata.managedFields``."""
 _ABOUT: Final = "about"
 _BY_CONSUMER: Final = "consumer"
 _log = structlog.get_logger(logger_name="fairlead.portal.console")
 
 
 class Whose(NamedTuple):
-    """A consumer's cluster namespace, and the consumer's own name of an object's namespace."""
+    """A consumer's cluster namespace, and the object's namespace in the consumer's cluster."""
 
     consumer: str
     namespace: str = ""
 
 
 class Kind:
-    """One exported kind that is followed: its objects, how they stand, and Events about them."""
+    """A watched kind: its objects, their states, and the Events about them."""
 
     def __init__(self, resource: Resource, objects: Informer, events: Informer) -> None:
         self.resource = resource
@@ -64,17 +64,17 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """Plural and group."""
+        """The kind as ``plural.group``."""
         return self.resource.group_resource
 
     @property
     def namespaces(self) -> Iterable[str]:
-        """Those with objects of the kind; "" where it has none."""
+        """The namespaces that have objects of the kind; "" for cluster-scoped ones."""
         return self._standings
 
     @property
     def problem(self) -> str:
-        """Why objects of the kind are not known, with what helps; "" when they are."""
+        """Why the kind's objects are unknown or stale, with the remedy; "" if they are current."""
         if isinstance(self.objects.cause, Forbidden):
             return missing(self.name)
         if self.objects.error:
@@ -83,7 +83,7 @@ class Kind:
 
     @property
     def events_problem(self) -> str:
-        """Why Events about objects of the kind are not known; "" when they are."""
+        """Why Events about the kind's objects are unknown; "" if they are known."""
         if isinstance(self.events.cause, Forbidden):
             return (
                 "The server may not read Events: have the provider's team apply what fairlead"
@@ -92,20 +92,20 @@ class Kind:
         return short(self.events.error)
 
     def standing(self, found: Object) -> Standing:
-        """How an object of the cache stands."""
+        """Return the state of a cached object."""
         known = self._standings.get(found.meta.namespace, {}).get(found.meta.name)
         return known if known is not None else standing(found)
 
     def standings(self, namespace: str) -> Mapping[str, Standing]:
-        """How the objects of a namespace stand, by their names."""
+        """Return the states of a namespace's objects, by name."""
         return self._standings.get(namespace, {})
 
     def numbers(self, namespace: str) -> Mapping[State, int]:
-        """How many objects of a namespace stand how."""
+        """Return the numbers of a namespace's objects, by state."""
         return self._numbers.get(namespace, {})
 
     def heard(self, delta: Delta) -> None:
-        """Note how an object stands now."""
+        """Update the state of a changed object."""
         self._owned = None
         namespace, name = delta.object.key
         names = self._standings.setdefault(namespace, {})
@@ -120,7 +120,7 @@ class Kind:
             del self._standings[namespace], self._numbers[namespace]
 
     def owned(self, where: Places) -> Mapping[str, Sequence[Object]]:
-        """All objects by their consumers, sorted out once after a change: not once for each."""
+        """Return all objects by consumer; grouped once after a change and not per consumer."""
         if self._owned is None or self._owned[0] is not where:
             found: dict[str, list[Object]] = {}
             for one in self.objects.list():
@@ -129,17 +129,17 @@ class Kind:
         return self._owned[1]
 
     def about(self, found: Object) -> list[Object]:
-        """The Events about an object."""
+        """Return the Events about an object."""
         return self.events.by_index(_ABOUT, found.meta.uid)
 
     async def close(self) -> None:
-        """Follow it no more."""
+        """Stop watching the kind."""
         await self.objects.close()
         await self.events.close()
 
 
 class Kinds:
-    """Follows the kinds that exports name, for the pages of all people."""
+    """Watches the kinds that exports name, for all pages."""
 
     name = "exported kinds"
 
@@ -168,11 +168,11 @@ class Kinds:
         return iter(self._kinds.values())
 
     def get(self, name: str) -> Kind | None:
-        """A kind by plural and group, if it is followed."""
+        """Return a watched kind by its ``plural.group``."""
         return self._kinds.get(name)
 
     def schema(self, name: str) -> JSON | None:
-        """The schema of a kind in the version that is followed, None where it has none."""
+        """Return a kind's schema in the watched version, None without one."""
         kind, crd = self._kinds.get(name), self._crds.get("", name)
         if kind is None or crd is None:
             return None
@@ -182,7 +182,7 @@ class Kinds:
             return None
 
     def problem(self, name: str) -> str:
-        """Why objects of a kind are not known, with what helps; "" when they are."""
+        """Return why a kind's objects are unknown or stale, with the remedy; "" if current."""
         found = self._kinds.get(name)
         if found is not None:
             return found.problem
@@ -194,12 +194,12 @@ class Kinds:
         return f"Objects of {name} are being read"
 
     def namespaces(self, consumer: str) -> list[str]:
-        """A consumer's namespaces on the provider, its cluster namespace among them."""
+        """Return a consumer's namespaces on the provider, the cluster namespace first."""
         found = self._namespaces.by_index(_BY_CONSUMER, consumer)
         return [consumer, *sorted(one.meta.name for one in found)]
 
     def whose(self, kind: Kind, found: Object) -> Whose | None:
-        """The consumer that an object is a copy of; None where it is no consumer's."""
+        """Return the consumer and namespace that an object is a copy for; None without one."""
         consumer = self._where().whose(kind.resource, found.meta)
         if not consumer:
             return None
@@ -208,7 +208,7 @@ class Kinds:
         return Whose(consumer, owner.name if owner is not None else "")
 
     def objects(self, kind: Kind, consumer: str) -> Iterator[Object]:
-        """A consumer's objects of a kind."""
+        """Yield a consumer's objects of a kind."""
         if kind.resource.namespaced:
             for namespace in self.namespaces(consumer):
                 yield from kind.objects.list(namespace) if kind.standings(namespace) else ()
@@ -216,7 +216,7 @@ class Kinds:
         yield from kind.owned(self._where()).get(consumer, ())
 
     async def run(self) -> None:
-        """Follow what is exported, until cancelled."""
+        """Watch the exported kinds, until canceled."""
         await self._exports.synced()
         await self._crds.synced()
         while True:
@@ -247,7 +247,7 @@ class Kinds:
             home = self._where().homes.get(event.meta.namespace)
             if home is not None:
                 return (home,)
-            # Those about what is in no namespace are where no consumer is.
+            # Events about cluster-scoped objects are in a namespace of no consumer.
             return () if resource.namespaced else ("",)
 
         objects = self._hub.informer(self._cluster, resource, topics=whose, transform=_condensed)
@@ -262,7 +262,7 @@ class Kinds:
         kind = self._kinds[name] = Kind(resource, objects, events)
         objects.subscribe(kind.heard)
         objects.subscribe(self._history.heard)
-        # Pages say of a kind whether it is read.
+        # Pages show whether the kind's objects have been read.
         self._hub.changed("")
 
     def _where(self) -> Places:
@@ -286,7 +286,7 @@ class Kinds:
 
 
 def missing(name: str) -> str:
-    """What to do where the server may not read a kind."""
+    """Return the problem and the remedy for a kind that the server may not read."""
     return (
         f"The server may not read {name}, so its objects are not shown: have the provider's team"
         f" apply what fairlead manifests provider --export {name} prints; they are here a minute"
@@ -295,7 +295,7 @@ def missing(name: str) -> str:
 
 
 def spec_of(export: Object) -> ExportSpec:
-    """What an export says; nothing where it is not valid."""
+    """Return the spec of an export; an empty one if it is invalid."""
     try:
         return export.decode(APIServiceExport).spec
     except msgspec.ValidationError:
@@ -323,7 +323,7 @@ def _uid(event: Object) -> list[str]:
 
 
 def _condensed(found: Object) -> Object:
-    """An object without the fields that each of its writers has."""
+    """Return an object without its writers' field lists, and cut if it is large."""
     body = found.to_dict()
     metadata = body["metadata"]
     written = metadata.get("managedFields")
@@ -342,7 +342,7 @@ def _condensed(found: Object) -> Object:
 
 
 def _brief(event: Object) -> Object:
-    """An Event without what no page shows."""
+    """Return an Event with only the fields that pages show."""
     told = event.decode(ToldEvent)
     told.message, told.reason = short(told.message), short(told.reason)
     return msgspec.structs.replace(event, raw=msgspec.json.encode(told))
@@ -353,5 +353,5 @@ def _without(body: JSON, *names: str) -> JSON:
 
 
 def kept_of(body: JSON) -> Object:
-    """An object as the cache of an exported kind has it."""
+    """Return an object as the cache of an exported kind stores it."""
     return _condensed(object_from_dict(body))

@@ -1,4 +1,4 @@
-"""Parts of an object as people read them, in YAML, without what a Secret holds."""
+"""Parts of an object as YAML for people, without the values of a Secret."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from fairlead.api.meta import JSON
 
 
 MOST_CHARACTERS = 100_000
-"""Characters of one part that are shown."""
+"""Longest shown part, in characters."""
 _UNSHOWN = "Secret"
 _Dumper: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _HIDDEN = ("data", "stringData")
 
 
 def keys_of(body: JSON) -> list[str]:
-    """The names of a Secret's keys."""
+    """Return the names of a Secret's keys."""
     found = {key for part in _HIDDEN for key in _mapping(body.get(part))}
     return sorted(found)
 
 
 def parts(body: JSON) -> list[tuple[str, str]]:
-    """Title and text of each part of an object that pages show: ``spec``, ``status``, others.
+    """Return title and YAML of an object's parts: ``spec``, ``status``, others.
 
-    Of a Secret no part with values is among them.
+    A Secret has none, since its parts contain values.
     """
     if body.get("kind") == _UNSHOWN:
         return []
@@ -35,7 +35,7 @@ def parts(body: JSON) -> list[tuple[str, str]]:
 
 
 def text(value: Any) -> str:
-    """A value in YAML, cut off where it is very long."""
+    """Return a value as YAML, cut if it is too long."""
     try:
         told = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     except (yaml.YAMLError, RecursionError):

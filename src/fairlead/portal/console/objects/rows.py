@@ -1,4 +1,4 @@
-"""Rows of lists: what the query of a page asks for, what fits it, and which part is shown."""
+"""Rows of lists: filters of a page's query, matching rows, and paging."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fairlead.portal.console.viewing import Asked
 
 
 ROWS_OF_A_PAGE = 200
-"""Rows that a page shows of a list."""
+"""Number of rows on a page."""
 _FILTERS: Final = ("state", "kind", "cluster", "q", "sort")
 _LONGEST_NAME = 253
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How many objects there are, by how they stand."""
+    """Numbers of objects by state."""
 
     ok: int = 0
     waiting: int = 0
@@ -29,24 +29,24 @@ class Counts(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, states: Iterable[State] | Mapping[State, int]) -> Counts:
-        """The counts of these states; a mapping has each as often as it says."""
+        """Count states; a mapping gives each state's number."""
         found = Counter(states)
         return cls(found["ok"], found["waiting"], found["failed"], found["unknown"])
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The number of all objects."""
         return self.ok + self.waiting + self.failed + self.unknown
 
     def by_state(self) -> list[tuple[State, int]]:
-        """States that some are in, the worst first."""
+        """Return the states with a number above 0, the worst first."""
         return [(state, count) for state in STATES if (count := getattr(self, state))]
 
 
 class ObjectRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One object of an exported kind.
+    """An object of an exported kind.
 
-    ``where`` is its namespace as the consumer calls it, ``namespace`` as the provider does.
+    ``where`` is its namespace in the consumer's cluster, ``namespace`` the provider's.
     """
 
     kind: str
@@ -80,7 +80,7 @@ class BindingRow(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
     objects: Counts = Counts()
     unseen: bool = False
-    """Whether objects are there, or may be, that are not counted."""
+    """Whether there may be objects that are not counted."""
 
     @property
     def words(self) -> str:
@@ -90,11 +90,11 @@ class BindingRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(Protocol):
-    """What every row has."""
+    """The interface of all rows."""
 
     @property
     def state(self) -> State:
-        """How it stands."""
+        """The row's state."""
         ...
 
     @property
@@ -107,7 +107,7 @@ R = TypeVar("R", bound=Row)
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What of a list is asked for: filters, order, and the number of the page, from 1."""
+    """The query of a list: filters, order, and the page's number, from 1."""
 
     state: str = ""
     kind: str = ""
@@ -118,7 +118,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, asked: Asked) -> Wanted:
-        """The filters of a query; what is no number of a page is the first one."""
+        """Read a query; an invalid page number counts as 1."""
         told = asked.get("page", 6)
         number = int(told) if told.isascii() and told.isdecimal() else 1
         filters = {name: asked.get(name, _LONGEST_NAME) for name in _FILTERS}
@@ -126,20 +126,20 @@ class Wanted(msgspec.Struct, frozen=True):
 
     @property
     def narrowed(self) -> bool:
-        """Whether something is left out on purpose."""
+        """Whether a filter is set."""
         return any((self.state, self.kind, self.cluster, self.q))
 
     def fits(self, row: Row) -> bool:
-        """Whether a row's state and text are asked for."""
+        """Whether ``row`` has the wanted state and all words of the search."""
         if self.state and row.state != self.state:
             return False
         return not self.q or all(word in row.words for word in self.q.lower().split())
 
 
 class Page(msgspec.Struct, Generic[R], frozen=True):
-    """The part of a list that one page shows; ``found`` rows fit, of ``total``.
+    """One page of a list; ``found`` of ``total`` rows match.
 
-    ``previous`` and ``following`` are the queries of the pages beside it, None for none.
+    ``previous`` and ``following`` are the queries of the adjacent pages, None without one.
     """
 
     rows: tuple[R, ...]
@@ -151,14 +151,14 @@ class Page(msgspec.Struct, Generic[R], frozen=True):
 
     @property
     def last(self) -> int:
-        """The number of its last row."""
+        """The number of the page's last row."""
         return self.first + len(self.rows) - 1
 
 
 def page_of(
     rows: Sequence[R], total: int, asked: Asked, wanted: Wanted, *, size: int = ROWS_OF_A_PAGE
 ) -> Page[R]:
-    """The page that is asked for of rows that fit; the last one where there are not so many."""
+    """Return the wanted page of matching rows, or the last page if there are fewer."""
     pages = max((len(rows) + size - 1) // size, 1)
     number = min(wanted.page, pages)
     start = (number - 1) * size
@@ -179,10 +179,10 @@ def page_of(
 def order(
     rows: Iterable[R], sort: str, keys: Mapping[str, Callable[[R], tuple[Any, ...]]], default: str
 ) -> list[R]:
-    """Rows by a key that the query names; one that is not known is the default."""
+    """Sort rows by the query's key, or by the default if it is unknown."""
     return sorted(rows, key=keys.get(sort, keys[default]))
 
 
 def badness(state: State) -> int:
-    """A state's place, the worst first."""
+    """Return a state's rank, 0 for the worst."""
     return RANKS[state]

@@ -1,8 +1,7 @@
-"""What a person may see of consumers' exports and objects, as the API server says.
+"""Rights of a person to see consumers' exports and objects, checked by reviews.
 
-A consumer's owner sees what the consumer's own login may read, which Kubernetes RBAC gives to the
-ServiceAccount of its cluster namespace. Beside that each person sees what they may read
-themselves, as administrators may.
+A consumer's owner sees what the consumer's ServiceAccount may read. In addition each person sees
+what they may read themselves, such as administrators.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from fairlead.portal.identity.people import Person
 
 
 MOST_QUESTIONS = 300
-"""Namespaces of a kind of one consumer for which it is asked whether they may be read."""
+"""Largest number of a consumer's namespaces that are checked per kind."""
 EVERYWHERE: Final = ""
 _PERSON: Final = ""
-"""In place of a consumer: what the person may read themselves."""
+"""Key in place of a consumer, for what the person may read themselves."""
 
 
 class Sight(msgspec.Struct, frozen=True):
-    """What a person may see; ``objects`` are kinds by consumer and namespace.
+    """A person's rights to see; ``objects`` has triples of consumer, kind and namespace.
 
-    ``consumers`` are those whose exports the person may see, of which they own ``own``. Consumers
-    in ``connections`` show their heartbeats, too.
+    The person may see the exports of ``consumers`` and the heartbeats of ``connections``, and
+    owns ``own``.
     """
 
     own: tuple[str, ...]
@@ -42,7 +41,7 @@ class Sight(msgspec.Struct, frozen=True):
     all: bool = False
 
     def reads(self, consumer: str, kind: str, namespace: str) -> bool:
-        """Whether objects of a kind in a namespace of a consumer may be shown."""
+        """Whether the person may see a consumer's objects of ``kind`` in ``namespace``."""
         return any(
             (who, kind, where) in self.objects
             for who in (_PERSON, consumer)
@@ -51,7 +50,7 @@ class Sight(msgspec.Struct, frozen=True):
 
 
 class Sights:
-    """Asks what a person may see."""
+    """Checks what a person may see."""
 
     def __init__(self, reviews: Reviews, ownership: Ownership, kinds: Kinds) -> None:
         self._reviews = reviews
@@ -59,11 +58,11 @@ class Sights:
         self._kinds = kinds
 
     async def all(self, person: Person, exported: Mapping[str, frozenset[str]]) -> Sight:
-        """What a person may see of all consumers; ``exported`` has the kinds of each.
+        """Return what a person may see of all consumers; ``exported`` has their kinds.
 
         Raises:
-            ClientError: the API server refused a question, or is away.
-            Refusal: the person's name is Kubernetes' own.
+            ClientError: the API server refused or is unavailable.
+            Refusal: the person's name begins with ``system:``.
         """
         own = self.own(person)
         everything = await self._allows(person, APISERVICEEXPORTS)
@@ -88,11 +87,11 @@ class Sights:
         )
 
     async def one(self, person: Person, consumer: str, kinds: Iterable[str]) -> Sight:
-        """What a person may see of one consumer.
+        """Return what a person may see of one consumer.
 
         Raises:
-            ClientError: the API server refused a question, or is away.
-            Refusal: the person's name is Kubernetes' own.
+            ClientError: the API server refused or is unavailable.
+            Refusal: the person's name begins with ``system:``.
         """
         wanted = frozenset(kinds)
         own = tuple(one for one in self.own(person) if one == consumer)
@@ -103,7 +102,8 @@ class Sights:
         )
         found = frozenset((_PERSON, kind, EVERYWHERE) for kind in wide)
         if may:
-            # Without that, what they may read is none of a consumer for them.
+            # Without the right to list the consumer's exports, the person may not learn that
+            # the consumer exists.
             found |= await self._narrow(person, consumer, wanted - wide)
         parts = [await self._own(one, wanted - wide) for one in own]
         here = frozenset({consumer})
@@ -117,7 +117,7 @@ class Sights:
         )
 
     async def reads(self, person: Person, consumer: str, kind: Kind, namespace: str) -> bool:
-        """Whether one object's page may be shown, by its kind and namespace."""
+        """Whether the person may see the page of a consumer's object of the kind."""
         where = namespace if kind.resource.namespaced else EVERYWHERE
         own = consumer in self.own(person)
         if own and await self._account(consumer, kind.resource, where):
@@ -125,23 +125,23 @@ class Sights:
         return await self._allows(person, kind.resource, where)
 
     async def reads_events(self, person: Person, consumer: str, namespace: str) -> bool:
-        """Whether Events of a namespace may be shown."""
+        """Whether the person may see the Events of ``namespace``."""
         if await self._allows(person, EVENTS, namespace):
             return True
         return consumer in self.own(person) and await self._account(consumer, EVENTS, namespace)
 
     async def may_delete(self, person: Person, consumer: str, export: str) -> bool:
-        """Whether a person may delete an export themselves."""
+        """Whether the person may delete the export themselves."""
         action = Action.on(APISERVICEEXPORTS, "delete", consumer, export)
         return await self._reviews.allows(person, action)
 
     def own(self, person: Person) -> tuple[str, ...]:
-        """The cluster namespaces of the consumers that are a person's, or their groups'."""
+        """Return the cluster namespaces of a person's and their groups' consumers."""
         found = {one.meta.name for one in self._ownership.namespaces(person)}
         return tuple(sorted(found))
 
     async def _own(self, consumer: str, kinds: frozenset[str]) -> Sight:
-        """What the login of a consumer may read."""
+        """Return what a consumer's ServiceAccount may read."""
         may, beating = await asyncio.gather(
             self._account(consumer, APISERVICEEXPORTS, consumer),
             self._account(consumer, CLUSTERBINDINGS, consumer),
@@ -195,7 +195,7 @@ class Sights:
         return [one for one in names if kind.standings(one)][:MOST_QUESTIONS]
 
     async def _wide(self, person: Person, kinds: Iterable[str]) -> frozenset[str]:
-        """The kinds whose objects a person may list everywhere."""
+        """Return the kinds whose objects a person may list in all namespaces."""
         known = [kind for name in sorted(kinds) if (kind := self._kinds.get(name)) is not None]
         answers = await asyncio.gather(*(self._allows(person, one.resource) for one in known))
         return frozenset(one.name for one, may in zip(known, answers, strict=True) if may)

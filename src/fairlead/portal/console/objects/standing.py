@@ -1,4 +1,4 @@
-"""How an object stands by its conditions: its state, why, since when, and what helps."""
+"""The state of an object from its conditions: reason, since when, and remedy."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from fairlead.postgres.commands.steps import finer
 
 
 LONGEST = 500
-"""Characters of a text that others wrote, of which more are cut off."""
+"""Longest shown text of an object, in characters."""
 MOST_CONDITIONS = 50
-"""Conditions of an object that are looked at."""
+"""Largest number of an object's conditions that are read."""
 _STATUSES: Final[dict[object, ConditionStatus]] = {"True": "True", "False": "False"}
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):
-    """How an object stands, by the condition of which ``reason`` and ``message`` are.
+    """The state of an object, with ``reason`` and ``message`` of the deciding condition.
 
-    ``foreign`` says that the reason is of no table of ours, even where one has the same word.
+    ``foreign`` says that another project's controller wrote the reason, so that a table of
+    ours with the same word does not apply.
     """
 
     state: State
@@ -40,12 +41,12 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def about(self) -> str:
-        """Reason and message in one."""
+        """Reason and message in one text."""
         return ": ".join(part for part in (self.reason, self.message) if part)
 
     @property
     def helps(self) -> str:
-        """What helps; "" where nothing has to, or nothing is known to."""
+        """The remedy; "" if none is needed or known."""
         if self.state == "ok" or not self.reason:
             return ""
         return helps(self.reason, self.message, foreign=self.foreign)
@@ -53,19 +54,19 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
 
 _DELETING: Final = "Deleting"
 _OURS: Final = frozenset({POSTGRESACCESSES.group})
-"""Groups of kinds whose controllers on the provider are ours."""
-_SILENT: Final = Standing("unknown", message="it tells no condition that is known")
+"""API groups of Fairlead's own controllers."""
+_SILENT: Final = Standing("unknown", message="it has no known condition")
 
 
 def short(text: str) -> str:
-    """A text that is not longer than pages show."""
+    """Return a text, cut to the longest that pages show."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def helps(reason: str, message: str = "", *, foreign: bool = False) -> str:
-    """What helps for a reason, in the words of the table that knows it.
+    """Return the remedy for a reason from the table that contains it.
 
-    Of a reason that only says to read the message, the finer one at its beginning tells.
+    If the reason only refers to the message, the reason at the message's beginning decides.
     """
     if reason == _DELETING:
         return "wait, or ask the provider's team which of its finalizers stays"
@@ -77,13 +78,13 @@ def helps(reason: str, message: str = "", *, foreign: bool = False) -> str:
 
 
 def is_foreign(found: Object, condition: Condition) -> bool:
-    """Whether a condition's reason is of no table of ours: its controller is another's."""
+    """Whether another project's controller wrote the condition, so our tables do not apply."""
     group = found.api_version.partition("/")[0]
     return group not in _OURS and condition.type != SYNCED
 
 
 def conditions_of(found: Object) -> list[Condition]:
-    """The conditions of an object, without those that are none."""
+    """Return the conditions of an object, without malformed ones."""
     try:
         return found.decode(_Body).status.conditions[:MOST_CONDITIONS]
     except msgspec.ValidationError:
@@ -100,7 +101,7 @@ def conditions_of(found: Object) -> list[Condition]:
 
 
 def standing(found: Object, conditions: Sequence[Condition] | None = None) -> Standing:
-    """How an object stands: one that is being deleted waits, whatever it says beside that."""
+    """Return an object's state; one that is being deleted waits, whatever its conditions say."""
     if found.meta.deleting:
         kept = ", ".join(found.meta.finalizers)
         message = f"it is being deleted; finalizers hold it: {kept}" if kept else "it is going"
@@ -112,7 +113,7 @@ def standing(found: Object, conditions: Sequence[Condition] | None = None) -> St
 def by_conditions(
     conditions: Sequence[Condition], foreign: Callable[[Condition], bool] = lambda _: False
 ) -> Standing:
-    """The worst of what conditions say; of equals the first, Ready last, which sums up others."""
+    """Return the state of the worst condition; of equals the first, and Ready last."""
     states = [(state_of(one), one) for one in conditions]
     for wanted in ("failed", "waiting"):
         worst = [one for state, one in states if state == wanted]
@@ -151,7 +152,7 @@ class _Body(msgspec.Struct):
 
 
 def _condition(stored: JSON) -> Condition:
-    """A condition, of which what is no text is left out."""
+    """Read a condition, without fields that are not text."""
 
     def text(name: str) -> str:
         value = stored.get(name)

@@ -1,4 +1,4 @@
-"""What has happened to an object: its conditions, the Events about it, and who wrote it."""
+"""The timeline of an object: transitions of conditions, Events and writes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fairlead.portal.console.objects.standing import short
 
 
 MOST = 200
-"""Entries of a timeline."""
+"""Largest number of a timeline's entries."""
 What = Literal["condition", "Event", "write", "object"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened; ``who`` did or told it, "" where that is not known."""
+    """An entry of a timeline; ``who`` is its author, "" if unknown."""
 
     at: str
     what: What
@@ -33,7 +33,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Write(msgspec.Struct, frozen=True, rename="camel"):
-    """Who wrote fields of an object last, as ``metadata.managedFields`` has it."""
+    """The last write of a field manager, from ``metadata.managedFields``."""
 
     manager: str = ""
     operation: str = ""
@@ -42,7 +42,7 @@ class Write(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def writes_of(found: Object) -> list[Write]:
-    """The last write of each manager, the newest first."""
+    """Return the last write of each manager, the newest first."""
     try:
         known = found.decode(_Managed).metadata.managed_fields
     except msgspec.ValidationError:
@@ -56,7 +56,7 @@ def timeline(
     turns: Iterable[Turn] = (),
     events: Iterable[Object] = (),
 ) -> list[Entry]:
-    """All that is known of what happened to an object, the newest first."""
+    """Return the timeline of an object, the newest entry first."""
     entries = [*_made(found), *map(_turn, turns)]
     seen = {(one.at, one.title) for one in entries}
     entries += [one for one in map(_stands, conditions) if (one.at, one.title) not in seen]
@@ -135,7 +135,7 @@ class _Source(msgspec.Struct):
 
 
 class About(msgspec.Struct, rename="camel"):
-    """What an Event is about."""
+    """The object that an Event is about."""
 
     kind: str = ""
     namespace: str = ""
@@ -144,7 +144,7 @@ class About(msgspec.Struct, rename="camel"):
 
 
 class ToldEvent(msgspec.Struct, rename="camel"):
-    """An Event (core/v1), as far as a page shows it."""
+    """The fields of an Event (core/v1) that pages show."""
 
     involved_object: About = msgspec.field(default_factory=About)
     type: str = ""

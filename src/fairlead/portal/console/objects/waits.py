@@ -1,7 +1,7 @@
-"""What an object waits for, on whom, since when, and what helps: the provider's end of its chain.
+"""The provider's end of an object's chain: what it waits for, since when, and the remedy.
 
-The links are those that ``fairlead explain`` joins. The provider knows of its own side alone: what
-has not left the consumer's cluster cannot be seen from here.
+The links are those of ``fairlead explain``. The provider sees only its own side, and not objects
+that are still only in the consumer's cluster.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WHOM: Final[dict[LinkName, str]] = {
 
 
 class Waits(msgspec.Struct, frozen=True):
-    """How an object stands in one sentence; ``on`` is whom it waits for, "" for no one."""
+    """An object's state in one sentence; ``on`` is the controller it waits for, "" without one."""
 
     state: State
     about: str = ""
@@ -37,7 +37,7 @@ class Waits(msgspec.Struct, frozen=True):
 
 
 def links_of(found: Object, stands: Standing) -> list[Link]:
-    """The links that the provider knows of: its object, and the role behind one."""
+    """Return the provider's links of an object: itself, and the role of a PostgresAccess."""
     link = Link(
         name="provider",
         object=f"{found.kind} {found.key}",
@@ -54,7 +54,7 @@ def links_of(found: Object, stands: Standing) -> list[Link]:
 
 
 def waits_of(found: Object, stands: Standing) -> Waits:
-    """What an object waits for."""
+    """Return what an object waits for."""
     links = links_of(found, stands)
     chain = join(f"{found.kind} {found.key}", links)
     if chain.broken is None:

@@ -1,5 +1,5 @@
-"""A cluster's own side, with the rights of the person who runs ``fairlead console``.
+"""Pages of ``fairlead console`` about the consumer's cluster, with the caller's own rights.
 
-Nothing here watches: the person may lack the right, and how objects stand is compared with the
-provider's copies, as ``fairlead bindings`` does. One look serves all pages that are open.
+It polls and does not watch: the caller may lack the right, and states are compared with the
+provider's copies, as ``fairlead bindings`` does. All open pages share each look.
 """

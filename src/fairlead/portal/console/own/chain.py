@@ -1,4 +1,4 @@
-"""One look at one object: its chain, both of its sides, and what happened to it."""
+"""One look at one object: its chain, both of its sides, and its timeline."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from fairlead.portal.console.own.things import Thing, standing
 
 
 MOST_HAPPENED = 200
-"""Lines of a timeline."""
+"""Largest number of a timeline's lines."""
 MOST_SHOWN = 60_000
-"""Characters of a spec or a status that are shown."""
+"""Longest shown spec or status, in characters."""
 
 Where = Literal["here", "provider"]
 
 
 class Happening(msgspec.Struct, frozen=True):
-    """A line of a timeline: when, on which side, what, and by whom."""
+    """A line of a timeline: time, side, kind and text."""
 
     at: str
     where: Where
@@ -45,7 +45,7 @@ class Happening(msgspec.Struct, frozen=True):
 
 
 class Side(msgspec.Struct, frozen=True):
-    """An object on one side: spec and status as YAML, "" where there is none."""
+    """An object on one side: spec and status as YAML, "" without one."""
 
     where: Where
     name: str
@@ -54,16 +54,16 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class Whole(msgspec.Struct, frozen=True):
-    """All that is told of one object."""
+    """The data of an object's page."""
 
     thing: Thing
     chains: tuple[Chain, ...]
     sides: tuple[Side, ...]
     keys: tuple[str, ...]
-    """Names of a Secret's entries; their values are never read out."""
+    """Names of a Secret's entries; their values are never shown."""
     happened: tuple[Happening, ...]
     binding: str
-    """The APIServiceBinding that brings its kind, "" for none."""
+    """The APIServiceBinding of its kind, "" without one."""
     notes: tuple[str, ...]
 
 
@@ -91,12 +91,12 @@ class _About(EventAbout, rename="camel"):
 
 
 class Telling:
-    """Looks at single objects.
+    """Collects the data of single objects.
 
     Args:
-        client: with the rights of the person who looks.
-        overview: of the same cluster.
-        operator_namespace: where the PostgresAccess operator's settings are.
+        client: a client with the caller's rights.
+        overview: the overview of the same cluster.
+        operator_namespace: namespace of the PostgresAccess operator's settings.
     """
 
     def __init__(self, client: Client, overview: Overview, operator_namespace: str) -> None:
@@ -105,15 +105,15 @@ class Telling:
         self._operator_namespace = operator_namespace
 
     async def __call__(self, name: str, namespace: str, resource: str) -> Whole | None:
-        """All about an object; None where there is none, or no such kind.
+        """Return the data of an object; None if the object or its kind does not exist.
 
         Args:
-            name: of the object.
-            namespace: "" for what is in none.
+            name: the object's name.
+            namespace: its namespace, "" if it is cluster-scoped.
             resource: ``plural.group``.
 
         Raises:
-            ClientError: the cluster cannot be reached, or does not let it be read.
+            ClientError: the cluster is unavailable, or refuses to read the object.
         """
         plural, _, group = resource.partition(".")
         try:
@@ -213,7 +213,7 @@ class Telling:
 
 
 def broken(chain: Chain) -> Link | None:
-    """The link of a chain that the others wait for."""
+    """Return the link of a chain that the others wait for."""
     if chain.broken is None:
         return None
     links = [one for one in chain.links if one.name == chain.broken and one.state != "ok"]
@@ -245,11 +245,11 @@ def _yaml(body: JSON, part: str) -> str:
 
 
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-"""libyaml's, where it is there: pages dump on the event loop."""
+"""libyaml's if installed: pages dump YAML on the event loop."""
 
 
 def _written(where: Where, found: Object) -> Iterator[Happening]:
-    """What an object itself tells of its past: its conditions and who wrote it."""
+    """Yield the happenings in an object itself: conditions, creation, deletion and writes."""
     meta = found.meta
     for condition in stored_conditions(found.to_dict()):
         if condition.last_transition_time:

@@ -1,4 +1,4 @@
-"""Coming in by a link of the terminal: it is good once and for a minute, and nothing else is."""
+"""Entry by a link in the terminal, which is valid once and for a minute."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from fairlead.portal.options import ExternalURL
 
 
 LINK_SECONDS = 60.0
-"""Seconds for which a link lets someone in."""
+"""Lifetime of a link, in seconds."""
 PAUSE_SECONDS = 3.0
-"""Seconds between two links that pages ask for."""
+"""Shortest interval between two links that pages request, in seconds."""
 _KIND = "link"
 _ENTER, _LINK = "/enter", "/link"
 
 
 class Links:
-    """Makes links, of which the newest alone is good, and that once."""
+    """Makes links; only the newest is valid, and only once."""
 
     def __init__(self, store: SessionStore, external: ExternalURL) -> None:
         self._store = store
@@ -42,10 +42,10 @@ class Links:
         self._last = ""
 
     async def make(self) -> str:
-        """A link for one browser; the one before is good no more.
+        """Return a link for one browser, and invalidate the one before.
 
         Raises:
-            Refusal: the store is away.
+            Refusal: the store is unavailable.
         """
         if self._last:
             await self._store.remove(self._last, kind=_KIND)
@@ -57,24 +57,24 @@ class Links:
         return self._external.absolute(f"{_ENTER}?code={code}")
 
     async def use(self, code: str) -> bool:
-        """Whether a code is that of a link which was not used; it is from now on.
+        """Use up a link's code; return False if it is invalid, expired or used.
 
         Raises:
-            Refusal: the store is away.
+            Refusal: the store is unavailable.
         """
         return await self._store.take(hashed(code), kind=_KIND) is not None
 
 
 class ByLink:
-    """Lets the one person in who runs the program: an entrance.
+    """An entrance for the one person who runs the program.
 
     Args:
-        pages: renders what is shown to strangers.
-        guard: knows sessions.
-        sessions: where they are.
-        links: the ways in.
-        person: who runs the program.
-        cookies: of the program's address.
+        pages: renders the page without a session.
+        guard: finds sessions.
+        sessions: stores sessions.
+        links: makes and checks links.
+        person: the person who runs the program.
+        cookies: the cookies of the program's address.
         tell: prints a link in the terminal.
     """
 
@@ -98,7 +98,7 @@ class ByLink:
         self._told = -PAUSE_SECONDS
 
     def routes(self) -> list[web.RouteDef]:
-        """The way in, and the form that asks the terminal for it."""
+        """Return the routes of a link, and of the form that requests a new one."""
         # A HEAD request would use a link up.
         return [web.get(_ENTER, self.enter, allow_head=False), web.post(_LINK, self.ask)]
 
@@ -132,7 +132,7 @@ class ByLink:
         return await self._guard.still(request)
 
     async def enter(self, request: web.Request) -> web.Response:
-        """Take a link: a session for the browser, and the first page.
+        """Use a link: create a session, and redirect to the first page.
 
         Raises:
             Refusal: the store is away.
@@ -140,7 +140,7 @@ class ByLink:
         code = request.query.get("code", "")
         if not await self._links.use(code):
             audit("enter", who="", what="link", result="used, over or none", request=request)
-            return self._stranger(request, told="This link was used before, or is over.")
+            return self._stranger(request, told="This link was used before, or has expired.")
         token, session = await self._sessions.create(self._person, "browser")
         audit("enter", who=session.person.author, what="link", result="done", request=request)
         response = web.Response(status=303, headers={"Location": self._pages.path("/")})
@@ -149,10 +149,10 @@ class ByLink:
         return response
 
     async def ask(self, request: web.Request) -> web.Response:
-        """Print another link in the terminal, where the person alone can read it.
+        """Print a new link in the terminal, where only the person can read it.
 
         Raises:
-            Refusal: another site asks, or one was printed just now.
+            Refusal: the form may be another site's, or a link was printed just now.
         """
         self._guard.check_origin(request)
         now = time.monotonic()
@@ -165,7 +165,7 @@ class ByLink:
             )
         self._told = now
         self._tell(await self._links.make())
-        return self._stranger(request, status=200, told="A new link stands in the terminal.")
+        return self._stranger(request, status=200, told="A new link was printed in the terminal.")
 
     def _stranger(
         self, request: web.Request, *, status: int = 401, told: str = ""
@@ -174,10 +174,10 @@ class ByLink:
 
 
 def at_home(external: ExternalURL) -> Middleware:
-    """A middleware that refuses requests which name another host than the one there is.
+    """Return a middleware that refuses requests with another Host header (DNS rebinding).
 
-    A name that someone else owns may lead a browser to this machine: its pages would count as
-    ours there.
+    Another site's name may resolve to this machine; for the browser its pages would have the
+    same origin as ours.
     """
 
     @web.middleware
@@ -187,7 +187,7 @@ def at_home(external: ExternalURL) -> Middleware:
             raise Refusal(
                 421,
                 ErrorCode.BAD_REQUEST,
-                f"this is {external.origin}, and answers requests of that name alone",
+                f"this is {external.origin}, and answers only requests to that name",
                 reason=f"Host {hosts!r:.200}",
             )
         return await handler(request)

@@ -1,4 +1,4 @@
-"""What an object's fields may hold that no page shows: passwords that are written out."""
+"""Hiding of passwords and other secrets in an object's fields."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _IN_ADDRESS: Final = re.compile(r"(://[^/\s:@]*:)[^@\s/]+(@)")
 _NAMES: Final = re.compile(
     r"(generatedSecret|name|key|namespace|.*(Name|Names|Ref|Refs|Namespace|Policy))", re.ASCII
 )
-"""Fields that name a Secret or one of its keys."""
+"""Fields that name a Secret or a key, and contain no secret themselves."""
 
 
 def shown(body: JSON) -> JSON:
-    """A copy without what its fields' names call secret, and without passwords of addresses."""
+    """Return a copy without values of secret fields and without passwords in addresses."""
     found: JSON = _without(body, secret=False)
     return found
 
@@ -39,7 +39,7 @@ def _without(value: Any, *, secret: bool) -> Any:
 
 
 def _is_secret(key: str, value: Any, *, inside: bool) -> bool:
-    """Whether texts in a field are secret: ``password``, or what stands in it but names."""
+    """Whether the texts in a field are secret: its name says so, or that of an outer field."""
     if _SECRET.search(key) or inside:
         # spec.generatedSecret, secretRef.name, secretRef.key and the like are names.
         return isinstance(value, dict | list) or not _NAMES.fullmatch(key)

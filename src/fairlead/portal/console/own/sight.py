@@ -1,7 +1,7 @@
-"""One look over a cluster: bindings, accesses, ServiceBindings and the workloads that they name.
+"""One look over a cluster: bindings, accesses, ServiceBindings and the workloads they name.
 
-What the caller may not list in all namespaces is looked for in the context's; what may not be
-seen is told, and keeps nothing else from being seen.
+A kind that the caller may not list in all namespaces is listed in the context's; one that may not
+be listed at all becomes a note, and the rest is still shown.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from fairlead.portal.console.own.things import Bound, Thing, binding_thing, boun
 
 
 AT_ONCE = 4
-"""Requests of a look that are under way at a time, beside those of the overview."""
+"""Largest number of concurrent requests of a look, without those of the overview."""
 MOST_SELECTORS = 50
-"""ServiceBindings by a selector whose workloads are looked for."""
+"""Largest number of ServiceBindings whose selectors are evaluated."""
 
 
 class Sight(msgspec.Struct, frozen=True):
-    """What a look has found; ``notes`` tell what could not be seen."""
+    """The result of a look; ``notes`` say what could not be read."""
 
     bindings: tuple[Bound, ...] = ()
     things: tuple[Thing, ...] = ()
@@ -45,8 +45,8 @@ class Seeing:
     """Looks at a cluster.
 
     Args:
-        client: with the rights of the person who looks.
-        overview: of the same cluster, which keeps its connections to providers.
+        client: a client with the caller's rights.
+        overview: the overview of the same cluster, with its connections to providers.
     """
 
     def __init__(self, client: Client, overview: Overview) -> None:
@@ -54,10 +54,10 @@ class Seeing:
         self._overview = overview
 
     async def __call__(self) -> Sight:
-        """Look at everything.
+        """Look at the whole cluster.
 
         Raises:
-            ClientError: the cluster cannot be reached.
+            ClientError: the cluster is unavailable.
         """
         return await _Look(self._client, self._overview).run()
 
@@ -85,7 +85,7 @@ class _Look:
         for binding in bindings:
             for crossing in binding.crossings:
                 thing = crossing.thing
-                # Of what crosses, that it has not crossed is told first.
+                # For a bound object the crossing's state takes precedence over its own.
                 things[thing.resource, thing.namespace, thing.name] = thing
         services = [
             *((SERVICEBINDINGS, one) for one in listed[SERVICEBINDINGS].result()),
@@ -154,7 +154,7 @@ class _Look:
         return found.items
 
     async def _workloads(self, services: Sequence[tuple[Thing, Object]]) -> list[Thing]:
-        """What ServiceBindings name, each as well as the worst of them."""
+        """Return the workloads of ServiceBindings, each in the state of its worst binding."""
         found: dict[tuple[str, str, str], Thing] = {}
         selectors = 0
         for of, binding in services:
@@ -183,7 +183,7 @@ class _Look:
                 listed = await self._list(resource, reference.namespace, metadata_only=True)
                 names = [one.meta.name for one in listed if matcher.matches(one.meta.labels)]
         except (NotServed, SelectorError):
-            # The binding says so itself.
+            # The binding's own condition reports it.
             return []
         except Forbidden:
             self._notes.append(
@@ -222,7 +222,7 @@ _Place = tuple[str, str, str]
 
 
 def _not_working(things: Iterable[Thing]) -> frozenset[_Place]:
-    """Where things are that do not work, each by its kind and by its resource."""
+    """Return the places of things that do not work, by kind and by resource."""
     return frozenset(
         (name, one.namespace, one.name)
         for one in things
@@ -232,7 +232,7 @@ def _not_working(things: Iterable[Thing]) -> frozenset[_Place]:
 
 
 def _behind(thing: Thing, binding: Object, bad: frozenset[_Place]) -> Thing:
-    """A ServiceBinding, which waits where a service of it does not work."""
+    """Return a ServiceBinding; a failed one waits instead if one of its services failed."""
     if thing.state != "failed":
         return thing
     wanted = ((one.shown, one.namespace, one.name) for one in wish_of(binding).services)

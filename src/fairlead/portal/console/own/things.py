@@ -1,4 +1,4 @@
-"""What a cluster has of bindings, and of what hangs on them, as one look finds it."""
+"""Bindings and related objects of a cluster, as one look finds them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fairlead.konnector.policies.steps import Refuse, ReplaceStatus
 
 
 class Thing(msgspec.Struct, frozen=True, order=True):
-    """An object, and how it stands. ``resource`` is ``plural.group``."""
+    """An object and its state. ``resource`` is ``plural.group``."""
 
     kind: str
     namespace: str
@@ -39,16 +39,16 @@ class Thing(msgspec.Struct, frozen=True, order=True):
 
     @property
     def place(self) -> str:
-        """Its namespace in an address, where "" can not stand."""
+        """Its namespace as a segment of a path, which cannot be empty."""
         return self.namespace or NO_NAMESPACE
 
 
 NO_NAMESPACE = "-"
-"""Stands in addresses for the namespace of what is in none."""
+"""Segment of a path in place of the namespace of cluster-scoped objects."""
 
 
 class Crossing(msgspec.Struct, frozen=True):
-    """An object of a binding: what has crossed of it, and what it waits for."""
+    """An object of a binding: which parts are in sync, and what it waits for."""
 
     thing: Thing
     spec: str
@@ -58,7 +58,7 @@ class Crossing(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """A condition, and how bad it is: of some types what is True is bad."""
+    """A condition with its state: for some types True is bad."""
 
     condition: Condition
     state: State
@@ -67,7 +67,7 @@ class Judged(msgspec.Struct, frozen=True):
 class Bound(msgspec.Struct, frozen=True):
     """A binding: the line of ``fairlead bindings``, its conditions and its objects.
 
-    ``lag_since`` is the time of the oldest change that has not crossed.
+    ``lag_since`` is the time of the oldest change that is not in sync.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> Bound:
-    """What is told of a binding, from what was fetched of it."""
+    """Return the page's data of a fetched binding."""
     now = moment()
     row, link = make_row(found, now), binding_link(found)
     lag = None if row.lag_seconds is None else now - timedelta(seconds=row.lag_seconds)
@@ -110,7 +110,7 @@ def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> Bound:
 
 
 def binding_thing(found: Bound) -> Thing:
-    """A binding as one of all things."""
+    """Return a binding as a thing."""
     about = found.problem
     if not about and found.in_sync is not None and found.in_sync != found.objects:
         about = f"{found.in_sync} of {found.objects} objects are in sync"
@@ -121,7 +121,7 @@ def binding_thing(found: Bound) -> Thing:
 
 
 def thing_of(resource: Resource, found: Object) -> Thing:
-    """How an object stands by its own condition Ready."""
+    """Return an object as a thing, in the state of its condition Ready."""
     state, about, since = standing(found)
     meta = found.meta
     return Thing(
@@ -130,7 +130,7 @@ def thing_of(resource: Resource, found: Object) -> Thing:
 
 
 def standing(found: Object) -> tuple[State, str, str]:
-    """How an object stands, what it says of that, and since when."""
+    """Return an object's state, its message, and since when."""
     if found.meta.deleting:
         held = ", ".join(found.meta.finalizers)
         about = "is being deleted" + (f", which waits for {held}" if held else "")
@@ -180,7 +180,7 @@ def _crossing(
         return Crossing(thing, "not seen", "not seen")
     if awaited is None or row is None:
         if thing.state == "unknown" and not thing.about:
-            # Its kind tells nothing of itself.
+            # Its kind has no condition Ready.
             thing = msgspec.structs.replace(thing, state="ok", about="is in sync")
         return Crossing(thing, "sent", "returned")
     state: State = "failed" if isinstance(awaited.step, Refuse) else "waiting"
@@ -199,5 +199,5 @@ def _crossing(
 
 
 def _second(found: datetime | None) -> str:
-    """A moment in the whole second that objects' times have."""
+    """Return a time rounded to the second, as times of objects are."""
     return "" if found is None else format_time(found + timedelta(milliseconds=500))

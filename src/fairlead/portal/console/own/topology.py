@@ -1,4 +1,4 @@
-"""All chains of a cluster as one drawing, and as a table of the same."""
+"""All chains of a cluster as a drawing and as a table."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from fairlead.portal.identity.sessions import Session
 
 
 MOST_TARGETS = 100
-"""Namespaces and objects whose chains are followed; those with a problem come first."""
+"""Largest number of followed namespaces and objects; those with a problem come first."""
 AT_ONCE = 4
-"""Chains that are followed at a time."""
+"""Number of chains that are followed concurrently."""
 _TOPIC = "topology"
 _SERVICE_BINDINGS = {
     SERVICEBINDINGS.group_resource,
@@ -43,7 +43,7 @@ _BINDING = re.compile(r"APIServiceBinding (\S+)$")
 
 
 class Chains(msgspec.Struct, frozen=True):
-    """The links of all chains; ``notes`` tell what could not be followed."""
+    """The links of all chains; ``notes`` say what could not be followed."""
 
     chains: tuple[tuple[Link, ...], ...] = ()
     notes: tuple[str, ...] = ()
@@ -51,13 +51,13 @@ class Chains(msgspec.Struct, frozen=True):
 
 
 class Following:
-    """Follows the chains of all ServiceBindings, and of what none of them uses.
+    """Follows the chains of all ServiceBindings, and of objects that none of them uses.
 
     Args:
-        client: with the rights of the person who looks.
-        looks: shares the look over everything.
-        seeing: makes that.
-        operator_namespace: where the PostgresAccess operator's settings are.
+        client: a client with the caller's rights.
+        looks: shares the look over the cluster.
+        seeing: makes that look.
+        operator_namespace: namespace of the PostgresAccess operator's settings.
     """
 
     def __init__(
@@ -69,23 +69,23 @@ class Following:
         self._operator_namespace = operator_namespace
 
     async def __call__(self) -> Chains:
-        """Follow them.
+        """Follow all chains.
 
         Raises:
-            ClientError: the cluster cannot be reached.
+            ClientError: the cluster is unavailable.
         """
         seen = await self._looks.see(SEEN_TOPIC, self._seeing)
         sight: Sight = seen.value if seen.value is not None else await self._seeing()
         services = [one for one in sight.things if one.resource in _SERVICE_BINDINGS]
         spaces = {one.namespace for one in services}
-        # What is wrong is followed first, for there may be too many.
+        # Namespaces with a problem first, since the number is limited.
         bad = {one.namespace for one in services if one.state != "ok"}
         targets = [
             (Target(), space) for space in sorted(spaces, key=lambda one: (one not in bad, one))
         ]
         found, notes = await self._follow(targets)
         told = {_named(link.object) for chain in found for link in chain}
-        # Workloads are there for the sake of their ServiceBindings alone.
+        # Workloads are only shown as ends of their ServiceBindings' chains.
         others = [
             one
             for one in sight.things
@@ -117,7 +117,7 @@ class Following:
                 try:
                     told = await explain(self._client, target, namespace, self._operator_namespace)
                 except UnknownTargetError:
-                    # It went a moment ago.
+                    # It was deleted since the look.
                     return []
                 except ApiError as error:
                     notes.append(f"chains of {target.name or namespace} are not seen: {error}")
@@ -142,15 +142,15 @@ class Topology(View):
         self._pages = pages
 
     async def scope(self, session: Session, asked: Asked) -> Any:
-        """The same for all: each may see what the program's credentials may."""
+        """Return one scope for all: everyone sees what the program's credentials may."""
         return ""
 
     def topics(self, scope: Any) -> Topics:
-        """The look along all chains."""
+        """Return the topic of the chains."""
         return (_TOPIC,)
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """The drawing and the rows of the table."""
+        """Return the drawing and the table's rows."""
         seen: Seen = await self._looks.see(_TOPIC, self._following)
         found: Chains = seen.value if seen.value is not None else Chains()
         shown: Shown = "problems" if asked.get("shown") == "problems" else "all"
@@ -183,7 +183,7 @@ class Topology(View):
 
 
 def _named(text: str) -> tuple[str, str]:
-    """Kind and place of an object, as links name it."""
+    """Return kind and place of an object from a link's text."""
     kind, _, rest = text.partition(" ")
     return kind, rest.partition(" ")[0]
 

@@ -1,4 +1,4 @@
-"""Unbinding by a form: asked for by name, previewed, and followed while it goes on."""
+"""Unbinding by a form: preview, confirmation by name, and progress."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from fairlead.portal.identity.sessions import Session
 
 
 MOST = 50
-"""Unbindings that are remembered."""
+"""Number of remembered unbindings."""
 MOST_LINES = 200
-"""Lines of progress that are remembered of each."""
+"""Number of kept lines of progress per unbinding."""
 SEEN_TOPIC = "all"
-"""The topic of the look over everything."""
+"""Topic of the look over the whole cluster."""
 
 
 class Progress(msgspec.Struct):
-    """An unbinding as far as it has come."""
+    """The progress of an unbinding."""
 
     name: str
     state: Literal["going", "done", "failed"] = "going"
@@ -51,10 +51,10 @@ class _Review(msgspec.Struct):
 
 
 async def may(client: Client, resource: Resource, verb: str, name: str = "") -> bool:
-    """Whether the client's own credentials may do something.
+    """Whether the client's user may apply ``verb`` to the resource.
 
     Raises:
-        ClientError: the API server refused the question or is away.
+        ClientError: the API server refused or is unavailable.
     """
     attributes = {
         "group": resource.group,
@@ -74,7 +74,7 @@ async def may(client: Client, resource: Resource, verb: str, name: str = "") -> 
 
 
 class Unbindings:
-    """Unbinds in the background, one binding at most once at a time."""
+    """Runs unbindings in the background, at most one per binding."""
 
     def __init__(self, client: Client, hub: Hub, looks: Looks) -> None:
         self._client = client
@@ -84,11 +84,11 @@ class Unbindings:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def of(self, name: str) -> Progress | None:
-        """How far the unbinding of a name has come; None where none was asked for."""
+        """Return the progress of a binding's unbinding; None without one."""
         return self._known.get(name)
 
     def start(self, name: str, *, orphan: bool) -> None:
-        """Unbind, unless that is under way."""
+        """Start to unbind, unless it is already running."""
         if name in self._tasks:
             return
         self._known.pop(name, None)
@@ -98,12 +98,12 @@ class Unbindings:
         self._tasks[name] = asyncio.create_task(self._unbind(name, orphan=orphan))
 
     def forget(self, name: str) -> None:
-        """Tell no more of an unbinding that is over."""
+        """Forget a finished unbinding."""
         if name not in self._tasks:
             self._known.pop(name, None)
 
     async def close(self) -> None:
-        """Leave what is under way to the konnector, which goes on by itself."""
+        """Cancel running unbindings; the konnector completes them."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -136,12 +136,12 @@ class Unbindings:
 
 
 def topic(name: str) -> str:
-    """The topic of a binding's unbinding."""
+    """Return the topic of a binding's unbinding."""
     return f"unbinding/{name}"
 
 
 class UnbindPage(View):
-    """What goes with a binding, the form that unbinds it, and then how far that has come."""
+    """The page of an unbinding: preview, form and progress."""
 
     route = "/bindings/{name}/unbind"
     template = "own/unbind.html"
@@ -152,11 +152,11 @@ class UnbindPage(View):
         self._tokens = tokens
 
     async def scope(self, session: Session, asked: Asked) -> str:
-        """The binding's name.
+        """Return the binding's name.
 
         Raises:
-            MissingError: there is no such binding, and none was unbound here.
-            ClientError: whether there is one cannot be asked.
+            MissingError: the binding does not exist and was not unbound here.
+            ClientError: the API server refused or is unavailable.
         """
         name = asked.name("name")
         if self._unbindings.of(name) is None:
@@ -166,17 +166,17 @@ class UnbindPage(View):
         return name
 
     def topics(self, scope: Any) -> Topics:
-        """Its unbinding."""
+        """Return the topic of the unbinding."""
         return (topic(scope),)
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """How far it has come."""
+        """Return the progress."""
         found = self._unbindings.of(scope)
         copied = msgspec.structs.replace(found) if found is not None else None
         return {"name": scope, "progress": copied}
 
     async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """What would go, whether the person may, and the form."""
+        """Return the preview, whether the person may unbind, and the form."""
         allowed = await may(self._client, APISERVICEBINDINGS, "delete", scope)
         token = self._tokens.token(session, f"unbind/{scope}") if allowed else ""
         return {
@@ -189,7 +189,7 @@ class UnbindPage(View):
         }
 
     async def _impact(self, name: str) -> Impact | None:
-        """None where it cannot be counted."""
+        """Return the effects of unbinding; None if they cannot be read."""
         try:
             return await impact(self._client, name)
         except ClientError:
@@ -197,16 +197,15 @@ class UnbindPage(View):
 
 
 def missing(name: str) -> MissingError:
-    """There is no binding of a name."""
+    """Return the error for an unknown binding."""
     return MissingError(
         f"There is no APIServiceBinding {name}",
-        "It is not there any more, or its name is another. The page Bindings lists those there"
-        " are.",
+        "It no longer exists, or has another name. The page Bindings lists all of them.",
     )
 
 
 class UnbindForms:
-    """Takes the forms of :class:`UnbindPage`."""
+    """Handles the form of :class:`UnbindPage`."""
 
     def __init__(
         self,
@@ -225,15 +224,15 @@ class UnbindForms:
         self._unbindings = unbindings
 
     def routes(self) -> list[web.RouteDef]:
-        """Where forms are sent."""
+        """Return the form's route."""
         return [web.post(UnbindPage.route, self.unbind)]
 
     async def unbind(self, request: web.Request) -> web.Response:
-        """Unbind what a form names, where its sender has typed that name.
+        """Unbind, if the sender typed the binding's name.
 
         Raises:
-            Refusal: the form is not taken, or its sender may not unbind.
-            ClientError: whether they may cannot be asked.
+            Refusal: the form is invalid, or the sender may not unbind.
+            ClientError: the API server refused or is unavailable.
         """
         name = request.match_info["name"]
         session, fields = await self._tokens.fields(request)

@@ -1,4 +1,4 @@
-"""The pages of a cluster's own side: all things, bindings, one binding, one object."""
+"""The pages of ``fairlead console``: all things, bindings, one binding, one object."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from fairlead.portal.identity.sessions import Session
 
 
 MOST_ROWS = 1000
-"""Rows of a list; filters show the others."""
+"""Largest number of a list's rows; filters lead to the others."""
 
 
 class Filters(NamedTuple):
-    """What a list is to show, as its address says it."""
+    """The filters of a list, from its query."""
 
     text: str = ""
     kind: str = ""
@@ -30,11 +30,11 @@ class Filters(NamedTuple):
 
     @classmethod
     def of(cls, asked: Asked) -> Filters:
-        """Those of a page that is asked for."""
+        """Read the filters of a requested page."""
         return cls(asked.get("q"), asked.get("kind"), asked.get("namespace"), asked.get("state"))
 
     def keep(self, thing: Thing) -> bool:
-        """Whether a thing is to be shown."""
+        """Whether ``thing`` passes the filters."""
         wanted = self.state
         if wanted == "problem":
             shown = thing.state in {"failed", "waiting"}
@@ -50,18 +50,18 @@ class Filters(NamedTuple):
 
 
 class _OfAll(View):
-    """A page of the look over everything."""
+    """Base of the pages that show the look over the whole cluster."""
 
     def __init__(self, looks: Looks, seeing: Seeing) -> None:
         self._looks = looks
         self._seeing = seeing
 
     async def scope(self, session: Session, asked: Asked) -> Any:
-        """The same for all: each may see what the program's credentials may."""
+        """Return one scope for all: everyone sees what the program's credentials may."""
         return ""
 
     def topics(self, scope: Any) -> Topics:
-        """The look."""
+        """Return the topic of the look."""
         return (SEEN_TOPIC,)
 
     async def _see(self) -> tuple[Seen, Sight]:
@@ -70,13 +70,13 @@ class _OfAll(View):
 
 
 class Things(_OfAll):
-    """One list over all that there is, with its filters in the address."""
+    """The list of all things, with filters in the query."""
 
     route = "/"
     template = "own/things.html"
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """What the filters let through, what is wrong before the rest."""
+        """Return the things that pass the filters, the worst first."""
         seen, sight = await self._see()
         filters = Filters.of(asked)
         kept = sorted(
@@ -100,19 +100,19 @@ class Things(_OfAll):
 
 
 class Bindings(_OfAll):
-    """What ``fairlead bindings`` prints."""
+    """The list that ``fairlead bindings`` prints."""
 
     route = "/bindings"
     template = "own/bindings.html"
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """A row for each binding."""
+        """Return a row for each binding."""
         seen, sight = await self._see()
         return {"seen": seen, "notes": sight.notes, "rows": sight.bindings}
 
 
 class BindingPage(_OfAll):
-    """One binding: its conditions, and every object of it."""
+    """The page of a binding: its conditions and objects."""
 
     route = "/bindings/{name}"
     template = "own/binding.html"
@@ -122,10 +122,10 @@ class BindingPage(_OfAll):
         self._unbindings = unbindings
 
     async def scope(self, session: Session, asked: Asked) -> Any:
-        """The binding's name.
+        """Return the binding's name.
 
         Raises:
-            MissingError: a look has found that there is none.
+            MissingError: the look found no such binding.
         """
         name = asked.name("name")
         seen, sight = await self._see()
@@ -134,11 +134,11 @@ class BindingPage(_OfAll):
         return name
 
     def topics(self, scope: Any) -> Topics:
-        """The look, and the binding's unbinding."""
+        """Return the topics of the look and of the binding's unbinding."""
         return (SEEN_TOPIC, topic(scope))
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """The binding; its objects that are not in sync come first."""
+        """Return the binding, its objects in the worst state first."""
         seen, sight = await self._see()
         found = _binding(sight, scope)
         crossings = sorted(
@@ -157,9 +157,9 @@ class BindingPage(_OfAll):
 
 
 class Told(NamedTuple):
-    """A chain as its page tells it: in one sentence, and link by link.
+    """A chain for its page, as one sentence and link by link.
 
-    ``on`` is what is waited for, ``since`` since when.
+    ``on`` is the object that the chain waits for, ``since`` the time since when.
     """
 
     chain: Chain
@@ -169,7 +169,7 @@ class Told(NamedTuple):
 
 
 class ObjectPage(View):
-    """One object: what it waits for, both of its sides, and its past."""
+    """The page of an object: its chain, both of its sides, and its timeline."""
 
     route = "/objects/{resource}/{namespace}/{name}"
     template = "own/object.html"
@@ -179,10 +179,10 @@ class ObjectPage(View):
         self._telling = telling
 
     async def scope(self, session: Session, asked: Asked) -> Any:
-        """Resource, namespace and name.
+        """Return resource, namespace and name.
 
         Raises:
-            MissingError: a look has found that there is no such object.
+            MissingError: the look found no such object.
         """
         namespace = asked.name("namespace")
         scope = (
@@ -194,17 +194,16 @@ class ObjectPage(View):
         if seen.at is not None and seen.value is None:
             raise MissingError(
                 f"There is no {scope[0]} {'/'.join(part for part in scope[1:] if part)}",
-                "It is not there any more, or its name is another. The first page lists what"
-                " there is.",
+                "It no longer exists, or has another name. The first page lists all objects.",
             )
         return scope
 
     def topics(self, scope: Any) -> Topics:
-        """The look at this object."""
+        """Return the topic of the look at this object."""
         return (_topic(scope),)
 
     async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
-        """All that is told of it."""
+        """Return the object's data."""
         seen = await self._see(scope)
         found: Whole | None = seen.value
         chains = found.chains if found is not None else ()

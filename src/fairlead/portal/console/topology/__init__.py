@@ -1,1 +1,1 @@
-"""The chain of services as a drawing and as rows; nothing here reads, waits or writes."""
+"""Chains of services as a drawing and as rows: pure functions without I/O."""

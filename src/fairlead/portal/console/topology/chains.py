@@ -1,4 +1,4 @@
-"""A graph from chains of links, as ``fairlead.explain`` tells them."""
+"""A graph from chains of links, as ``fairlead.explain`` returns them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fairlead.portal.console.topology.graph import CHAIN, Edge, Graph, Node
 
 
 _Place = tuple[int, str]
-"""A link's place in the order, and the object it tells of."""
+"""A link's index in the order, and its object."""
 
 
 def _nowhere(link: Link) -> str:
@@ -18,11 +18,10 @@ def _nowhere(link: Link) -> str:
 
 
 def of_chains(chains: Iterable[Sequence[Link]], href: Callable[[Link], str] = _nowhere) -> Graph:
-    """Join chains into one graph: a link of the same object is the same part.
+    """Join chains into one graph: links of the same object become one part.
 
-    What several chains go through and leave in different ways, as through one provider to many
-    roles, holds none of them for the sake of another: what is behind it is needed by what stands
-    before it.
+    At a crossing, where chains meet and part again, such as one provider with many roles, a broken
+    chain must not hold the others: each part before it then needs the part behind it directly.
 
     Args:
         chains: the links of each chain, from what uses it to where it comes from.
@@ -54,7 +53,7 @@ def of_chains(chains: Iterable[Sequence[Link]], href: Callable[[Link], str] = _n
 
 
 def _crossings(ways: Iterable[Sequence[_Place]]) -> set[_Place]:
-    """What is come to from several places and left for several."""
+    """Return the places with several predecessors and several successors."""
     before: dict[_Place, set[_Place]] = {}
     after: dict[_Place, set[_Place]] = {}
     for way in ways:

@@ -1,4 +1,4 @@
-"""Many parts as few: those of a kind that stand well become one, those with a problem stay."""
+"""Collapsing of large graphs: parts without a problem are grouped by kind."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from fairlead.portal.console.topology.wiring import Breaks, Wired
 
 
 MOST: Final = 50
-"""Parts that are drawn; where a graph has more, they are collapsed."""
+"""Largest number of drawn parts; larger graphs are collapsed."""
 _FEWEST: Final = 4
-"""Parts that a collapsed column may always have."""
+"""Number of parts that a collapsed column may always have."""
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A part as drawn: one node, or ``size`` of them.
+    """A drawn part: one node, or a group of ``size`` nodes.
 
-    ``roots`` is how many of them others wait for, ``tally`` how they stand.
+    ``roots`` is the number of them that others wait for, ``tally`` their numbers by state.
     """
 
     node: Node
@@ -35,9 +35,9 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Tie(msgspec.Struct, frozen=True):
-    """A way between two parts: ``source`` needs ``target``, ``size`` edges are in it.
+    """A line between two parts: ``source`` needs ``target``; it stands for ``size`` edges.
 
-    ``label`` says why it is broken, where it leads to what others wait for.
+    ``label`` says why it is broken, if its target is a root.
     """
 
     source: int
@@ -49,7 +49,7 @@ class Tie(msgspec.Struct, frozen=True):
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """What is drawn, never more than :data:`MOST` parts; ``total`` counts the nodes behind it."""
+    """A drawing's parts, at most :data:`MOST`, and lines; ``total`` is the number of nodes."""
 
     columns: tuple[Column, ...]
     parts: tuple[Part, ...]
@@ -58,11 +58,11 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 _Group = tuple[str, int]
-"""A kind, and the part that its members stand under; -1 for none."""
+"""Key of a group: the kind, and the parent part, -1 without one."""
 
 
 def collapse(wired: Wired, broken: Breaks) -> Picture:
-    """Make a picture of a graph, in one walk over its nodes and one over its edges."""
+    """Return the picture of a graph, in one pass over its nodes and one over its edges."""
     return _Collapsing(wired, broken).run()
 
 
@@ -91,7 +91,7 @@ class _Collapsing:
         return Picture(self._wired.columns, tuple(self._parts), self._ties(), total)
 
     def _allowed(self) -> list[int]:
-        """How many parts each column may have; a column with no more nodes stays as it is."""
+        """Return each column's limit of parts; a column below it is not collapsed."""
         sizes = [len(members) for members in self._places]
         if sum(sizes) <= MOST:
             return sizes
@@ -111,7 +111,7 @@ class _Collapsing:
         )
 
     def _collapsed(self, column: int, members: Sequence[int], most: int) -> None:
-        """Keep what has a problem for half of the room, and make groups of the rest."""
+        """Keep nodes with a problem in half of the room, and group the rest."""
         shown = set(self._worst(members, most // 2))
         groups: dict[_Group, list[int]] = {}
         for number in members:
@@ -138,7 +138,7 @@ class _Collapsing:
             self._group(column, group, beside)
 
     def _worst(self, members: Iterable[int], most: int) -> list[int]:
-        """Members with a problem, those most worth showing first."""
+        """Return members with a problem, the most important first."""
         ranked: list[list[int]] = [[] for _ in range(5)]
         for number in members:
             rank = self._rank(number)
@@ -147,9 +147,9 @@ class _Collapsing:
         return [number for rank in ranked for number in rank][:most]
 
     def _rank(self, number: int) -> int | None:
-        """How much a part is worth showing; None if there is no problem with it.
+        """Return a node's rank, 0 for the most important; None without a problem.
 
-        What chains break at comes first, then what waits for that, so that a chain is seen whole.
+        Roots come first, then the nodes that wait for a root, so that a whole chain is visible.
         """
         root, near = number in self._broken.roots, number in self._near
         if not self._wired.problem(number):
@@ -159,7 +159,7 @@ class _Collapsing:
         return 1 if near else 2 if root else 4
 
     def _waiting(self, allowed: Sequence[int]) -> set[int]:
-        """What waits for those breaks that are shown, and both ends of a way that fails."""
+        """Return the nodes that wait for a shown root, and both ends of failed edges."""
         wired = self._wired
         shown: list[int] = []
         for column, members in enumerate(self._places):
@@ -182,7 +182,7 @@ class _Collapsing:
         return near
 
     def _parent(self, number: int) -> int:
-        """The part further left that a node is tied to first."""
+        """Return the first part further left that a node is joined to, -1 without one."""
         wired, column = self._wired, self._wired.column[number]
         for edges, end in ((wired.needed_by[number], 0), (wired.needs[number], 1)):
             for edge in edges:

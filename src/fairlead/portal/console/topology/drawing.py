@@ -1,4 +1,4 @@
-"""The drawing: SVG that reads without script, color or style attributes."""
+"""The drawing: SVG that works without script, color and style attributes."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from fairlead.portal.console.topology.wiring import Breaks, Wired, breaks, chose
 
 
 _EM: Final = 16
-"""User units of an em."""
+"""Number of user units per em."""
 _SMALL: Final = 12
-"""Size of most text."""
+"""Font size of most text, in user units."""
 _LARGE: Final = 14
-"""Size of names."""
+"""Font size of names, in user units."""
 _PADDING: Final = 10
-"""What is free at the left and right of a part's text."""
+"""Padding at the left and right of a part's text, in user units."""
 _ROOM: Final = WIDTH - 2 * _PADDING
 _STATE_ROOM: Final = WIDTH - 30 - _PADDING
-"""Width of a state's text, beside its sign."""
+"""Width of a state's text beside its sign, in user units."""
 _MOST_TOLD: Final = 5
-"""Breaks that are told above the drawing."""
+"""Largest number of breaks that are listed above the drawing."""
 
 
 class ShownText(msgspec.Struct, frozen=True):
-    """A line of text within a part, by its base line."""
+    """A line of text in a part, placed by its baseline."""
 
     y: int
     text: str
@@ -57,7 +57,7 @@ class ShownText(msgspec.Struct, frozen=True):
 
 
 class ShownPart(msgspec.Struct, frozen=True):
-    """A part as the template draws it; ``told`` is all of it in one sentence."""
+    """A part for the template; ``told`` is its description in one sentence."""
 
     number: int
     x: int
@@ -80,7 +80,7 @@ class ShownLine(msgspec.Struct, frozen=True):
 
 
 class ShownMark(msgspec.Struct, frozen=True):
-    """The end of a line; a broken one has ``label`` beside it, and ``told`` says all of it."""
+    """The end of a line; a broken one has a ``label``, and ``told`` describes it."""
 
     head: str
     state: State
@@ -93,7 +93,7 @@ class ShownMark(msgspec.Struct, frozen=True):
 
 
 class ShownBreak(msgspec.Struct, frozen=True):
-    """What a chain breaks at, and the number of its part."""
+    """A node where chains break, and the number of its part."""
 
     number: int
     node: Node
@@ -112,13 +112,13 @@ def draw(
     ago: Callable[[str], Markup] = _exact,
     name: str = "topology",
 ) -> Markup:
-    """Draw a graph, or its chains with a problem.
+    """Draw a graph, or only its chains with a problem.
 
     Args:
-        graph: what to draw; above 50 nodes they are collapsed.
+        graph: the graph; more than 50 nodes are collapsed.
         shown: which chains.
-        ago: shows a time as a ``time`` element.
-        name: what the ids of the drawing begin with; one page has each once.
+        ago: formats a time as a ``time`` element.
+        name: prefix of the drawing's ids, unique within a page.
     """
     wired = chosen(wire(graph), shown)
     broken = breaks(wired)
@@ -181,7 +181,7 @@ class _Drawing:
         return Markup(text)  # noqa: S704  the template escapes what goes into it
 
     def _needed(self) -> list[list[int]]:
-        """What each part needs."""
+        """Return the parts that each part needs."""
         needed: list[list[int]] = [[] for _ in self._picture.parts]
         for tie in self._picture.ties:
             needed[tie.source].append(tie.target)
@@ -209,7 +209,7 @@ class _Drawing:
         )
 
     def _told(self, part: Part, needed: Sequence[int]) -> str:
-        """All that there is to say of a part."""
+        """Return a part's description in one sentence."""
         node = part.node
         words = [f"{node.text}: {node.reason if part.size > 1 else _state(node)}"]
         if node.about:
@@ -222,7 +222,7 @@ class _Drawing:
         if part.roots and part.size == 1:
             words.append("the others wait for it" if self._waited_for(part) else "")
         if node.helps:
-            words.append(f"what helps: {node.helps}")
+            words.append(f"remedy: {node.helps}")
         return plain("; ".join(word for word in words if word))
 
     def _waited_for(self, part: Part) -> bool:
@@ -257,7 +257,7 @@ class _Drawing:
         )
 
     def _said(self, worst: Tie, ties: Sequence[Tie]) -> str:
-        """What is broken, in words."""
+        """Return the description of a broken line."""
         parts = self._picture.parts
         sources = [parts[tie.source].node.text for tie in ties]
         many = len(sources) > 1
@@ -270,7 +270,7 @@ class _Drawing:
         return plain(f"{_some(sources)} {verb} {target.text}{why}")
 
     def _summary(self) -> str:
-        """What there is, in one sentence."""
+        """Return the number of parts by state, as a sentence."""
         total = self._picture.total
         if not total:
             return "There is nothing to draw."
@@ -279,7 +279,7 @@ class _Drawing:
         return f"{parts}: {told(tally)}."
 
     def _breaks(self) -> list[ShownBreak]:
-        """What others wait for, or fails by itself; the last tells how many more there are."""
+        """Return the worst breaks; the last has the number of those left out."""
         found = sorted(
             (RANKS[part.node.state], number)
             for number, part in enumerate(self._picture.parts)
@@ -302,13 +302,13 @@ def _name(part: Part) -> list[str]:
 
 
 def _state(node: Node) -> str:
-    """How a node stands, in words, with its reason where it does not stand well."""
+    """Return a node's state in words, with its reason unless it is ok."""
     word = WORDS[node.state]
     return f"{word}: {node.reason}" if node.reason and node.state != "ok" else word
 
 
 def _short(part: Part) -> str:
-    """How a part stands, in words that fit; its reason stands beside it where there is room."""
+    """Return a part's state in words, with the reason if it fits."""
     node, problems = part.node, {**part.tally}
     if part.size == 1:
         words, shorter = _state(node), WORDS[node.state]
@@ -320,19 +320,19 @@ def _short(part: Part) -> str:
 
 
 def _some(texts: Sequence[str]) -> str:
-    """A few of several texts."""
+    """Join the first texts, with the number of the others."""
     more = f" and {len(texts) - 3:,} more" if len(texts) > 3 else ""
     return ", ".join(texts[:3]) + more
 
 
 def _present(picture: Picture) -> list[State]:
-    """States that the legend has to tell of."""
+    """Return the states that the legend has to explain."""
     states: Iterable[State] = (part.node.state for part in picture.parts)
     return list(counted(states))
 
 
 def _finished(value: object) -> object:
-    """What is put into the template; markup comes from the template itself."""
+    """Neutralize control characters of a value before the template inserts it."""
     return harmless(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

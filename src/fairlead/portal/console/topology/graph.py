@@ -1,4 +1,4 @@
-"""What a topology consists of: parts in columns, and which of them needs which."""
+"""The graph of a topology: parts in columns, and edges from a part to those it needs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fairlead.portal.console.states import WORDS
 
 
 Shown = Literal["all", "problems"]
-"""What to show of a graph: all of it, or the chains in which something failed or waits."""
+"""Filter of a graph: all chains, or those with a failed or waiting part."""
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column of a drawing; ``side`` is the cluster in which its parts are, where one is told."""
+    """A column of a drawing; ``side`` names the cluster of its parts, "" for none."""
 
     name: str
     title: str
@@ -34,7 +34,7 @@ _TITLES: Final[dict[LinkName, str]] = {
 }
 
 CHAIN: Final = tuple(Column(name, _TITLES[name]) for name in ORDER)
-"""Columns of a consumer's own side, from what is used to where it comes from."""
+"""Columns in the consumer's cluster, from the workload to the role behind it."""
 
 PROVIDED: Final = (
     Column("cluster", "Consumer cluster"),
@@ -43,15 +43,14 @@ PROVIDED: Final = (
     Column("object", "Objects"),
     Column("role", "Role"),
 )
-"""Columns of a provider's side, from a consumer cluster to what its objects have."""
+"""Columns of a provider, from a consumer's cluster to the roles of its objects."""
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a chain, and how it stands.
+    """A part of a chain with its state.
 
-    ``where`` is its namespace or cluster, ``about`` what there is to say of it. ``since`` is when
-    it came to stand so, as RFC 3339, "" where that is not known. ``href`` is a path on this
-    server; any other address is not followed.
+    ``where`` is its namespace or cluster, ``about`` a message. ``since`` is the time of its state
+    in RFC 3339, "" if unknown. ``href`` is a path on this server; other addresses are dropped.
     """
 
     id: str
@@ -68,17 +67,17 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Its kind, place and name, as kubectl's messages have them."""
+        """Its kind, namespace and name in the form of kubectl's messages."""
         return (
             f"{self.kind} {self.where}/{self.name}" if self.where else f"{self.kind} {self.name}"
         )
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
-    """``source`` needs ``target``, whichever of them stands further left.
+    """An edge: ``source`` needs ``target``, in any order of columns.
 
-    ``state`` is for a way between two parts that is known to stand otherwise than its target;
-    ``label`` says why.
+    ``state`` is set if the connection itself is in another state than its target; ``label``
+    says why.
     """
 
     source: str
@@ -88,7 +87,7 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Graph(msgspec.Struct, frozen=True, kw_only=True):
-    """Parts, and which needs which; what stands in no known column stands in one of its own."""
+    """Nodes and edges; a node of an unknown column gets a column of its own."""
 
     columns: tuple[Column, ...] = CHAIN
     nodes: tuple[Node, ...] = ()
@@ -96,7 +95,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def counted(states: Iterable[State]) -> dict[State, int]:
-    """How many there are of each state, the worst first, without those of which there is none."""
+    """Count states, the worst first, without zeros."""
     found: dict[State, int] = dict.fromkeys(WORDS, 0)
     for state in states:
         found[state] += 1
@@ -104,10 +103,10 @@ def counted(states: Iterable[State]) -> dict[State, int]:
 
 
 def told(tally: dict[State, int]) -> str:
-    """Counts in words, the worst first."""
+    """Return counts in words, the worst state first."""
     return ", ".join(f"{tally[state]:,} {WORDS[state]}" for state in WORDS if tally.get(state))
 
 
 def own(href: str) -> bool:
-    """Whether an address is a path on this server."""
+    """Whether ``href`` is a path on this server."""
     return href.startswith("/") and href[1:2] not in {"/", "\\"}

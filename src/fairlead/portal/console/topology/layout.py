@@ -1,6 +1,6 @@
-"""Where parts and lines stand: columns from left to right, what belongs together at one height.
+"""Layout of parts and lines: columns from left to right, joined parts at similar heights.
 
-All lengths are user units of the drawing, sixteenths of an em.
+All lengths are in user units of the drawing, which are sixteenths of an em.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from fairlead.portal.console.topology.ordering import Layers, Neighbours, ordere
 WIDTH: Final = 168
 """Width of a part."""
 MARGIN: Final = 8
-"""What is free around the drawing."""
+"""Margin around the drawing."""
 LABEL: Final = 112
-"""Width of what is written beside a line that is broken."""
+"""Width of the label of a broken line."""
 BEHIND: Final = 6
-"""How far parts stand out that are drawn behind one, to show that it is several."""
+"""Offset of the outlines behind a part that stands for several."""
 _HEAD: Final = 30
-"""Height of the columns' titles."""
+"""Height of the column titles."""
 _SIDE: Final = 24
-"""Height of what tells in which cluster columns are."""
+"""Height of the cluster titles above columns."""
 _BETWEEN: Final = 18
-"""What is free between two parts of a column."""
+"""Gap between two parts of a column."""
 _PASSING: Final = 14
-"""Height of the place that a line takes on its way past a column."""
+"""Height of the slot of a line that passes a column."""
 _BEND: Final = 40
-"""Width in which lines go from one height to another."""
+"""Width of a line's bend from one height to another."""
 _SETTLINGS: Final = 6
-"""Walks over all columns in which parts take the height of their neighbours."""
+"""Number of passes that move parts to the height of their neighbours."""
 
 
 class Box(msgspec.Struct, frozen=True):
-    """Where a part stands, by its upper left corner."""
+    """A part's place, by its upper left corner."""
 
     x: int
     y: int
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Where a line ends at a part, ``side`` 1 for one that goes to the right."""
+    """The end of a line at a part; ``side`` is 1 for a line that goes to the right."""
 
     x: int
     y: int
@@ -62,7 +62,7 @@ class Title(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """A drawing's places; ``paths`` has one path for each tie, ``marks`` one for each end."""
+    """A drawing's geometry; ``paths`` has a path for each tie, ``marks`` one for each end."""
 
     width: int
     height: int
@@ -74,7 +74,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 def lay_out(picture: Picture, height: int) -> Layout:
-    """Place all parts of a picture, each ``height`` high."""
+    """Lay out a picture with parts of height ``height``."""
     return _LayingOut(picture, height).run()
 
 
@@ -122,7 +122,7 @@ class _LayingOut:
         )
 
     def _joined(self) -> list[tuple[int, int]]:
-        """Pairs of neighbours; a line past a column has a place in it, one for each target."""
+        """Return pairs of neighbours; a line that passes a column has a slot there per target."""
         joined: dict[tuple[int, int], None] = {}
         for tie in self._picture.ties:
             way = self._way(tie)
@@ -133,7 +133,7 @@ class _LayingOut:
         return list(joined)
 
     def _way(self, tie: Tie) -> list[int]:
-        """What a line goes through, from its source to its target."""
+        """Return the items that a line passes, from its source to its target."""
         source, target = self._at[tie.source], self._at[tie.target]
         if source == target:
             return []
@@ -150,7 +150,7 @@ class _LayingOut:
         return found
 
     def _middles(self, neighbours: Neighbours) -> dict[int, int]:
-        """The height at which each item stands, near that of what it is joined to."""
+        """Return each item's height, near that of its neighbours."""
         middles: dict[int, float] = {}
         for layer in self._layers:
             middles |= zip(layer, self._stacked(layer, [0.0] * len(layer)), strict=True)
@@ -171,7 +171,7 @@ class _LayingOut:
         return self._whole({item: middle - highest for item, middle in middles.items()})
 
     def _whole(self, middles: dict[int, float]) -> dict[int, int]:
-        """Heights as whole numbers that leave parts apart."""
+        """Round heights to whole numbers without overlaps."""
         made: dict[int, int] = {}
         for layer in self._layers:
             lowest = self._top
@@ -185,9 +185,9 @@ class _LayingOut:
         return self._height if item < len(self._at) else _PASSING
 
     def _stacked(self, layer: Sequence[int], wanted: Sequence[float]) -> list[float]:
-        """Heights in order and apart, as near to those wanted as can be.
+        """Return heights in order and without overlaps, as near to the wanted ones as possible.
 
-        What would overlap moves as one block, whose height is the mean of what its items want.
+        Items that would overlap move as a block at the mean of their wanted heights.
         """
         offsets: list[float] = []
         blocks: list[tuple[float, int]] = []
@@ -206,7 +206,7 @@ class _LayingOut:
         return [mean + offset for mean, offset in zip(means, offsets, strict=True)]
 
     def _reserve(self) -> None:
-        """Keep room for what is written beside broken lines."""
+        """Reserve room for the labels of broken lines."""
         for tie in self._picture.ties:
             source, target = self._at[tie.source], self._at[tie.target]
             self._loops |= source == target == len(self._columns) - 1
@@ -225,7 +225,7 @@ class _LayingOut:
         return lefts
 
     def _path(self, tie: Tie, lefts: list[int], middles: dict[int, int]) -> str:
-        """A line from source to target: level past columns and labels, bent between them."""
+        """Return the path of a line: straight past columns and labels, bent between them."""
         source, target = self._at[tie.source], self._at[tie.target]
         if source == target:
             right = lefts[source] + WIDTH
@@ -248,7 +248,7 @@ class _LayingOut:
         return "".join(told)
 
     def _bend(self, column: int, lefts: list[int], *, forth: bool) -> tuple[int, int]:
-        """From where to where a line bends on its way to a column."""
+        """Return the start and the end of a line's bend before a column."""
         if forth:
             arrive = lefts[column] - self._before[column]
             return arrive - _BEND, arrive
@@ -271,11 +271,11 @@ class _LayingOut:
         )
 
     def _right(self, number: int) -> int:
-        """Width of a part with what shows of those behind it."""
+        """Return the width of a part with the outlines behind it."""
         return WIDTH + (BEHIND if self._picture.parts[number].size > 1 else 0)
 
     def _sides(self, lefts: list[int]) -> tuple[Title, ...]:
-        """The clusters above columns that follow one another in the same one."""
+        """Return the cluster titles, each above adjacent columns of one cluster."""
         found: list[Title] = []
         last = ""
         for left, column in zip(lefts, self._columns, strict=True):

@@ -1,4 +1,4 @@
-"""The order of what stands in a column, so that few lines cross."""
+"""The order of items in a column, with few crossings of lines (barycenter method)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 
 
 _SWEEPS: Final = 6
-"""Walks over all columns, each the other way."""
+"""Number of passes over all columns, in alternating directions."""
 
 Layers = list[list[int]]
-"""Items of each column from above to below, by number."""
+"""Item numbers of each column, from top to bottom."""
 
 
 class Neighbours:
-    """What each item is joined to in the column before it and in the column after."""
+    """Each item's neighbours in the column before and in the column after."""
 
     def __init__(self, layers: Layers, joined: Sequence[tuple[int, int]]) -> None:
         items = [item for layer in layers for item in layer]
@@ -28,7 +28,7 @@ class Neighbours:
 
 
 def ordered(layers: Layers, neighbours: Neighbours) -> Layers:
-    """Order each column by the middle of what its items are joined to, and keep the best order."""
+    """Order each column by the mean place of its items' neighbours, and keep the best order."""
     best, fewest = layers, _crossings(layers, neighbours)
     current = layers
     for sweep in range(_SWEEPS):
@@ -64,7 +64,7 @@ def _by_middle(layer: list[int], beside: list[int], known: Mapping[int, list[int
 
 
 def _crossings(layers: Layers, neighbours: Neighbours) -> int:
-    """How many pairs of lines cross."""
+    """Return the number of crossings."""
     total = 0
     for left, right in pairwise(layers):
         place = {item: number for number, item in enumerate(right)}

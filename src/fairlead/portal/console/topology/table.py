@@ -1,4 +1,4 @@
-"""The same graph as rows, for those who read rather than look."""
+"""The graph as rows of a table, for screen readers and search."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fairlead.portal.console.topology.wiring import Breaks, Wired, breaks, chose
 
 
 MOST_ROWS: Final = 500
-"""Rows that are told unless more are asked for."""
+"""Default number of rows."""
 MOST_NEEDS: Final = 5
-"""Parts that are told as what a part needs."""
+"""Largest number of listed needs of a part."""
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A part in words; ``broken`` for one that fails or waits by itself."""
+    """A part as a row; ``broken`` if it fails or waits by itself."""
 
     kind: str
     name: str
@@ -39,24 +39,24 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def word(self) -> str:
-        """The state, for people."""
+        """The word for the state."""
         return WORDS[self.state]
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """Rows, and how many were left out."""
+    """Rows, and the number of those left out."""
 
     rows: tuple[Row, ...]
     left_out: int = 0
 
 
 def rows(graph: Graph, shown: Shown = "all", *, most: int = MOST_ROWS) -> Rows:
-    """Tell a graph as rows: what chains break at, what failed, what waits, then the rest.
+    """Return a graph's rows: roots of breaks, failed, waiting, and then other parts.
 
     Args:
-        graph: what to tell.
+        graph: the graph.
         shown: which chains.
-        most: rows that are made; the others are counted.
+        most: largest number of rows; the others are counted.
     """
     wired = chosen(wire(graph), shown)
     broken = breaks(wired)

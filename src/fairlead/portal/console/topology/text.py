@@ -1,4 +1,4 @@
-"""Text that has to fit: how wide it is, where it may break, and what of it is shown."""
+"""Measuring, breaking and cutting of text for the drawing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from unicodedata import combining, east_asian_width
 
 
 MOST_SHOWN: Final = 1000
-"""Characters of a text that are told at all, where whole texts stand."""
+"""Longest shown text, in characters."""
 
 _ODD: Final = "\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff"
-"""Control characters, those that turn the direction of writing, and halves of characters."""
+"""Control characters, marks that change the direction of writing, and surrogates."""
 _HARMFUL: Final = re.compile(f"[\x00-\x1f{_ODD}]+")
 _ILLEGIBLE: Final = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f{_ODD}]")
 _PLACES = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[-._/:, ])(?=[^-._/:, ])")
-"""Where a line may end: after a mark, and within words that are written as one."""
+"""Where a line may end: after punctuation, and inside camel case words."""
 
 _WIDTHS: Final = {
     character: em
@@ -30,26 +30,26 @@ _WIDTHS: Final = {
     )
     for character in characters
 }
-"""Widths of characters in ems, in the broadest font that browsers choose by themselves."""
+"""Widths of characters in ems, for the widest default font of browsers."""
 
 
 def harmless(text: str) -> str:
-    """A text without what would change other text."""
+    """Replace characters that could affect other text with blanks."""
     return _HARMFUL.sub(" ", text)
 
 
 def legible(text: str) -> str:
-    """A text of several lines in which what would change other text is seen to stand."""
+    """Replace characters that could affect other text with a visible mark; keep lines."""
     return _ILLEGIBLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def plain(text: str, most: int = MOST_SHOWN) -> str:
-    """A harmless text of one line, at most so long."""
+    """Return a harmless text of one line, cut to a length."""
     return harmless(text if len(text) <= most else text[: most - 1] + "…")
 
 
 def width(text: str, size: float, *, bold: bool = False) -> float:
-    """How wide a text is at most, in the unit of ``size``, in the fonts that browsers choose."""
+    """Return the largest width of a text in browsers' default fonts, in the unit of ``size``."""
     return sum(map(_em, text)) * size * (1.12 if bold else 1)
 
 
@@ -65,7 +65,7 @@ def _em(character: str) -> float:
 
 
 def cut(text: str, room: float, size: float, *, bold: bool = False) -> str:
-    """As much of a text as fits, with an ellipsis where that is not all."""
+    """Cut a text to a width, with an ellipsis."""
     text = plain(text)
     if width(text, size, bold=bold) <= room:
         return text
@@ -73,7 +73,7 @@ def cut(text: str, room: float, size: float, *, bold: bool = False) -> str:
 
 
 def lines(text: str, room: float, size: float, *, bold: bool = False) -> list[str]:
-    """A text on one line or on two; of one that is longer, its beginning and its end."""
+    """Break a text into one or two lines; a longer one is cut in the middle."""
     text = plain(text)
     if width(text, size, bold=bold) <= room:
         return [text]
@@ -88,7 +88,7 @@ def lines(text: str, room: float, size: float, *, bold: bool = False) -> list[st
 
 
 def _fitting(text: str, room: float, size: float, bold: bool) -> int:
-    """How many characters from the beginning fit."""
+    """Return how many characters from the beginning fit."""
     used = 0.0
     for number, character in enumerate(text):
         used += width(character, size, bold=bold)

@@ -1,4 +1,4 @@
-"""A graph made ready for walking, and where its chains break."""
+"""A numbered graph for walks, and the places where its chains break."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MOST_COLUMNS: Final = 12
 
 
 class Wired(msgspec.Struct, frozen=True):
-    """A graph by numbers: ``needs`` and ``needed_by`` have, for each node, its edges' numbers.
+    """A numbered graph: ``needs`` and ``needed_by`` are the edges' numbers of each node.
 
-    Of nodes with the same id the first counts; edges to what is not there are left out.
+    Of nodes with the same id the first is kept; edges to missing nodes are dropped.
     """
 
     columns: tuple[Column, ...]
@@ -30,15 +30,15 @@ class Wired(msgspec.Struct, frozen=True):
     needed_by: tuple[list[int], ...]
 
     def problem(self, number: int) -> bool:
-        """Whether a node failed or waits."""
+        """Whether the node of this number failed or waits."""
         return self.nodes[number].state in {"failed", "waiting"}
 
 
 class Breaks(msgspec.Struct, frozen=True):
-    """Where chains break.
+    """The places where chains break.
 
-    ``roots`` are nodes that failed or wait by themselves: nothing that they need does.
-    ``states`` has how each edge stands, ``broken`` which of them lead to a root.
+    ``roots`` are nodes with a problem that need no other node with one. ``states`` has each
+    edge's state, ``broken`` the edges that lead to a root.
     """
 
     roots: frozenset[int]
@@ -47,7 +47,7 @@ class Breaks(msgspec.Struct, frozen=True):
 
 
 def wire(graph: Graph) -> Wired:
-    """Number what is in a graph."""
+    """Number the nodes and edges of a graph."""
     columns: dict[str, int] = {}
     known: list[Column] = []
     for column in graph.columns:
@@ -97,7 +97,7 @@ def _joined(
 
 
 def breaks(wired: Wired) -> Breaks:
-    """Find where chains break, in one walk from what needs nothing to what needs it."""
+    """Find the breaks, in one walk from the nodes without needs to those that need them."""
     roots: set[int] = set()
     troubled = [False] * len(wired.nodes)
     for number in _from_the_source(wired):
@@ -126,7 +126,7 @@ def breaks(wired: Wired) -> Breaks:
 
 
 def _from_the_source(wired: Wired) -> list[int]:
-    """All nodes, what is needed before what needs it; a circle is opened at its first node."""
+    """Sort nodes topologically, needed ones first; a cycle is opened at its first node."""
     missing = [len(edges) for edges in wired.needs]
     ready = deque(number for number, count in enumerate(missing) if not count)
     done = [False] * len(missing)
@@ -152,7 +152,7 @@ def _from_the_source(wired: Wired) -> list[int]:
 
 
 def chosen(wired: Wired, shown: Shown) -> Wired:
-    """What is to be shown: of problems, what needs them and what they need."""
+    """Return the graph to show: all of it, or the nodes that lead to a problem or from it."""
     if shown == "all":
         return wired
     seeds = [number for number in range(len(wired.nodes)) if wired.problem(number)]

@@ -57,7 +57,7 @@ def test_what_breaks_a_chain_is_told_above_and_leads_to_its_part(chain: Chain) -
     target = re.search(r'<a href="#([^"]*)">ServiceBinding shop/orders</a>', caption)
     assert target
     assert f'id="{target[1]}"' in text
-    assert "it is refused. What helps: ask again" in caption
+    assert "it is refused. Remedy: ask again" in caption
     assert "<time>2 days after 2026-01-02T03:04:05Z</time>" in caption
     assert '<time datetime="2026-01-02T03:04:05Z">' in draw(graph)
 
@@ -70,7 +70,7 @@ def test_each_part_tells_all_of_itself_in_words(chain: Chain) -> None:
     assert "Deployment shop/orders: in order; needs ServiceBinding shop/orders" in labels
     assert (
         "ServiceBinding shop/orders: broken: Reason1; refused; since 2026-01-02T03:04:05Z;"
-        " needs Secret shop/orders; the others wait for it; what helps: ask"
+        " needs Secret shop/orders; the others wait for it; remedy: ask"
     ) in labels
     assert "Secret shop/orders: not known: Reason2" in labels
 
