@@ -22,7 +22,7 @@ from tests.unit.binding.objects import (
 from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.mapping import mapping_name
-from fairlead.binding.admission.requester import NOBODY
+from fairlead.binding.admission.requester import NO_USER
 from fairlead.binding.contexts import reader
 from fairlead.binding.manifests import manifests
 from fairlead.binding.reads import Get, Read
@@ -223,7 +223,7 @@ def test_a_binding_that_nobody_has_asked_for_may_do_nothing(api: str) -> None:
     """The controllers have changed its spec for somebody who may not change it himself."""
     made = cluster()
     binding = spec_binding() if api == "spec" else coreos_binding()
-    binding["metadata"]["annotations"] = {"servicebinding.io/requester": NOBODY}
+    binding["metadata"]["annotations"] = {"servicebinding.io/requester": NO_USER}
     made.reconcile(binding)
     assert conditions(binding)["Ready"][0] == "False"
     assert "nobody has asked for it as it is now" in str(binding["status"])

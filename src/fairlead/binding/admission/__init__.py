@@ -1,5 +1,5 @@
-"""The webhooks of the binding: who edited a binding last, and what no binding or mapping may say.
+"""Webhooks: record the requester of a binding, and validate bindings and mappings.
 
-``rules`` and ``requester`` decide and do no I/O, ``serving`` makes a server of them. Everything
-that is refused here the pipeline also tells of in a condition, where the webhooks are off.
+``rules`` and ``requester`` decide without I/O, ``serving`` serves them. Without webhooks the
+pipeline reports the same errors in conditions.
 """

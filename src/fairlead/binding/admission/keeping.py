@@ -1,4 +1,4 @@
-"""The key under which webhooks prove who asked: one Secret that all replicas follow."""
+"""The key of requester proofs: one Secret that all replicas watch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = structlog.get_logger(logger_name="fairlead.binding.admission")
 
 
 class RequesterKey:
-    """The key as it is now, in every replica; run by who leads, it is made where there is none."""
+    """The present key in every replica; the leader runs it, and creates a missing key."""
 
     name = "key of requester proofs"
 
@@ -35,7 +35,7 @@ class RequesterKey:
         self._changed = asyncio.Event()
 
     def __call__(self) -> bytes:
-        """The key, b"" while it is not known or cannot be used."""
+        """Return the key, b"" while it is unknown or unusable."""
         found = self._secrets.get(*self._key)
         try:
             return key_in(found) if found is not None else b""
@@ -43,7 +43,7 @@ class RequesterKey:
             return b""
 
     async def run(self) -> None:
-        """Have a key until cancelled."""
+        """Create the key whenever it is missing, until canceled."""
         self._secrets.subscribe(self._notice)
         await self._secrets.synced()
         backoff, loop = Backoff(delays.CHILD), asyncio.get_running_loop()
@@ -51,12 +51,12 @@ class RequesterKey:
             self._changed.clear()
             wait: float | None = None
             try:
-                # Also when somebody has deleted it: proofs from before do not count any more then.
+                # A deleted key is replaced too: earlier proofs are void then.
                 if not self():
                     await kept_key(self._client, *self._key, labels=_LABELS)
                 backoff.good(loop.time())
             except UnusableKeyError as error:
-                # Only somebody who changes the Secret can help.
+                # Only a change of the Secret can help.
                 _log.warning("no requester is proven", error=str(error))
             except ClientError as error:
                 wait = backoff.failed(loop.time())

@@ -1,6 +1,6 @@
-"""What the webhook server is called, and the configurations that name it.
+"""Names and paths of the webhook server, and the configurations that refer to it.
 
-The paths are those of Service Binding Operator 1.4, but for the projector's, which it has not.
+The paths are those of Service Binding Operator 1.4, except the projector's, which it lacks.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ PROJECTOR_PATH = "/project-workload"
 MAPPING_PATH = "/validate-servicebinding-io-v1beta1-clusterworkloadresourcemapping"
 
 WEBHOOKS = ("requester", "bindings", "mappings")
-"""What may be asked to fail open, each by itself."""
+"""Webhooks that a flag can make fail open, each by itself."""
 PROJECTOR = "projector"
-"""What fails open unless it is asked to fail closed: workloads of everybody wait for it."""
+"""The webhook that fails open by default: creation of all users' workloads waits for it."""
 CALLED = {
     REQUESTER_PATH: "requester",
     SPEC_PATH: "bindings",
@@ -33,15 +33,15 @@ CALLED = {
     MAPPING_PATH: "mappings",
     PROJECTOR_PATH: PROJECTOR,
 }
-"""The webhooks by their paths, as configurations and metrics call them."""
+"""Names of the webhooks in configurations and metrics, by path."""
 _DOMAIN = "admission.servicebinding.io"
 _SPEC, _COREOS = "servicebinding.io", "binding.operators.coreos.com"
 _SECONDS = 5
-"""How long an API server waits for an answer, which takes us a few milliseconds."""
+"""Longest wait of an API server for an answer, in seconds; answers take milliseconds."""
 
 
 def host(namespace: str) -> str:
-    """The name by which API servers call the server."""
+    """Return the DNS name by which API servers call the server."""
     return f"{SERVICE}.{namespace}.svc"
 
 
@@ -52,16 +52,16 @@ def mutating(
     *,
     fail_closed: bool = False,
 ) -> list[JSON]:
-    """The webhooks of the MutatingWebhookConfiguration.
+    """Return the webhooks of the MutatingWebhookConfiguration.
 
     Args:
-        namespace: of the controllers.
-        fail_open: those of :data:`WEBHOOKS` without which writes go on.
+        namespace: the controllers' namespace.
+        fail_open: those of :data:`WEBHOOKS` whose failure does not block writes.
         projected: plurals and groups of the workloads that the projector binds.
-        fail_closed: no workload of these kinds is created without the projector.
+        fail_closed: whether a failure of the projector blocks the creation of these workloads.
     """
     found = [_webhook("requester", REQUESTER_PATH, [_SPEC, _COREOS], namespace, fail_open)]
-    # What other webhooks make of a spec is what is proven to be asked for.
+    # The proof has to cover changes that other webhooks make to the spec.
     found[0]["reinvocationPolicy"] = "IfNeeded"
     return [*found, _projector(namespace, projected, fail_closed)] if projected else found
 
@@ -78,13 +78,13 @@ def _projector(namespace: str, projected: Collection[tuple[str, str]], closed: b
         }
         for group in sorted({group for _, group in projected})
     ]
-    # Containers that other webhooks add are bound too.
+    # Containers that other webhooks add have to be bound too.
     hook["reinvocationPolicy"] = "IfNeeded"
     return hook
 
 
 def validating(namespace: str, fail_open: Collection[str]) -> list[JSON]:
-    """The webhooks of the ValidatingWebhookConfiguration."""
+    """Return the webhooks of the ValidatingWebhookConfiguration."""
     mapping = "clusterworkloadresourcemappings"
     found = [
         _webhook("bindings", SPEC_PATH, [_SPEC], namespace, fail_open),

@@ -1,9 +1,8 @@
-"""The projector: binds workloads as they are created, so that Jobs and Pods can be bound at all.
+"""The projector: binds workloads on creation, since Jobs and Pods are immutable later.
 
-It runs the pipeline of the controllers, for which the workload that is being created is the only
-one there is, and writes nothing: the API server stores projection and record together, which the
-controllers then find as if they had written them. A binding counts once its Secret is known to
-be collected, whether or not there has been any workload.
+It runs the controllers' pipeline with the created workload as the only one, and writes nothing:
+the API server stores the workload with projection and record, as if the controllers had written
+them. It uses a binding when its Secret has been collected, even without any workload so far.
 """
 
 from __future__ import annotations
@@ -51,16 +50,16 @@ from fairlead.runtime.admission.server import (
 
 
 LIMIT_SECONDS = 4.0
-"""That a review may take: less than API servers wait, so that our log says what happened."""
+"""Longest review, in seconds: less than API servers wait, so that our log has the error."""
 
 _NEEDLESS = ("unbind", "unbind_leftovers", "drop_superseded")
-"""Stages about what is there already."""
+"""Stages about existing workloads, which a review skips."""
 _REFERENCES = {"servicebinding": "workload", "servicebinding-coreos": "application"}
 _INDEX = "workloads"
 
 
 class Projector:
-    """Reviews the creation of workloads; every replica has one."""
+    """Reviews the creation of workloads, in every replica."""
 
     def __init__(self, cluster: Cluster, options: BindingOptions) -> None:
         self._client = cluster.client
@@ -73,16 +72,16 @@ class Projector:
             self._bindings.append((msgspec.structs.replace(api, builder=builder), informer))
 
     def not_ready(self) -> str:
-        """Say why no workload can be bound; "" when all can."""
+        """Return why no workload can be bound; "" if they can."""
         informers = [self._mappings, *(informer for _, informer in self._bindings)]
         synced = all(informer.has_synced for informer in informers)
         return "" if synced else "it does not know yet which bindings there are"
 
     async def review(self, request: AdmissionRequest) -> Verdict:
-        """The workload as it is bound by all bindings that select it and can bind it now.
+        """Return the workload with all ready bindings that select it.
 
         Raises:
-            UnansweredError: what bindings need could not be read, or not in time.
+            UnansweredError: a read of a binding failed or took too long.
         """
         if request.object is None or not request.namespace or request.sub_resource:
             return ALLOWED
@@ -102,7 +101,7 @@ class Projector:
             raise UnansweredError(f"bindings of {workload} could not be read: {error}") from None
 
     async def _candidates(self, workload: _Created) -> list[tuple[Api, Object]]:
-        """The bindings that select the workload, those that were created first before others."""
+        """Return the bindings that select the workload, the oldest first."""
         known = [
             (api, binding)
             for api, informer in self._bindings
@@ -114,12 +113,12 @@ class Projector:
         for api, binding in known:
             if workload.is_selected_by(api, binding):
                 found.append((api, binding))
-            # A selector may be long, and a namespace have many: others have their turn.
+            # Yield: there may be many bindings with long selectors.
             await asyncio.sleep(0)
         return sorted(found, key=lambda one: _rank(one[1]))
 
     async def _bound(self, workload: _Created, bindings: Sequence[tuple[Api, Object]]) -> Verdict:
-        # One after the other: each sees what those before it have put there.
+        # In order: each binding sees the items of those before it.
         before, warnings = workload.body, []
         for api, binding in bindings:
             body = await self._projected(workload, api, binding)
@@ -133,9 +132,9 @@ class Projector:
         return Verdict(patch=create_json_patch(before, workload.body), warnings=warnings)
 
     async def _projected(self, workload: _Created, api: Api, binding: Object) -> JSON | None:
-        """The workload's body with the binding on it; None where it cannot be."""
+        """Return the workload's body with the binding; None if it cannot bind yet."""
         if not _is_collected(api, binding):
-            # Whoever has waited for it may be ahead of our watch.
+            # The creator may have waited for the binding, and our watch may lag: read it.
             meta = binding.meta
             fresh = await fetch(self._client, Get(api.resource, meta.namespace, meta.name))
             if not isinstance(fresh, Object) or not _is_collected(api, fresh):
@@ -166,13 +165,13 @@ class Projector:
                 mine = workload.is_of(read.resource) and read.matcher.matches(item.meta.labels)
                 return (item,) if mine else ()
             case Marked() if read.optional or read.annotation:
-                # What an earlier pass has left is the controllers' to look at.
+                # Leftovers of earlier passes are the controllers' task.
                 return ()
         return await fetch(self._client, read)
 
 
 class _Answers:
-    """Answers the reads of one pass, each with a request of its own."""
+    """Answers the reads of one pass, each by a request."""
 
     def __init__(self, answer: Callable[[Read], Awaitable[Answer]]) -> None:
         self._answer = answer
@@ -183,18 +182,18 @@ class _Answers:
         return found
 
     async def give_way(self) -> None:
-        """Let other reviews go on."""
+        """Let other reviews work."""
         await asyncio.sleep(0)
 
 
 class _Created:
-    """A workload that is being created; as text it is what warnings call it."""
+    """A workload that is being created; str() is its name in warnings."""
 
     def __init__(self, request: AdmissionRequest, body: JSON) -> None:
         self._kind, self._plural = request.kind, request.resource.resource
         self.namespace = request.namespace
         metadata = {**(body.get("metadata") or {}), "namespace": self.namespace}
-        # What has a uid counts as being there already.
+        # Without a uid, since an object with one counts as existing and immutable.
         metadata.pop("uid", None)
         self.body: JSON = {**body, "metadata": metadata}
         self.name: str = metadata.get("name") or ""
@@ -203,23 +202,23 @@ class _Created:
 
     @property
     def keys(self) -> Iterator[str]:
-        """What bindings that may select it are found by."""
+        """Yield the index keys of bindings that may select the workload."""
         for kind in (self._kind.kind, self._plural):
             for name in dict.fromkeys((self.name, "")):
                 yield _key(self.namespace, self._kind.group, kind, name)
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it can only be bound now."""
+        """Whether the workload will be immutable, so that it can only be bound now."""
         return (self._kind.group, self._plural) in FIXED
 
     def is_of(self, resource: Resource) -> bool:
-        """Whether it is an object of this resource, in the version of the request."""
+        """Whether the workload is of ``resource``, in the version of the request."""
         mine = (self._kind.group, self._kind.version, self._plural)
         return mine == (resource.group, resource.version, resource.plural)
 
     def is_selected_by(self, api: Api, binding: Object) -> bool:
-        """Whether a binding that was found by a key selects it."""
+        """Whether ``binding``, which was found by a key, selects the workload."""
         kind = api.kind(binding)
         if kind is None or kind.version not in {"", self._kind.version}:
             return False
@@ -236,7 +235,7 @@ class _Created:
 
 
 def _selected_by(api: Api, binding: Object) -> list[str]:
-    """The key of the workloads that a binding selects: by name, or by labels."""
+    """Return the index key of a binding: its workload's kind, and the name if given."""
     kind = api.kind(binding)
     if kind is None:
         return []
@@ -260,9 +259,9 @@ def _rank(binding: Object) -> tuple[str, str, str]:
 
 
 def _is_collected(api: Api, binding: Object) -> bool:
-    """Whether the controllers have made of it, as it is now, a Secret to project.
+    """Whether the controllers have collected the Secret for the binding's present spec.
 
-    And have noted what unbinding goes by, so that nothing can be left over.
+    They also have to have noted finalizer and kinds, so that unbinding finds the projection.
     """
     meta, kind = binding.meta, api.kind(binding)
     if meta.deleting or MAPPING_ANNOTATION in meta.annotations:
@@ -278,7 +277,7 @@ def _is_collected(api: Api, binding: Object) -> bool:
 
 
 def _is_secret_its_own(context: BaseContext) -> bool:
-    """Whether nobody else has the Secret's name; one of new content may be on its way."""
+    """Whether the Secret's name is the binding's or free; a new one may not exist yet."""
     write = context.changes.secret
     if write is None:
         return True

@@ -1,9 +1,8 @@
-"""``servicebinding.io/requester``: on whose behalf a binding reads services and changes workloads.
+"""``servicebinding.io/requester``: the user whose rights a binding uses for its reads and writes.
 
-Source: Service Binding Operator 1.4, whose mutating webhook writes the annotation for everybody
-but itself. What changes neither spec, labels nor annotations, as garbage collection and
-finalizers do, is no edit and leaves the requester. Where a binding names services of other
-namespaces, a proof goes with it.
+Source: Service Binding Operator 1.4, whose mutating webhook writes the annotation for all users
+but itself. A change of neither spec, labels nor annotations, such as by garbage collection, is no
+edit and keeps the requester. For a binding with services of other namespaces a proof is added.
 """
 
 from __future__ import annotations
@@ -21,30 +20,30 @@ from fairlead.api.servicebinding.proof import PROOF_ANNOTATION, foreign_services
 
 _MEMBERS = ("username", "uid", "groups", "extra")
 _ANNOTATIONS = "/metadata/annotations"
-NOBODY = '{"username":""}'
-"""The requester annotation of a binding whose spec the controllers changed; it has no right."""
+NO_USER = '{"username":""}'
+"""The annotation of a binding whose spec the controllers changed: a user without rights."""
 
 Prove = Callable[[str], str]
-"""The proof that goes with a requester, "" for none."""
+"""Function that returns the proof of a requester, "" for none."""
 
 
 def operations(
     user: JSON, own_user: str, new: JSON, old: JSON | None, prove: Prove = lambda _: ""
 ) -> Sequence[JSON]:
-    """The JSON patch that notes who edits a binding; () where nothing is to be noted.
+    """Return the JSON patch that records the editor of a binding; () without an edit.
 
     Args:
         user: the ``userInfo`` of the request.
-        own_user: the user as whom this program itself writes.
-        new: the binding as it is going to be.
-        old: as it was, None for a new one.
-        prove: asked only where there is something to note.
+        own_user: the user of this program.
+        new: the binding after the request.
+        old: the binding before it, None for a new one.
+        prove: returns the proof; called only for an edit.
     """
     if user.get("username") == own_user:
-        # The controllers write no spec. Who had them do it has not asked for what it says now, and
-        # neither has whoever edited the binding before.
+        # The controllers never write a spec, so another user made them do it. Neither that user
+        # nor the last editor is known to have requested the new spec.
         if old is not None and old.get("spec") != new.get("spec"):
-            return _noted(new, {REQUESTER_ANNOTATION: NOBODY, PROOF_ANNOTATION: ""})
+            return _noted(new, {REQUESTER_ANNOTATION: NO_USER, PROOF_ANNOTATION: ""})
         return ()
     if old is not None and _edited(old) == _edited(new):
         return ()
@@ -53,7 +52,7 @@ def operations(
 
 
 def _noted(new: JSON, wanted: dict[str, str]) -> Sequence[JSON]:
-    """The JSON patch that gives these annotations their values, or removes them for ""."""
+    """Return the JSON patch that sets annotations, or removes those with ""."""
     annotations = (new.get("metadata") or {}).get("annotations")
     if not annotations:
         added = {name: value for name, value in wanted.items() if value}
@@ -71,13 +70,13 @@ def _operation(annotations: JSON, name: str, value: str) -> Sequence[JSON]:
 
 
 def requester(user: JSON) -> str:
-    """The annotation's value: the UserInfo, without what is empty."""
+    """Return the annotation's value: the UserInfo without empty fields."""
     found = {name: user[name] for name in _MEMBERS if user.get(name)}
     return msgspec.json.encode(found).decode()
 
 
 def foreign_spec(binding: JSON, namespace: str) -> CoreosSpec | None:
-    """The spec of a binding with services of other namespaces; None for any other."""
+    """Return the spec of a binding with services of other namespaces; None for others."""
     if binding.get("apiVersion") != COREOS_SERVICEBINDINGS.api_version:
         return None
     try:
@@ -91,7 +90,7 @@ def foreign_spec(binding: JSON, namespace: str) -> CoreosSpec | None:
 def prover(
     key: bytes, namespace: str, name: str, spec: CoreosSpec, warn: Callable[[str], Any]
 ) -> Prove:
-    """Proves for one binding; ``warn`` is told why where it cannot."""
+    """Return the function that proves requesters of one binding; ``warn`` gets its problems."""
 
     def prove(text: str) -> str:
         if not name:
@@ -106,7 +105,7 @@ def prover(
 
 
 _UNPROVEN = (
-    "services of other namespaces may stay refused: who asks for them cannot be recorded, for {}; "
+    "services of other namespaces may stay refused: their requester cannot be recorded, since {}; "
     "change a label or an annotation of the binding later"
 )
 

@@ -1,4 +1,4 @@
-"""What no binding and no mapping may say; each rule gives the text of the refusal, or ""."""
+"""Validation rules of bindings and mappings; each returns the refusal, or ""."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _TEMPLATE_FIXED = ("annotations", "volumes")
 
 
 def coreos_binding(new: JSON, old: JSON | None) -> str:
-    """Of binding.operators.coreos.com: one way to name workloads, and no change while Ready."""
+    """Validate a binding of binding.operators.coreos.com.
+
+    It may name workloads in one way only, and may not change while it is Ready.
+    """
     if (
         old is not None
         and _is_ready(new)
@@ -28,12 +31,12 @@ def coreos_binding(new: JSON, old: JSON | None) -> str:
 
 
 def spec_binding(new: JSON, old: JSON | None) -> str:
-    """Of servicebinding.io: one way to name workloads; it may change at any time."""
+    """Validate a binding of servicebinding.io: it may name workloads in one way only."""
     return _exclusive(_member(_member(new, "spec"), "workload"), "selector")
 
 
 def mapping(new: JSON, old: JSON | None) -> str:
-    """Of ClusterWorkloadResourceMapping: versions to be told apart, and paths to be read."""
+    """Validate a ClusterWorkloadResourceMapping: distinct versions and valid paths."""
     seen: set[str] = set()
     for index, template in enumerate(_objects(_member(new, "spec"), "versions")):
         path = f"spec.versions[{index}]"
@@ -60,7 +63,7 @@ def _is_ready(binding: JSON) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two specs say the same: what is empty is as good as absent."""
+    """Whether two specs are equal, with empty fields counted as absent."""
     return bool(_told(one) == _told(other))
 
 

@@ -1,4 +1,4 @@
-"""The webhook server of the binding: its paths, its certificate, and who it is itself."""
+"""The webhook server: its paths, its certificate and its own user."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def reviewers(
     projector: Projector | None = None,
     key: Callable[[], bytes] = bytes,
 ) -> Mapping[str, Reviewer]:
-    """What is said under which path; ``key`` is what requesters are proven with."""
+    """Return the reviewers by path; ``key`` returns the key of requester proofs."""
     found: dict[str, Reviewer] = {
         REQUESTER_PATH: partial(_note, own_user, key),
         COREOS_PATH: _validating(rules.coreos_binding),
@@ -57,7 +57,7 @@ def reviewers(
     }
     if projector is not None:
         found[PROJECTOR_PATH] = projector.review
-    # The controllers must be able to start while nobody answers their webhooks.
+    # The controllers must be able to start while their webhooks are unavailable.
     exempt = frozenset({_SYSTEM, own_namespace})
     return {path: _outside(exempt, reviewer) for path, reviewer in found.items()}
 
@@ -80,7 +80,7 @@ def _validating(rule: Rule) -> Reviewer:
     def review(request: AdmissionRequest) -> Verdict:
         if request.object is None:
             return ALLOWED
-        # What is being deleted only loses finalizers, and must be able to, whatever it says.
+        # A deletion only removes finalizers, which an invalid object must not prevent.
         if (request.object.get("metadata") or {}).get("deletionTimestamp"):
             return ALLOWED
         return Verdict(refusal=rule(request.object, request.old_object))
@@ -89,7 +89,7 @@ def _validating(rule: Rule) -> Reviewer:
 
 
 def _outside(namespaces: frozenset[str], reviewer: Reviewer) -> Reviewer:
-    """Servers before 1.21 do not label namespaces by name, so that no selector leaves them out."""
+    """Exempt namespaces: servers before 1.21 have no label for a namespaceSelector to do it."""
 
     def review(request: AdmissionRequest) -> Verdict | Awaitable[Verdict]:
         return ALLOWED if request.namespace in namespaces else reviewer(request)
@@ -98,10 +98,10 @@ def _outside(namespaces: frozenset[str], reviewer: Reviewer) -> Reviewer:
 
 
 async def own_user(client: Client, namespace: str) -> str:
-    """The user as whom this program writes; servers before 1.28 do not say, and it is assumed.
+    """Return the user of this program; servers before 1.28 cannot tell, so it is assumed.
 
     Raises:
-        ClientError: the server cannot be reached.
+        ClientError: the server is unavailable.
     """
     try:
         made = await client.create(_SELFSUBJECTREVIEWS, {})
@@ -116,13 +116,13 @@ async def add(
     options: AdmissionOptions,
     bindings: BindingOptions | None = None,
 ) -> AdmissionServer:
-    """Serve webhooks in every replica, and keep their certificate where this one leads.
+    """Serve webhooks in every replica, and renew their certificate in the leader.
 
-    ``bindings`` is what the controllers of bindings go by, and so the projector.
+    ``bindings`` are the controllers' options, which the projector uses too.
 
     Raises:
         AddressError: the address is not ``host:port``.
-        ClientError: the cluster cannot be reached.
+        ClientError: the cluster is unavailable.
     """
     user = await own_user(cluster.client, options.namespace)
     projector = Projector(cluster, bindings or BindingOptions()) if options.projector else None
