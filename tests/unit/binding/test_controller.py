@@ -541,7 +541,7 @@ def _writer(manager: str, operation: str, second: int, **more: str) -> JSON:
 @pytest.mark.parametrize(
     ("writers", "said"),
     [
-        pytest.param([], "find out with metadata.managedFields who it is", id="nobody knows"),
+        pytest.param([], "metadata.managedFields shows the writer", id="nobody knows"),
         pytest.param(
             [_writer("flux", "Apply", 1), _writer("fairlead-binding", "Update", 2)],
             "it is flux, which applies it: where lists of containers",
@@ -554,7 +554,7 @@ def _writer(manager: str, operation: str, second: int, **more: str) -> JSON:
         ),
         pytest.param(
             [_writer("flux", "Apply", 1), _writer("hand", "Update", 2)],
-            "it is hand: have it keep what it does not know of",
+            "it is hand: have it keep fields that it does not know",
             id="the last one",
         ),
         pytest.param(

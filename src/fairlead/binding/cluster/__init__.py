@@ -1,1 +1,1 @@
-"""The cluster around the pipeline: reads answered, reads watched, and what was decided written."""
+"""The pipeline in a cluster: answers its reads, watches them, and writes its decisions."""

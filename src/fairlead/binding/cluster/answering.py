@@ -1,6 +1,6 @@
-"""Answers the reads of a pass: from what is known here already, else from the server.
+"""Answers the reads of a pass, from caches or from the server.
 
-Whatever a read is about is watched first, so that no change after the answer goes unseen.
+The object of a read is watched before it is read, so that no later change is missed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from fairlead.runtime import Request
 
 
 _AT_ONCE = 32
-"""Reads of one binding that a server is asked at the same time."""
+"""Largest number of concurrent requests of one binding."""
 
 _FEW = 16
-"""Workloads of a selector that are read one by one, rather than listed."""
+"""Largest number of selected workloads that are read one by one and not listed."""
 
 
 class Given(NamedTuple):
-    """An answer; not ``watched`` when changes of what it is about may go unseen for now."""
+    """An answer; without ``watched`` later changes may be missed."""
 
     answer: Answer
     watched: bool = True
@@ -44,10 +44,10 @@ class Answers:
         self._verdicts = Verdicts(client)
 
     async def give(self, request: Request, reads: Sequence[Read]) -> list[Given]:
-        """Answer reads that do not depend on one another, but never too many at once.
+        """Answer independent reads concurrently, up to a limit.
 
         Raises:
-            ConnectionFailed: the server cannot be reached.
+            ConnectionFailed: the server is unavailable.
         """
         free = asyncio.Semaphore(_AT_ONCE)
 
@@ -58,7 +58,7 @@ class Answers:
         return await asyncio.gather(*map(one, reads))
 
     async def _answer(self, request: Request, read: Read) -> Given:
-        # All mappings are watched for all bindings, so that none needs a watch of its own.
+        # One watch of all mappings serves all bindings.
         if isinstance(read, Get) and is_mapping(read):
             self._dependencies.note(request, read)
             return Given(self._mappings.answer(read))
@@ -76,7 +76,7 @@ class Answers:
         return Given(await fetch(self._client, read), watched)
 
     async def _list(self, request: Request, read: ListAll) -> Given:
-        """A server looks at all of a kind to list a few, so a few are asked for by their names."""
+        """Answer a list; a few objects are read by name: a list makes the server scan all."""
         watched = await self._dependencies.join(request, read)
         found = self._dependencies.selected(read) if watched else []
         if not 0 < len(found) <= _FEW:
@@ -85,7 +85,7 @@ class Answers:
         answers = await asyncio.gather(*(fetch(self._client, one) for one in reads))
         whole = [one for one in answers if isinstance(one, Object)]
         selected = tuple(one for one in whole if read.matcher.matches(one.meta.labels))
-        # One that has gone since the watch showed it is selected no more, and no failure.
+        # An object that was deleted since the watch showed it is not an error.
         refused = (one for one in answers if isinstance(one, Failure) and not _is_gone(one))
         return Given(next(refused, selected), watched)
 
@@ -94,7 +94,7 @@ class Answers:
             return Given(await fetch(self._client, read), watched=read.optional)
         found, written = self._dependencies.marked(request, read)
         known = {item.meta.name: item for item in found}
-        # Our own write may be ahead of the watch: its place is read from the server.
+        # The watch may lag behind our own write: read the written object from the server.
         for name in written:
             answer = await fetch(self._client, Get(read.resource, read.namespace, name))
             if isinstance(answer, Object) and read.matches(answer.meta):
@@ -107,8 +107,8 @@ class Answers:
 class Pass:
     """Answers the reads of one pass over one binding.
 
-    It is ``blind`` where changes of what was read may go unseen for now. A pass that gives way
-    goes on as the only one of its namespace that has: ``turn`` holds it until the pass is over.
+    It is ``blind`` if changes of its reads may be missed. Of the passes in a namespace that gave
+    way only one continues at a time: ``turn`` holds the lock until the end of the pass.
     """
 
     def __init__(
@@ -122,13 +122,16 @@ class Pass:
         self._is_held = False
 
     async def answers(self, reads: Sequence[Read]) -> Sequence[Answer]:
-        """Answer reads, and note whether all are watched; raises as :meth:`Answers.give` does."""
+        """Answer reads, and record whether all are watched; raises as :meth:`Answers.give`."""
         found = await self._answers.give(self._request, reads)
         self.blind |= not all(one.watched for one in found)
         return [one.answer for one in found]
 
     async def give_way(self) -> None:
-        """Let others work; wait for those of the namespace that have given way before."""
+        """Let other passes work, and wait for earlier ones of the namespace that gave way.
+
+        So a namespace with many expensive bindings delays itself and not the others.
+        """
         if not self._is_held:
             self._is_held = True
             await self._turn.enter_async_context(self._lock)

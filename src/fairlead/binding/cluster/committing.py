@@ -1,7 +1,7 @@
-"""Writes what a context collected, in an order that never leaves a projection unaccounted for.
+"""Writes the changes of a context, in an order in which each projection has a record.
 
-The Secret comes first, then workloads refer to it, then the status tells. A workload has its
-record in the same write as the projection, so that an interrupted pass leaves nothing unknown.
+The Secret is written first, then the workloads that refer to it, then the status. A workload gets
+its record and its projection in one write, so an interrupted pass leaves no unknown projection.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from fairlead.runtime import EventRecorder, StatusWriter, commit
 
 
 ENTRIES_HIDDEN = "EntriesHidden"
-"""Reason of the Event about entries that are hidden by those of a later service."""
+"""Reason of the Event about entries that a later service's entries hide."""
 
 _AT_ONCE = 16
-"""Workloads of one binding that are written at the same time."""
+"""Number of a binding's workloads that are written concurrently."""
 
 Stored: TypeAlias = dict[tuple[Resource, str], Object]
-"""What is stored exactly as it was wanted, by resource and name."""
+"""Objects that were stored exactly as wanted, by resource and name."""
 
 
 class Committer:
     """Writes to one cluster for the bindings of one API.
 
-    ``arrived`` is told of each workload that the server has taken.
+    ``arrived`` is called with each workload that the server accepted.
     """
 
     def __init__(
@@ -60,18 +60,18 @@ class Committer:
         self._waiting = StatusWriter(client, resource, recorder, waiting_events)
 
     async def write(self, context: BaseContext, stored: Stored | None = None) -> Object:
-        """Write Secret, workloads, annotations and status; returns the binding as it is then.
+        """Write Secret, workloads, annotations and status; return the binding after that.
 
-        Refusals end up in the status; ``stored`` gets what needs no second look.
+        Refusals are reported in the status; ``stored`` receives the objects stored as wanted.
 
         Raises:
-            Conflict: something was changed meanwhile; look again.
-            ClientError: the server is not there.
+            Conflict: an object was changed meanwhile; repeat the pass.
+            ClientError: the server is unavailable.
         """
         stored = {} if stored is None else stored
         workloads = context.changed_workloads()
         if not await self._secret(context, stored):
-            # A workload that refers to a Secret which is not there would not start any more.
+            # Pods with a reference to a missing Secret would not start.
             workloads = context.changed_leftovers()
         binding = context.binding
         await self._workloads(context, workloads, stored)
@@ -80,13 +80,13 @@ class Committer:
         return await self.status(binding, context.status(now()), waiting=context.flow.waiting)
 
     async def drop_superseded(self, context: BaseContext) -> None:
-        """Delete the Secrets that nothing reads any more, where that is allowed.
+        """Delete the Secrets that nothing reads any more, if that is allowed.
 
-        Not in a pass that has changed workloads: something may have been made of one meanwhile by
-        what it was before. One that withholds its changes for long would leave a Secret of each.
+        A pass that changed workloads deletes none: a controller may have created objects from the
+        former state meanwhile. A pass that withholds changes does, or each would leave a Secret.
 
         Raises:
-            Conflict: one is another by now; look again.
+            Conflict: a Secret was replaced meanwhile; repeat the pass.
         """
         if context.changed_workloads() or (context.flow.error and not context.changes.withheld):
             return
@@ -95,17 +95,17 @@ class Committer:
                 await self._client.delete(SECRETS, name, context.meta.namespace, uid=uid)
 
     async def workloads(self, context: BaseContext) -> None:
-        """Write the changed workloads alone; refusals end up in the context."""
+        """Write only the changed workloads; refusals are reported in the context."""
         await self._workloads(context, context.changed_workloads(), {})
 
     async def _workloads(
         self, context: BaseContext, workloads: Sequence[Workload], stored: Stored
     ) -> None:
-        """Write each workload, whatever becomes of the others (specification 1.1)."""
+        """Write each workload independently of the others (specification 1.1)."""
         conflicts: list[Conflict] = []
         for first in range(0, len(workloads), _AT_ONCE):
             some = workloads[first : first + _AT_ONCE]
-            # All are waited for, so that none is being written when the pass has ended.
+            # Wait for all, so that no write is running after the end of the pass.
             done = await asyncio.gather(
                 *(self._workload(context, workload, stored) for workload in some),
                 return_exceptions=True,
@@ -119,10 +119,10 @@ class Committer:
             raise conflicts[0]
 
     async def status(self, binding: Object, status: JSON, *, waiting: bool = False) -> Object:
-        """Write a whole status, if it differs, with an Event when Ready has turned.
+        """Write a whole status if it differs, with an Event if Ready has changed.
 
-        While the binding is ``waiting`` for what has not come yet the Event is no Warning, because
-        that happens to every binding that is made together with its service.
+        While the binding is ``waiting`` for a missing object the Event is not a Warning, since
+        that is normal for a binding that is created together with its service.
         """
         writer = self._waiting if waiting else self._statuses
         return await writer.write(binding, {**binding.to_dict(), "status": status})
@@ -152,7 +152,7 @@ class Committer:
         return False
 
     async def _put(self, write: SecretWrite, seen: Answer | None) -> Object:
-        """Have the Secret there; ``seen`` is what the pass has read of it."""
+        """Create or update the Secret; ``seen`` is the pass's answer about it."""
         body = secret_body(write)
         try:
             if isinstance(seen, Failure) and seen.code == "NotFound":
@@ -162,16 +162,16 @@ class Committer:
                 if isinstance(seen, Object)
                 else await self._client.get(SECRETS, write.name, write.namespace)
             )
-        # Made meanwhile, or before a restart that the pass knows nothing of.
+        # Created meanwhile, or before a restart.
         except AlreadyExists:
             live = await self._client.get(SECRETS, write.name, write.namespace)
         except NotFound:
             try:
                 return await self._client.create(SECRETS, body, write.namespace)
-            # Gone and back within one pass: the next one sees what is there.
+            # Deleted and created again during the pass: repeat it.
             except AlreadyExists as error:
                 raise Conflict(error.status) from None
-        # The name alone proves nothing: somebody may have had a Secret of that name.
+        # The name proves nothing: another user's Secret may have it.
         if _is_restored(live, body):
             owned = {**live.to_dict()["metadata"], "ownerReferences": _owners(body)}
             return await commit(self._client, SECRETS, live, {**live.to_dict(), "metadata": owned})
@@ -188,7 +188,7 @@ class Committer:
         try:
             answer = await self._commit(workload)
             if lost := _lost_name(workload, answer):
-                # The write changes nothing, so it counts neither as arrived nor as undone.
+                # The write had no effect, so it counts neither as arrived nor as undone.
                 context.injection_failed(lost)
                 return
             self._arrived(context, workload)
@@ -196,7 +196,7 @@ class Committer:
                 stored[resource, workload.original.meta.name] = answer
         except Conflict:
             raise
-        # Deleted since it was read; the next pass does not find it any more.
+        # Deleted since it was read: repeat the pass without it.
         except NotFound as error:
             raise Conflict(error.status) from None
         except Forbidden as error:
@@ -204,14 +204,14 @@ class Committer:
             context.workload_failed(f"{told(error)}; {remedy}")
         except ApiError as error:
             context.workload_failed(f"{workload} was not updated: {told(error)}")
-        # What cannot even be sent, as another name of the object.
+        # The change cannot be sent, for example another name of the object.
         except ValueError as error:
             context.injection_failed(f"{workload} cannot be updated: {error}")
 
     async def _commit(self, workload: Workload) -> Object:
-        """Patch a workload, or put it where patching alone is forbidden.
+        """Patch a workload, or update it if only patching is forbidden.
 
-        Roles that were written for the original operator may grant update and not patch.
+        Roles for Service Binding Operator may grant update and not patch.
         """
         resource = workload.resource
         try:
@@ -224,7 +224,7 @@ class Committer:
 
 
 def _lost_name(workload: Workload, stored: Object) -> str:
-    """Describe the Secret's name that the server has not stored; "" where it has."""
+    """Return a message if the server did not store the Secret's name; else ""."""
     path = tuple(workload.secret_path.split("."))
     if not workload.secret_path or read(stored.to_dict(), path) == read(workload.body, path):
         return ""
@@ -236,10 +236,10 @@ def _lost_name(workload: Workload, stored: Object) -> str:
 
 
 def _holds(wanted: JSON, stored: Object) -> bool:
-    """Whether a workload was stored as wanted: servers add defaults, and webhooks change it."""
+    """Whether the workload was stored as wanted, apart from defaults that servers add."""
     body = stored.to_dict()
     parts = wanted.keys() - {"status", "metadata", "apiVersion", "kind"}
-    # Annotations have the record: one that a webhook changed would be read as another.
+    # Annotations contain the record, which a webhook must not have changed.
     annotations = wanted["metadata"].get("annotations") or {}
     return annotations == stored.meta.annotations and all(
         _contains(body.get(part), wanted[part]) for part in parts
@@ -253,19 +253,19 @@ def _contains(found: Any, wanted: Any) -> bool:
         )
     if isinstance(wanted, list) and isinstance(found, list):
         return len(found) == len(wanted) and all(map(_contains, found, wanted))
-    # Servers leave out empty lists.
+    # Servers drop empty lists.
     return bool(found == wanted) or (not found and not wanted)
 
 
 def ready_events(old: Object, new: Object) -> list[Event]:
-    """What to tell about a binding whose status has changed."""
+    """Return the Events about a binding's changed status."""
     before, after = (stored_conditions(binding) for binding in (old, new))
     told = turned(before, after, READY, good="the service is bound to the workload")
     return [*told, *_hidden_events(before, after)]
 
 
 def _hidden_events(before: list[Condition], after: list[Condition]) -> list[Event]:
-    """That entries of one service are hidden by those of another, once they are others."""
+    """Return the Event about hidden entries, if these have changed."""
     old, new = get_condition(before, COLLECTION_READY), get_condition(after, COLLECTION_READY)
     if new is None or new.status != "True" or not new.message:
         return []
@@ -275,7 +275,7 @@ def _hidden_events(before: list[Condition], after: list[Condition]) -> list[Even
 
 
 def waiting_events(old: Object, new: Object) -> list[Event]:
-    """The same about a binding that waits for what has not come yet."""
+    """Return the Events about a binding that waits for a missing object."""
     return [
         event if event.reason == ENTRIES_HIDDEN else Event("Normal", "Waiting", event.message)
         for event in ready_events(old, new)
@@ -283,7 +283,7 @@ def waiting_events(old: Object, new: Object) -> list[Event]:
 
 
 def stored_conditions(binding: Object) -> list[Condition]:
-    """The conditions of a binding's status; none where others wrote what cannot be read."""
+    """Return the conditions of a binding's status; none if they are malformed."""
     status = binding.to_dict().get("status") or {}
     try:
         return msgspec.convert(status.get("conditions") or [], list[Condition])
@@ -292,11 +292,11 @@ def stored_conditions(binding: Object) -> list[Condition]:
 
 
 class SecretTaken(Exception):  # noqa: N818 (a finding)
-    """A Secret that is not the binding's has the name that its intermediate Secret needs."""
+    """Another Secret has the name of the binding's intermediate Secret."""
 
 
 def _is_restored(live: Object, wanted: JSON) -> bool:
-    """Whether a backup brought the Secret back without its owner, with this very content."""
+    """Whether the Secret was restored from a backup without its owner, with equal content."""
     if live.meta.owner_references or RECORDED_ANNOTATION not in live.meta.annotations:
         return False
     return bool(live.to_dict().get("data") == wanted["data"])

@@ -1,9 +1,9 @@
-"""What bindings depend on, and the watches that tell when it changes.
+"""The dependencies of bindings, and the watches of their changes.
 
-Every object a binding was last computed from is watched, as metadata alone and within its
-namespace, by informers that the whole process shares. They are joined when a binding first asks
-for something and left when the last one that asked has no more use for it. Each takes a
-connection: where bindings of many namespaces ask for a resource, one watch serves all the others.
+Every object that a binding's last pass read is watched, as metadata and within its namespace, by
+informers that the whole process shares. A watch starts with the first binding that needs it and
+ends with the last. Each takes a connection: a resource that is read in many namespaces gets one
+watch of all namespaces.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from fairlead.runtime import Cluster, Delta, Informer, Request
 
 
 SYNC_SECONDS = 5.0
-"""That a read waits for its watch; after that it is answered, and repeated later."""
+"""Longest wait of a read for its watch, in seconds; then it is answered and repeated later."""
 
 MOST_NAMESPACES = 16
-"""Namespaces of a resource that have a watch of their own."""
+"""Largest number of a resource's namespaces with a watch of their own."""
 
 _LOOK_SECONDS = 0.02
-"""Between looks at whether the watch has its first list."""
+"""Interval between checks whether the watch has its first list, in seconds."""
 
 _MARKS, _OWNERS, _LABELS, _KEYS = "records", "owners", "labels", "keys"
 
 Enqueue: TypeAlias = Callable[[Request], None]
 _Watched: TypeAlias = Get | ListAll | Marked
 _Topic: TypeAlias = tuple[str, str]
-"""What a change may be about: an object's name, a record, an owner, a label, or anything."""
+"""Index key of reads and changes: an object's name, a record, an owner, a label, or any."""
 
 _ANYTHING: _Topic = ("", "")
 
@@ -47,26 +47,26 @@ class _Place(NamedTuple):
 
 
 class _Watch:
-    """One lease on an informer, and the reads that rely on it by the bindings that made them."""
+    """A lease on an informer, with the reads that rely on it by binding."""
 
     def __init__(self, informer: Informer) -> None:
         self.informer = informer
         self.readers: dict[Request, set[Read]] = {}
         self.blind: set[Request] = set()
-        """Those who got an answer before the first list: to others it is no news."""
+        """Bindings that were answered before the first list, which is a change for them only."""
         self.written: dict[Request, dict[str, str]] = {}
-        """The versions before what bindings wrote and the watch may not have shown yet."""
+        """resourceVersions before writes of bindings that the watch may not show yet."""
         self.echoes: dict[Request, dict[str, str | list[str]]] = {}
-        """Versions that bindings wrote themselves; lists of those seen while they are written."""
+        """resourceVersions of bindings' own writes; during a write a list of those seen."""
         self._topics: dict[_Topic, dict[Request, set[Read]]] = {}
 
     def add(self, request: Request, read: _Watched) -> None:
-        """Note that a binding relies on this watch for a read."""
+        """Record that a binding's read relies on this watch."""
         self.readers.setdefault(request, set()).add(read)
         self._topics.setdefault(_topic(read), {}).setdefault(request, set()).add(read)
 
     def keep(self, request: Request, wanted: set[Read]) -> None:
-        """Forget the reads of a binding that are not wanted any more."""
+        """Drop the reads of a binding that are no longer wanted."""
         known = self.readers.get(request, set())
         for read in known - wanted:
             known.discard(read)
@@ -84,8 +84,8 @@ class _Watch:
             self.echoes.pop(request, None)
 
     def affected(self, delta: Delta) -> Iterable[Request]:
-        """The bindings that have to look again; those that read something else cost nothing."""
-        # The objects of a first list are no news to whoever waited for it.
+        """Return the bindings that need a pass after a change, found by index."""
+        # The first list is no change for bindings that waited for it.
         if delta.initial and not self.blind:
             return ()
         status_only = _status_only(delta)
@@ -100,12 +100,12 @@ class _Watch:
         return [request for request in concerned if not self._echo(request, delta)]
 
     def _echo(self, request: Request, delta: Delta) -> bool:
-        """Whether a change is what the binding itself has written, or may be that."""
+        """Whether the change is, or may be, the binding's own write."""
         meta = delta.object.meta
         known = self.echoes.get(request, {}).get(meta.name)
         if known is None or delta.new is None or meta.namespace != request.namespace:
             return False
-        # The write is under way and its version unknown: `stored` decides once there is an answer.
+        # The write has no answer yet, so its version is unknown: `stored` decides later.
         if isinstance(known, list):
             known.append(meta.resource_version)
             return True
@@ -113,7 +113,7 @@ class _Watch:
 
 
 class Dependencies:
-    """The watches of one controller's bindings; ``enqueue`` has a binding looked at again."""
+    """The watches of one controller's bindings; ``enqueue`` requests a pass of a binding."""
 
     def __init__(self, cluster: Cluster, enqueue: Enqueue) -> None:
         self._cluster = cluster
@@ -123,13 +123,13 @@ class Dependencies:
         self._places: dict[Request, dict[_Place, None]] = {}
         self._namespaces: Counter[Resource] = Counter()
         self._narrow: set[Resource] = set()
-        """Those that must not be watched in all namespaces at once."""
+        """Resources that may not be watched in all namespaces."""
 
     async def join(self, request: Request, read: _Watched) -> bool:
-        """Watch what a read is about; False when changes of it may go unseen for now."""
+        """Watch the objects of a read; return False if changes may be missed for now."""
         place = self._place(read)
         watch = self._watch(place)
-        # Added before the list is there, so that no event between it and the answer is missed.
+        # Added before the first list, so that no event before the answer is missed.
         watch.add(request, read)
         self._places.setdefault(request, {})[place] = None
         synced = await _synced(watch.informer)
@@ -138,20 +138,20 @@ class Dependencies:
             return True
         watch.blind.add(request)
         if not place.namespace and read.resource.namespaced and _refused(watch.informer):
-            # The rights may be those of single namespaces; then this namespace is asked for alone.
+            # The rights may be limited to single namespaces: watch only this one.
             self._narrow.add(read.resource)
             return await self.join(request, read)
         return False
 
     def marked(self, request: Request, read: Marked) -> tuple[list[Object], list[str]]:
-        """The answer to a read that was joined, from metadata that are here already.
+        """Return the answer to a joined read, from cached metadata.
 
-        Also the names of what the binding has written and its watch has not shown yet.
+        Also return the names of objects that the binding wrote and its watch does not show yet.
         """
         watch = self._watch(self._place(read))
         informer = watch.informer
         index, function = (_OWNERS, _owners) if read.owner else (_MARKS, _marks)
-        # Only once somebody asks: most watches are never looked up that way.
+        # Added on first use: most watches need no such index.
         informer.add_index(index, function)
         found = [
             item
@@ -164,9 +164,9 @@ class Dependencies:
         return found, list(watch.written.get(request, ()))
 
     def selected(self, read: ListAll) -> list[Object]:
-        """Those that a read which was joined is about, from metadata that are here already.
+        """Return the objects of a joined list, from cached metadata.
 
-        None at all where the server had better be asked.
+        Return none if the server has to be asked.
         """
         informer = self._watch(self._place(read)).informer
         if informer.error or not read.labels.requirements:
@@ -184,44 +184,44 @@ class Dependencies:
         ]
 
     def wrote(self, request: Request, resource: Resource, before: Object) -> None:
-        """Note that a binding writes an object that was ``before``."""
+        """Record that a binding writes an object, whose state was ``before``."""
         meta = before.meta
         watch = self._watches.get(self._placed(resource, meta.namespace))
         if watch is not None:
             watch.written.setdefault(request, {})[meta.name] = meta.resource_version
 
     def writing(self, request: Request, resource: Resource, namespace: str, name: str) -> None:
-        """Note that an object is being written: what its watch shows may be no news."""
+        """Record that an object is being written: its next change may be our own."""
         watch = self._watches.get(self._placed(resource, namespace))
         if watch is not None:
             watch.echoes.setdefault(request, {})[name] = []
 
     def stored(self, request: Request, place: tuple[Resource, str, str], version: str) -> None:
-        """Note the version that a written object has, "" where the binding must look again.
+        """Record the version of a written object, "" if the binding needs another pass.
 
-        ``place`` is its resource, namespace and name. Whatever else was seen of it while it was
-        written is news.
+        ``place`` is its resource, namespace and name. Other versions that were seen during the
+        write are changes by others.
         """
         watch = self._watches.get(self._placed(*place[:2]))
         echoes = watch.echoes.get(request, {}) if watch is not None else {}
         seen = echoes.pop(place[2], [])
-        # Between the request and its answer somebody else has written the object, too.
+        # Another client wrote the object between the request and its answer.
         if any(one != version for one in seen):
             self._enqueue(request)
-        # The answer has come before the event, which is still to be recognised.
+        # The event comes after the answer, and has to be recognized as our own.
         if version and not seen:
             echoes[place[2]] = version
 
     def note(self, request: Request, read: Read) -> None:
-        """Remember a read whose changes the controller is told of elsewhere."""
+        """Record a read whose changes the controller learns by another way."""
         self._noted.setdefault(request, set()).add(read)
 
     def noted(self, matches: Callable[[Read], bool]) -> list[Request]:
-        """The bindings that have a noted read of this kind."""
+        """Return the bindings with a recorded read that ``matches``."""
         return [request for request, reads in self._noted.items() if any(map(matches, reads))]
 
     async def settle(self, request: Request, reads: Iterable[Read]) -> None:
-        """Keep the watches of these reads alone; none means that the binding is gone."""
+        """Keep only the watches of these reads; no reads mean that the binding is deleted."""
         wanted = set(reads)
         noted = self._noted.pop(request, set()) & wanted
         if noted:
@@ -232,7 +232,7 @@ class Dependencies:
             watch = self._watches.get(place)
             if watch is None:
                 continue
-            # A watch of all namespaces that was refused is left for those of single ones.
+            # A refused watch of all namespaces is replaced by watches of single ones.
             given_up = not place.namespace and place.resource in self._narrow
             watch.keep(request, set() if given_up else wanted)
             if request in watch.readers:
@@ -243,12 +243,12 @@ class Dependencies:
                 unused.append(watch.informer)
         if kept:
             self._places[request] = kept
-        # Only now: while one is closed, other workers join and settle.
+        # Closed at the end: during the await other workers join and settle.
         for informer in unused:
             await informer.close()
 
     async def close(self) -> None:
-        """Leave every watch."""
+        """Close all watches."""
         watches, self._watches = self._watches, {}
         for watch in watches.values():
             await watch.informer.close()
@@ -259,10 +259,9 @@ class Dependencies:
         return self._placed(read.resource, read.namespace)
 
     def _placed(self, resource: Resource, namespace: str) -> _Place:
-        """The watch of a namespace, or the one of all of them."""
+        """Return the place of the watch: the namespace, or all namespaces."""
         own, wide = _Place(resource, namespace), _Place(resource, "")
-        # A watch of its own that is there already is used, also where there are too many for
-        # another.
+        # An existing watch of the namespace is used even if there are too many for a new one.
         if own in self._watches or resource in self._narrow:
             return own
         crowded = self._namespaces[resource] >= MOST_NAMESPACES
@@ -287,7 +286,7 @@ class Dependencies:
 
 
 def _shows(seen: Object | None, before: str) -> bool:
-    """Whether a watch shows what was written over the version ``before``."""
+    """Whether the watch shows the write over the version ``before``."""
     try:
         return seen is not None and int(seen.meta.resource_version) > int(before)
     except ValueError:
@@ -307,7 +306,7 @@ def _labels(obj: Object) -> list[str]:
 
 
 def _pair(selector: LabelSelector) -> str:
-    """One label that all have which are selected; "" where there is none such."""
+    """Return a label that all selected objects have; "" if there is none."""
     for term in selector.requirements:
         if term.operator in {"=", "in"} and len(term.values) == 1:
             return f"{term.key}={term.values[0]}"
@@ -315,7 +314,7 @@ def _pair(selector: LabelSelector) -> str:
 
 
 def _topic(read: _Watched) -> _Topic:
-    """The one topic of all changes that concern a read."""
+    """Return the topic of the changes that concern a read."""
     match read:
         case Get():
             return "name", f"{read.namespace if read.resource.namespaced else ''}/{read.name}"
@@ -333,7 +332,7 @@ def _topics(delta: Delta) -> Iterator[_Topic]:
     meta = delta.object.meta
     yield "name", f"{meta.namespace}/{meta.name}"
     yield _ANYTHING
-    # Old and new state: who selected it by a label that is gone has to look, too.
+    # Both states: an object that loses a label concerns the bindings that selected it.
     for state in (delta.old, delta.new):
         if state is not None:
             yield from ((_MARKS, name) for name in state.meta.annotations)
@@ -343,7 +342,7 @@ def _topics(delta: Delta) -> Iterator[_Topic]:
 
 
 def _within(read: _Watched, meta: ObjectMeta) -> bool:
-    """Whether an object is where a read looks."""
+    """Whether the object is in the namespace of the read."""
     return not read.resource.namespaced or read.namespace == meta.namespace
 
 
@@ -370,13 +369,13 @@ def _concerns(read: Read, delta: Delta, *, status_only: bool) -> bool:
 
 
 def _lets_go(read: Marked, delta: Delta) -> bool:
-    """Whether there may be less reason to keep something that is no use any more.
+    """Whether the change may remove a reason to keep a former Secret.
 
-    Nobody acts on a new reason, nor on all that controllers do with what is a reason already.
+    New reasons, and unrelated changes of objects that are a reason, need no pass.
     """
     old, new = (None if one is None else one.meta for one in (delta.old, delta.new))
     if read.owner:
-        # What is kept or goes; that it has gone is no news.
+        # The Secrets themselves: their deletion needs no pass.
         return new is not None and new.owned_by(read.owner)
     if old is None or read.annotation not in old.annotations:
         return False
@@ -384,11 +383,11 @@ def _lets_go(read: Marked, delta: Delta) -> bool:
 
 
 def _status_only(delta: Delta) -> bool:
-    """Whether nothing but status or managed fields changed, as far as metadata tell."""
+    """Whether only status or managed fields changed, by the metadata."""
     if delta.old is None or delta.new is None:
         return False
     old, new = delta.old.meta, delta.new.meta
-    # Kinds without a generation, such as Secrets, do not say whether content has changed.
+    # Kinds without a generation, such as Secrets, may have changed their content.
     same_generation = new.generation != 0 and old.generation == new.generation
     return (
         same_generation
@@ -399,7 +398,7 @@ def _status_only(delta: Delta) -> bool:
 
 
 def _told(meta: ObjectMeta) -> dict[str, str]:
-    """Annotations but for those in which Deployments' controller counts revisions."""
+    """Return annotations without those that the Deployment controller updates."""
     return {
         name: text
         for name, text in meta.annotations.items()
@@ -408,7 +407,7 @@ def _told(meta: ObjectMeta) -> dict[str, str]:
 
 
 async def _synced(informer: Informer) -> bool:
-    """Wait for the first list, but not for one that is refused."""
+    """Wait for the first list; return False if it is refused or late."""
     deadline = asyncio.get_running_loop().time() + SYNC_SECONDS
     while not informer.has_synced:
         if informer.error or asyncio.get_running_loop().time() > deadline:

@@ -1,4 +1,4 @@
-"""Answers the reads of the pipeline from a server, in words that fit a condition."""
+"""Answers reads from a server, with errors that fit a condition."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _SERVICE_VERBS = "get, list and watch"
 
 
 async def fetch(client: Client, read: Read) -> Answer:
-    """The answer to a read; what the server refuses is an answer too.
+    """Return the answer to a read; a refusal is an answer too.
 
     Raises:
-        ConnectionFailed: the server cannot be reached, so that no status can be written either.
+        ConnectionFailed: the server is unavailable, so no status can be written either.
     """
     try:
         match read:
@@ -45,7 +45,7 @@ async def fetch(client: Client, read: Read) -> Answer:
     except Forbidden as error:
         return Failure("Forbidden", _remedy(str(error), read))
     except (BadRequest, Invalid) as error:
-        # Asking again is no use: what is asked for cannot be.
+        # The request is malformed, so a retry cannot help.
         return Failure("Invalid", str(error))
     except ConnectionFailed:
         raise
@@ -55,7 +55,7 @@ async def fetch(client: Client, read: Read) -> Answer:
 
 async def _get(client: Client, read: Get) -> Answer:
     missing = Failure("NotFound", f'{read.resource.group_resource} "{read.name}" not found')
-    # With an empty segment the path would be that of the collection.
+    # An empty name would make the path that of the collection.
     if not read.name or (read.resource.namespaced and not read.namespace):
         return missing
     namespace = read.namespace if read.resource.namespaced else ""
@@ -66,7 +66,7 @@ async def _get(client: Client, read: Get) -> Answer:
 
 
 async def _marked(client: Client, read: Marked) -> Answer:
-    """All of a namespace are listed for it: for when no watch has their metadata."""
+    """List a namespace's metadata and filter them, if no watch has them."""
     try:
         found = await client.list(read.resource, read.namespace, metadata_only=True)
     except NotFound:
@@ -89,7 +89,7 @@ async def _lookup(client: Client, read: Lookup) -> Answer:
 
 
 async def review(client: Client, read: Review) -> bool | None:
-    """Whether the user may do it; None where the server gives no verdict."""
+    """Ask whether the user may do it; return None if the server gives no verdict."""
     attributes: JSON = {
         "namespace": read.namespace,
         "verb": read.verb,
@@ -120,7 +120,7 @@ def _remedy(message: str, read: Read) -> str:
 
 
 def grant(resource: Resource, verbs: str) -> str:
-    """What to do about a missing right."""
+    """Return the remedy for a missing right."""
     return (
         f"grant {verbs} on {resource.group_resource} with a ClusterRole labelled "
         f"{CONTROLLER_LABEL}=true"

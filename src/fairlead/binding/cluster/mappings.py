@@ -1,7 +1,7 @@
-"""Workload mappings, which every binding asks for and few clusters have many of.
+"""Workload mappings, which every binding reads; clusters have few.
 
-What was projected by a mapping is taken away by the paths in the record of it, whatever becomes
-of the mapping. So bindings have only to look again when one changes.
+A projection is removed by the paths in its record, independently of the mapping. So a change of a
+mapping only requires a new pass of its bindings.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from fairlead.runtime import Cluster, Delta, Request
 class Mappings:
     """The mappings of one cluster, for the bindings of one API.
 
-    ``projected_by`` tells which bindings were computed from a mapping, ``enqueue`` has one of
-    them looked at again.
+    ``projected_by`` returns the bindings that read a mapping, ``enqueue`` requests a pass of
+    one.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class Mappings:
         self._enqueue = enqueue
 
     async def start(self) -> None:
-        """Take notice of changes, and wait until all mappings are known."""
+        """Subscribe to changes, and wait until all mappings are known."""
         self._informer.subscribe(self.changed)
         await self._informer.synced()
 
     def changed(self, delta: Delta) -> None:
-        """Have those who were computed from a mapping look again."""
+        """Request a pass of the bindings that read a changed mapping."""
         old = delta.old.to_dict().get("spec") if delta.old else None
         new = delta.new.to_dict().get("spec") if delta.new else None
         if delta.initial or old == new:
@@ -45,11 +45,11 @@ class Mappings:
             self._enqueue(request)
 
     def answer(self, read: Get) -> Answer:
-        """The mapping that a read is about."""
+        """Return the mapping of a read."""
         missing = f'{read.resource.group_resource} "{read.name}" not found'
         return self._informer.get("", read.name) or Failure("NotFound", missing)
 
 
 def is_mapping(read: Get) -> bool:
-    """Whether a read is one of a mapping."""
+    """Whether ``read`` is for a mapping."""
     return read.resource == CLUSTERWORKLOADRESOURCEMAPPINGS

@@ -1,8 +1,8 @@
-"""Who undoes what a binding has put onto workloads, and what helps against it.
+"""Writers that undo a binding's projection, and the remedy.
 
-Whoever applies a list that is atomic, as all lists of custom kinds are whose CRD does not say
-otherwise, has the whole of it: what others have added goes, with server-side apply by force and
-with client-side apply always. Lists of the built-in kinds merge by their keys.
+A client that applies an atomic list owns the whole list, and drops items of others: with
+server-side apply by force, with client-side apply always. Lists of custom kinds are atomic unless
+their CRD says otherwise; lists of the built-in kinds merge by their keys.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from fairlead.binding.workloads.workload import Workload
 
 
 _APPLIES = {"kubectl-client-side-apply"}
-"""Who applies with updates."""
+"""Field managers that apply by updates."""
 
 
 def told(workloads: Sequence[Workload], uid: str, ours: str) -> str:
-    """Who has written workloads without the projection of the binding with this uid.
+    """Return a message on the writers that removed a binding's projection.
 
     Args:
-        workloads: those that have lost it.
-        uid: of the binding.
+        workloads: the workloads without it.
+        uid: the binding's uid.
         ours: the field manager of our own writes.
     """
     return "; ".join(dict.fromkeys(_told(workload, uid, ours) for workload in workloads))
@@ -39,9 +39,9 @@ def _told(workload: Workload, uid: str, ours: str) -> str:
         )
     manager, applies = _last(workload.original, ours)
     if not manager:
-        return "find out with metadata.managedFields who it is"
+        return "metadata.managedFields shows the writer"
     if not applies:
-        return f"it is {manager}: have it keep what it does not know of"
+        return f"it is {manager}: have it keep fields that it does not know"
     return (
         f"it is {manager}, which applies it: where lists of containers, env, volumeMounts and "
         "volumes are atomic, a manager that applies one owns all of it; have the CRD of the "
@@ -50,7 +50,7 @@ def _told(workload: Workload, uid: str, ours: str) -> str:
 
 
 def _last(obj: Object, ours: str) -> tuple[str, bool]:
-    """The manager that has written an object last, but for us, and whether it applies."""
+    """Return the last other manager that wrote an object, and whether it applies."""
     entries: list[dict[str, Any]] = obj.to_dict()["metadata"].get("managedFields") or []
     others = [
         entry

@@ -1,8 +1,8 @@
-"""What SubjectAccessReviews said, kept for a moment.
+"""Answers of SubjectAccessReviews, cached for a moment.
 
-No watch tells that a right was given or taken, so nothing is believed for long: shorter than by
-Kubernetes' own authorizing webhook (5 minutes and 30 seconds), for here another pass may follow
-soon, and an author who has just been given a right waits for it.
+No watch shows a change of rights, so answers are cached for less time than by Kubernetes' own
+authorization webhook (5 minutes and 30 seconds): another pass may follow soon, and an author who
+was just given a right waits for it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from fairlead.client import Client
 
 
 ALLOWED_SECONDS = 30.0
-"""That an allowed request is not asked for again."""
+"""How long an allowed request is cached, in seconds."""
 
 DENIED_SECONDS = 5.0
-"""That a denied one is not."""
+"""How long a denied request is cached, in seconds."""
 
 MOST_VERDICTS = 20_000
-"""That are kept; beyond it the oldest go first."""
+"""Largest number of cached answers; the oldest are dropped."""
 
 
 class Verdicts:
-    """Asks on behalf of users what they may do; ``clock`` gives seconds."""
+    """Asks whether users may do something; ``clock`` returns seconds."""
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -37,13 +37,13 @@ class Verdicts:
         self._known: dict[bytes, tuple[bool, float]] = {}
 
     async def allowed(self, read: Review) -> bool:
-        """Whether the user may do it; where nobody says so it counts as a refusal."""
-        # A requester may be in many groups with long names.
+        """Whether the user may do it; no verdict counts as a refusal."""
+        # Hashed, since a requester may be in many groups with long names.
         key = hashlib.blake2b(msgspec.json.encode(read), digest_size=16).digest()
         known, until = self._known.get(key, (False, 0.0))
         if self._clock() < until:
             return known
-        # From before the question on: what changes meanwhile may not be in the answer.
+        # Cached from the start of the review: the right may change before its answer.
         asked = self._clock()
         found = await review(self._client, read)
         self._known.pop(key, None)
