@@ -35,7 +35,7 @@ from fairlead.runtime.admission.keeping import MUTATINGWEBHOOKCONFIGURATIONS
 
 
 RBAC = "rbac.authorization.k8s.io"
-UNPROVEN = "no webhook has recorded who asked for this spec"
+UNPROVEN = "no webhook has recorded the requester of this spec"
 FORGED = json.dumps({"username": "admin", "groups": ["system:masters"]})
 
 

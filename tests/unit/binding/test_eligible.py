@@ -226,7 +226,7 @@ def test_a_binding_that_nobody_has_asked_for_may_do_nothing(api: str) -> None:
     binding["metadata"]["annotations"] = {"servicebinding.io/requester": NO_USER}
     made.reconcile(binding)
     assert conditions(binding)["Ready"][0] == "False"
-    assert "nobody has asked for it as it is now" in str(binding["status"])
+    assert "no user has requested its present content" in str(binding["status"])
     assert "volumes" not in made.get("deployments", "web")["spec"]["template"]["spec"]
     assert made.reviews == []
 

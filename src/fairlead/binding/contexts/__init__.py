@@ -1,6 +1,6 @@
-"""Contexts: what handlers read and write, one for each API.
+"""Contexts: the interface through which handlers read and write, one per API.
 
-``protocol`` is the seam; ``base`` is what both contexts share, ``coreos`` and ``spec`` are those
-of the two APIs, and ``reader`` asks for services and workloads on behalf of who edited the
-binding last.
+``protocol`` is the interface; ``base`` has the common part, ``coreos`` and ``spec`` have the
+contexts of the two APIs, and ``reader`` reads services and workloads with the rights of the user
+who edited the binding last.
 """

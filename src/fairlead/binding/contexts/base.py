@@ -1,4 +1,4 @@
-"""What all contexts share: reading, collecting, and settling the outcome."""
+"""The common part of all contexts: reading, collecting, and settling the outcome."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 class InvalidBinding(ValueError):  # noqa: N818 (a finding)
-    """The binding contradicts itself; the text names the field and the remedy."""
+    """The binding's spec is contradictory; the text names the field and the remedy."""
 
 
 class BaseContext:
-    """One binding in one pass; subclasses say what their API has and how its status looks.
+    """One binding in one pass; subclasses define the fields and the status of their API.
 
-    ``workloads`` makes what finds the workloads, which are those of Kubernetes by default.
+    ``workloads`` returns the finder of workloads, by default of those in Kubernetes.
     """
 
     bind_as_files = True
@@ -114,11 +114,11 @@ class BaseContext:
 
     @property
     def former_secret(self) -> str:
-        """The Secret in the status."""
+        """The name of the Secret in the status."""
         raise NotImplementedError
 
     def status(self, now: str) -> JSON:
-        """The whole status after this pass."""
+        """Return the whole status after this pass."""
         raise NotImplementedError
 
     @property
@@ -128,7 +128,7 @@ class BaseContext:
 
     @property
     def volume_name(self) -> str:
-        """The binding name where it is a legal volume name, else one derived from it."""
+        """The binding name if it is a valid volume name, else one derived from it."""
         name = self.binding_name
         if len(name) <= 63 and _LABEL.fullmatch(name):
             return name
@@ -138,16 +138,16 @@ class BaseContext:
 
     @property
     def bind_as_env(self) -> bool:
-        """Where files are not wanted, or variables besides."""
+        """Whether entries become variables: without files, or in addition to them."""
         return not self.bind_as_files or self._wishes.environment
 
     @property
     def file_mode(self) -> int | None:
-        """What the binding asks for with an annotation."""
+        """The mode of files in the binding's annotation, None without one."""
         return self._wishes.mode
 
     def secret_type(self, content: Mapping[str, bytes]) -> str:
-        """The type of a Secret with this content, "" for the default."""
+        """Return the type of a Secret with this content, "" for the default."""
         return ""
 
     @property
@@ -157,16 +157,16 @@ class BaseContext:
 
     @property
     def unbind_requested(self) -> bool:
-        """Being deleted, or to be projected anew after its mapping changed."""
+        """Whether the binding is being deleted, or projected again after its mapping changed."""
         return self.meta.deleting or MAPPING_ANNOTATION in self.meta.annotations
 
     async def open(self) -> None:
-        """Have what the binding names read at once."""
+        """Read the objects that the binding names, all at once."""
         if not self.unbind_requested:
             await self.reader.look_ahead_at(self.service_references(), self.workload_reference())
 
     async def services(self) -> list[Service]:
-        """The backing services, read once a pass."""
+        """Return the backing services, read once per pass."""
         if self._services is None:
             try:
                 self._services = await self.reader.services(self.service_references())
@@ -177,36 +177,36 @@ class BaseContext:
 
     @property
     def services_read(self) -> Sequence[Service]:
-        """The backing services as far as the pass has read them."""
+        """The backing services that the pass has read."""
         return self._services or ()
 
     async def crd(self, service: Service) -> JSON | None:
-        """The CRD of a service's kind."""
+        """Return the CRD of a service's kind."""
         return await self.reader.crd(service.resource)
 
     async def owned_resources(self, service: Service) -> list[JSON]:
-        """What the service owns, when the binding asks for it."""
+        """Return the objects that a service owns, if the binding requests them."""
         return await self.reader.owned(service) if self.detect_owned else []
 
     async def read_secret(self, namespace: str, name: str) -> JSON:
-        """A Secret."""
+        """Return a Secret."""
         return await self.reader.secret(namespace, name)
 
     async def read_config_map(self, namespace: str, name: str) -> JSON:
-        """A ConfigMap."""
+        """Return a ConfigMap."""
         return await self.reader.config_map(namespace, name)
 
     async def found(self, definition: Definition, service: Service) -> JSON | None:
-        """What a definition finds, within the binding's budget."""
+        """Evaluate a definition within the binding's budget."""
         return await self._evaluations.found(definition, service.body, self)
 
     async def give_way(self) -> None:
-        """Let other passes work first, before what takes long."""
+        """Let other passes work before a long computation: they share one event loop."""
         await self.reader.snapshot.give_way()
 
     @property
     def owner(self) -> Owner:
-        """The binding as its records name it."""
+        """The binding's identity in its records."""
         return Owner(
             uid=self.meta.uid,
             group=self.binding.api_version.partition("/")[0],
@@ -216,7 +216,7 @@ class BaseContext:
         )
 
     async def projections(self) -> list[Operations]:
-        """The selected workloads that nothing was in the way on; read once a pass."""
+        """Return the selected workloads that were not refused, read once per pass."""
         if self._projections is None:
             self._projections, denied = await self._find(self).selected()
             for projection, error in denied:
@@ -227,23 +227,23 @@ class BaseContext:
         return [item for item in self._projections if id(item) not in self._refused]
 
     async def ineligible(self) -> str:
-        """Why workloads of the kind that is referred to are none; "" where they may be."""
+        """Return why the referenced kind may not be a workload; "" if it may."""
         return await self.reader.ineligible(self.workload_reference())
 
     async def leftovers(self) -> list[Operations]:
-        """Workloads that this binding is projected onto and does not select any more."""
+        """Return the workloads with a projection of this binding that it no longer selects."""
         if self._leftovers is None:
             self._leftovers = await self._find(self).leftovers()
         return list(self._leftovers)
 
     async def bound(self) -> list[Operations]:
-        """All workloads that this binding is projected onto, selected or not."""
+        """Return all workloads with a projection of this binding, selected or not."""
         if self._leftovers is None:
             self._leftovers = await self._find(self).bound()
         return list(self._leftovers)
 
     async def drop_superseded(self) -> None:
-        """Have generated Secrets deleted that nothing reads any more."""
+        """Mark generated Secrets for deletion that nothing reads any more."""
         changing = _of_kubernetes(_changed([*(self._leftovers or ()), *(self._projections or ())]))
         self._wanted.superseded, self._wanted.kept = await self._superseded(self.secret, changing)
 
@@ -252,22 +252,22 @@ class BaseContext:
         return await superseded(self.reader, self.owner, kinds, current, changing)
 
     def refuse(self, projection: Operations, why: str) -> None:
-        """Leave a workload as it is, and say why; the others are projected onto all the same."""
+        """Leave a workload unchanged for a reason; the others are still projected onto."""
         self._refused[id(projection)] = why
 
     def doubt(self, why: str) -> None:
-        """Say that something of former workloads may be left, and come again."""
+        """Report that a projection may be left on former workloads, and request another pass."""
         self._refused[0] = why
         self.flow.transient = True
 
     @property
     def refusals(self) -> list[str]:
-        """Why workloads were left as they are."""
+        """The reasons why workloads were left unchanged."""
         return list(self._refused.values())
 
     @property
     def kinds(self) -> list[Lookup] | None:
-        """The kinds that the binding is noted to be projected onto; None: from before notes."""
+        """The kinds that the binding's annotation notes; None for a binding from before notes."""
         return read_kinds(self.meta.annotations)
 
     def add_source(self, source: SecretSource) -> None:
@@ -279,11 +279,11 @@ class BaseContext:
         self.entries.add_item(item)
 
     def items(self) -> list[Item]:
-        """All entries, in the order in which later ones win."""
+        """Return all entries; of equal names the last one wins."""
         return self.entries.items()
 
     async def template_data(self) -> Mapping[str, Any]:
-        """Services by id, then items by the names they have so far."""
+        """Return the data of templates: services by id, then items by their present names."""
         data: dict[str, Any] = {item.id: item.body for item in await self.services() if item.id}
         for item in self.items():
             value = item.value
@@ -291,15 +291,15 @@ class BaseContext:
         return data
 
     async def choose_secret(self) -> None:
-        """Take the one Secret as it is, or an intermediate one named by its content.
+        """Choose the only Secret as it is, or an intermediate one named by its content.
 
         Raises:
-            ValueError: an entry's name is none that a Secret can have, or there is too much.
+            ValueError: an entry's name is not a valid key, or the content is too large.
         """
         direct = self.entries.direct(self.meta.namespace)
         if direct:
             self.secret = direct
-            # The name of any other Secret changes with its content.
+            # A generated Secret's name changes with its content; this one's does not.
             self.content_mark = digest(merge(self.items())) if self._wishes.roll else ""
             return
         content = self.entries.content()
@@ -316,7 +316,7 @@ class BaseContext:
         )
 
     async def _generated_name(self, content: Mapping[str, bytes]) -> str:
-        """What changes with the content, so that a new one is rolled out."""
+        """Return a name that changes with the content, so that new content is rolled out."""
         name, other = (make(self.meta.name, content) for make in (secret_name, other_name))
         if self.former_secret == other:
             name = other
@@ -327,16 +327,16 @@ class BaseContext:
         return name
 
     def content(self) -> dict[str, bytes]:
-        """What the Secret to project has, by the names of its entries."""
+        """Return the content of the Secret to project, by key."""
         return merge(self.items())
 
     def drop_mapping_annotation(self) -> bool:
-        """Have the annotation removed when the pass persists."""
+        """Mark the annotation for removal; return whether the binding has it."""
         self._wanted.annotation = MAPPING_ANNOTATION in self.meta.annotations
         return self._wanted.annotation
 
     def persist(self) -> None:
-        """Hand over all that was decided; whoever runs the pipeline writes ``changes``."""
+        """Hand over all decisions in ``changes``, which the pipeline's caller writes."""
         self.changes = msgspec.structs.replace(
             self._wanted,
             leftovers=_changed(self._leftovers or ()),
@@ -346,18 +346,18 @@ class BaseContext:
     def set_condition(
         self, type_: str, status: ConditionStatus, reason: str, message: str = ""
     ) -> None:
-        """Set a condition; those not set in a pass keep what they said before."""
+        """Set a condition; conditions that a pass does not set keep their state."""
         generation = self.meta.generation
         self._outcome.set(
             Condition(type_, status, reason, message, observed_generation=generation)
         )
 
     def get_condition(self, type_: str) -> Condition | None:
-        """What this pass said under a type."""
+        """Return the condition of a type that this pass set."""
         return self._outcome.get(type_)
 
     def conditions(self, now: str) -> list[JSON]:
-        """The conditions after this pass, with reason and message even where they are empty."""
+        """Return the conditions after this pass, with reason and message even if empty."""
         return self._outcome.after(now)
 
     def close(self) -> None:
@@ -366,23 +366,23 @@ class BaseContext:
             self.set_condition(READY, "False", PROCESSING_ERROR, self.flow.error)
         elif not self.meta.deleting:
             collected = self._outcome.get(COLLECTION_READY)
-            # Which entries are hidden by others, and nothing else, is said there of what is True.
+            # CollectionReady True has a message only if entries hide others.
             hidden = collected.message if collected else ""
             self.set_condition(READY, "True", APPLICATIONS_BOUND, hidden)
 
     def workload_failed(self, message: str) -> None:
-        """Say in Ready that a workload could not be written, and have the pass repeated."""
+        """Report in Ready that a workload could not be written, and request another pass."""
         text = f"{self.flow.error}; {message}" if self.flow.error else message
         self.set_condition(READY, "False", APPLICATION_UPDATE_ERROR, text)
         self.flow.retry_processing(text, transient=True)
 
     def injection_failed(self, message: str) -> None:
-        """Say also in InjectionReady that a workload was not stored as it was to be."""
+        """Report in Ready and InjectionReady that a workload was not stored as wanted."""
         self.workload_failed(message)
         self.set_condition(INJECTION_READY, "False", ERROR, self.flow.error)
 
     def secret_failed(self, message: str) -> None:
-        """Say in Ready that the intermediate Secret could not be written; project nothing."""
+        """Report that the intermediate Secret could not be written, and project nothing."""
         self.secret = ""
         self.set_condition(COLLECTION_READY, "False", ERROR_PERSISTING_SECRET, message)
         self.set_condition(INJECTION_READY, "False", ERROR_PERSISTING_SECRET, message)
@@ -390,9 +390,9 @@ class BaseContext:
         self.flow.retry_processing(message, transient=True)
 
     async def withhold(self, held: Collection[Workload]) -> None:
-        """Leave selected workloads as they are in this pass; what is taken away is.
+        """Leave selected workloads unchanged in this pass; projections are still removed.
 
-        Where none is left to be written the Secret is not either, which nobody would read.
+        If no workload is left to write, the Secret is not written either: nothing would read it.
         """
         names = {id(workload) for workload in held}
         kept = [one for one in self.changes.workloads if id(one.workload) not in names]
@@ -401,26 +401,26 @@ class BaseContext:
             self.changes.secret = None
             self.secret = self.former_secret
             self.changes.withheld = not self.changes.leftovers
-            # What has not been asked yet is not asked for this.
+            # The look for superseded Secrets must not cause further reads.
             self.reader.snapshot.finish()
             self.changes.superseded = (await self._superseded(self.secret, ())).free
 
     def changed_leftovers(self) -> list[Workload]:
-        """The workloads of Kubernetes to write that have something taken away."""
+        """Return the workloads in Kubernetes to write whose projection was removed."""
         return _of_kubernetes(self.changes.leftovers)
 
     def changed_selected(self) -> list[Workload]:
-        """The workloads of Kubernetes to write that are selected, and differ."""
+        """Return the selected workloads in Kubernetes to write."""
         return _of_kubernetes(self.changes.workloads)
 
     def changed_operations(self) -> list[Operations]:
-        """What was done to workloads that are to be written, of whatever place they are."""
+        """Return the operations on all workloads to write, in Kubernetes or elsewhere."""
         return [*self.changes.leftovers, *self.changes.workloads]
 
     def changed_workloads(self) -> list[Workload]:
-        """The workloads of Kubernetes to write: all that were settled and differ.
+        """Return the workloads in Kubernetes to write: those settled and changed.
 
-        Those of another place are in :meth:`changed_operations` alone.
+        Workloads of another place are only in :meth:`changed_operations`.
         """
         return self.changed_leftovers() + _of_kubernetes(self.changes.workloads)
 
@@ -429,7 +429,7 @@ FindWorkloads: TypeAlias = Callable[[BaseContext], Workloads]
 
 
 def of_kubernetes(context: BaseContext) -> Finder:
-    """Finds the workloads of a binding in Kubernetes."""
+    """Return the finder of a binding's workloads in Kubernetes."""
     former = Former(
         owner=context.owner,
         secret=context.former_secret,
@@ -451,7 +451,7 @@ def _of_kubernetes(changed: Iterable[Operations]) -> list[Workload]:
 
 
 def part(binding: Object, *path: str) -> JSON:
-    """An object within a binding; an empty one where there is none."""
+    """Return an object within a binding; an empty one if it is missing."""
     value: Any = binding.to_dict()
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
@@ -459,12 +459,12 @@ def part(binding: Object, *path: str) -> JSON:
 
 
 def decoded(binding: Object, type_: type[Decoded], nothing: JSON) -> Decoded:
-    """A binding as its type; of one that is deleted and does not fit it, ``nothing`` is the spec.
+    """Decode a binding; a malformed one that is being deleted gets ``nothing`` as its spec.
 
-    What was projected for it is on record, and it must not stay for ever.
+    It can still be unbound by its records, and must not stay forever.
 
     Raises:
-        msgspec.ValidationError: it does not fit its type.
+        msgspec.ValidationError: the binding does not fit its type.
     """
     try:
         return binding.decode(type_)
@@ -477,7 +477,7 @@ def decoded(binding: Object, type_: type[Decoded], nothing: JSON) -> Decoded:
 
 
 def selector_dict(selector: Any) -> JSON | None:
-    """A typed label selector as JSON, None when there is none."""
+    """Return a typed label selector as JSON, None without one."""
     if selector is None:
         return None
     result: JSON = json.loads(msgspec.json.encode(selector))

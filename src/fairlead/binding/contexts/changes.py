@@ -1,4 +1,4 @@
-"""What a pass has to write: the outcome of the stage that persists."""
+"""The writes of a pass: the result of the stage that persists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead.binding.workloads.records import RECORDED_ANNOTATION
 
 
 class SecretWrite(msgspec.Struct, frozen=True):
-    """The intermediate Secret as it has to be; ``type`` is "" for the default."""
+    """The wanted intermediate Secret; ``type`` is "" for the default."""
 
     namespace: str
     name: str
@@ -23,14 +23,14 @@ class SecretWrite(msgspec.Struct, frozen=True):
 
 
 class Changes(msgspec.Struct):
-    """All that is to be written but for the status; nothing until the pass persists.
+    """All writes except the status; empty until the pass persists.
 
-    ``leftovers`` have something taken away, ``workloads`` are those that are selected.
-    ``annotation`` tells that the annotation of the superseded mapping goes, ``superseded`` has
-    names and uids of the Secrets to delete once these workloads are as they have to be. Where all
-    workloads are ``withheld`` it has those that no workload reads as it is. Other Secrets of
-    former content are ``kept``, for something may read them. Something has ``arrived`` when a
-    server has taken a change of a selected workload.
+    From ``leftovers`` the projection is removed, ``workloads`` are the selected ones.
+    ``annotation`` says that the annotation of the superseded mapping is removed. ``superseded``
+    has names and uids of the Secrets to delete after the workloads are written; if all workloads
+    are ``withheld``, of those that no workload reads in its present state. Other Secrets of
+    former content are ``kept``, since something may read them. ``arrived`` is set when a server
+    has accepted a change of a selected workload.
     """
 
     secret: SecretWrite | None = None
@@ -44,7 +44,7 @@ class Changes(msgspec.Struct):
 
 
 def secret_body(write: SecretWrite) -> JSON:
-    """The intermediate Secret; its values are in ``data``, so that bytes stay as they are."""
+    """Return the body of the intermediate Secret, with values in ``data``, which keeps bytes."""
     owner: dict[str, Any] = msgspec.to_builtins(write.owner)
     return {
         "apiVersion": "v1",

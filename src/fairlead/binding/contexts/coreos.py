@@ -1,4 +1,4 @@
-"""The context of binding.operators.coreos.com bindings."""
+"""The context of bindings of binding.operators.coreos.com."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from fairlead.binding.services.service import Service, ServiceReference, Workloa
 
 
 _MOST_SERVICES = 200
-"""Services of one binding."""
+"""Largest number of a binding's services."""
 _MOST_STEPS = 100
-"""Of a path, each of which may become an object in the one before."""
+"""Largest number of a secretPath's steps, each of which may create a nested object."""
 _UNWRITABLE = {"apiVersion", "kind", "metadata", "status"}
-"""Where servers do not keep what others write, or where it makes another object of a workload."""
+"""Fields that a binding may not write: servers ignore it, or it would identify another object."""
 _NOTHING: JSON = {
     "services": [{"group": "", "version": ""}],
     "application": {"group": "", "version": ""},
@@ -35,12 +35,12 @@ _NOTHING: JSON = {
 class CoreosContext(BaseContext):
     """One binding.operators.coreos.com ServiceBinding in one pass.
 
-    Services of other namespaces are read with the controller's own rights unless an admission
-    webhook records who asked for them, so they are refused unless ``cross_namespace`` is set, or
-    the key in the Secret ``requester_key`` proves such a record.
+    Services of other namespaces are refused, since they would be read with the controller's
+    rights. They are allowed with ``cross_namespace``, or if an admission webhook recorded the
+    requester, which the key in the Secret ``requester_key`` proves.
 
     Raises:
-        InvalidBinding: the spec contradicts itself, or (by :meth:`open`) refers where it may not.
+        InvalidBinding: the spec is contradictory, or (by :meth:`open`) a reference is refused.
         msgspec.ValidationError: the object does not fit its type.
     """
 
@@ -85,7 +85,7 @@ class CoreosContext(BaseContext):
             _validate_path(spec.application.binding_path.secret_path)
 
     async def open(self) -> None:
-        """Refuse services of other namespaces unless they may be named."""
+        """Refuse services of other namespaces unless they are allowed."""
         if not self.meta.deleting:
             await self._judge_foreign()
         if self._unread is None:
@@ -112,10 +112,10 @@ class CoreosContext(BaseContext):
         )
 
     async def _may_name_foreign(self) -> bool:
-        """Whether services may be of other namespaces, or of kinds without any.
+        """Whether services of other namespaces, or cluster-scoped ones, are allowed.
 
-        That is where it is on, or a webhook noted the requester; if the key cannot be read, that
-        is said later.
+        The flag allows them, or the proven record of a requester. An unreadable key is reported
+        later, when the services are read.
         """
         if self._cross_namespace or self._requester_key is None:
             return self._cross_namespace
@@ -138,7 +138,7 @@ class CoreosContext(BaseContext):
         return is_proven(given, key, meta.namespace, meta.name, requester, spec)
 
     async def services(self) -> list[Service]:
-        """The backing services; none is read where it cannot be told whether they may be."""
+        """Return the backing services; fail if the check of the requester could not be made."""
         if self._unread is not None:
             self.service_failure = self._unread.failure.code
             raise self._unread
@@ -152,7 +152,7 @@ class CoreosContext(BaseContext):
         return self._parsed.spec.name
 
     def service_references(self) -> list[ServiceReference]:
-        """Each of ``spec.services``."""
+        """Return the references of ``spec.services``."""
         return [
             ServiceReference(
                 lookup=Lookup(
@@ -189,7 +189,7 @@ class CoreosContext(BaseContext):
         return self._parsed.status.secret if self._parsed.status else ""
 
     def status(self, now: str) -> JSON:
-        """Conditions and the projected Secret, which is there even if it is ""."""
+        """Return conditions and the projected Secret, which this API has even if it is ""."""
         result = dict(self.status_before)
         result["conditions"] = self.conditions(now)
         result["secret"] = self.secret or self.former_secret
@@ -197,7 +197,7 @@ class CoreosContext(BaseContext):
 
 
 def _validate_path(path: str) -> None:
-    """Refuse what no workload keeps where a Secret's name is written there."""
+    """Refuse a secretPath at which no workload could keep a Secret's name."""
     if not path:
         return
     first, *rest = steps = path.split(".")
@@ -215,7 +215,7 @@ def _validate_path(path: str) -> None:
 
 
 def workload_kind(binding: Object) -> Lookup | None:
-    """The kind of a binding's workloads; None where it names none."""
+    """Return the kind of a binding's workloads; None without one."""
     reference = part(binding, "spec", "application")
     texts = [reference.get(field) or "" for field in ("group", "version", "kind", "resource")]
     if not all(isinstance(text, str) for text in texts) or not any(texts[2:]):
@@ -225,6 +225,6 @@ def workload_kind(binding: Object) -> Lookup | None:
 
 
 def status_secret(binding: Object) -> str:
-    """``status.secret``, whatever else the status says."""
+    """Return ``status.secret``, even if the rest of the status is malformed."""
     secret = part(binding, "status").get("secret")
     return secret if isinstance(secret, str) else ""

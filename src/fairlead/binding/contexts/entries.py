@@ -1,4 +1,4 @@
-"""The entries that a pass collects, and the Secret that has them."""
+"""The entries that a pass collects, and their Secret."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from fairlead.binding.services.items import MOST_BYTES, Item, SecretSource, merg
 
 
 MOST_ENTRIES = 20_000
-"""Entries that are collected, of which the later win: each is renamed and carried about."""
+"""Largest number of collected entries, before later ones replace earlier ones."""
 MOST_CHARACTERS = 4 * MOST_BYTES
-"""That the names of entries may have together before they are renamed."""
+"""Largest size of all names before renaming, in characters."""
 MOST_COLLECTED = 8 * MOST_BYTES
-"""Bytes of values that are collected; of those with one name the last one is left in the end."""
+"""Largest size of all values, in bytes, before later ones replace earlier ones."""
 
 _ENTRY = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z0-9]{1,253}")
 
 
 class TooManyEntries(ValueError):  # noqa: N818 (a finding)
-    """More is collected than any Secret holds."""
+    """More was collected than a Secret can hold."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -30,7 +30,7 @@ class TooManyEntries(ValueError):  # noqa: N818 (a finding)
 
 
 class Entries:
-    """What was collected so far; ``overrides`` win over what services have."""
+    """The entries collected so far; ``overrides`` replace those of services."""
 
     def __init__(self) -> None:
         self.overrides: Sequence[Item] = ()
@@ -47,7 +47,7 @@ class Entries:
         """Add the entries of an existing Secret.
 
         Raises:
-            TooManyEntries: there are more than a Secret may have.
+            TooManyEntries: a limit is exceeded.
         """
         self._bound(source.items)
         self._sources.append(source)
@@ -56,7 +56,7 @@ class Entries:
         """Add an entry.
 
         Raises:
-            TooManyEntries: there are more than a Secret may have.
+            TooManyEntries: a limit is exceeded.
         """
         self._bound([item])
         self._added.append(item)
@@ -75,26 +75,25 @@ class Entries:
             raise TooManyEntries
 
     def items(self) -> list[Item]:
-        """Entries of Secrets, then added ones, then what overrides them, if there is anything."""
+        """Return entries of Secrets, added ones, and overrides; none if only overrides exist."""
         collected = [item for source in self._sources for item in source.items] + self._added
-        # An override of nothing would make a binding that holds a type and no data.
+        # Overrides alone would make a Secret with a type and without data.
         return [*collected, *self.overrides] if collected else []
 
     def direct(self, namespace: str) -> str:
-        """The name of the only Secret, if nothing was added, renamed or from elsewhere."""
+        """Return the only Secret's name, if it can be projected as it is; else ""."""
         if len(self._sources) != 1 or self._added or self.overrides:
             return ""
         source = self._sources[0]
-        # Pods can mount Secrets of their own namespace alone, under the names that they have
-        # there.
+        # Pods can only mount Secrets of their own namespace, with the keys in it.
         same = source.namespace == namespace and not source.renamed
         return source.name if same else ""
 
     def content(self) -> dict[str, bytes]:
-        """The values by name, in the order of names.
+        """Return the values by name, ordered by name.
 
         Raises:
-            ValueError: an entry's name is none that a Secret can have, or there is too much.
+            ValueError: an entry's name is not a valid key, or the content is too large.
         """
         content = merge(self.items())
         for name in content:

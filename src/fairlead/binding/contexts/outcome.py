@@ -1,4 +1,4 @@
-"""Conditions: what a pass says of itself, and how that joins what was said before."""
+"""Conditions that a pass sets, merged with those in the status."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class Outcome:
         self._said: dict[str, Condition] = {}
 
     def set(self, condition: Condition) -> None:
-        """Set a condition; those not set in a pass keep what they said before."""
+        """Set a condition; conditions that a pass does not set keep their state."""
         self._said[condition.type] = condition
 
     def get(self, type_: str) -> Condition | None:
-        """What this pass said under a type."""
+        """Return the condition of a type that this pass set."""
         return self._said.get(type_)
 
     def before(self) -> list[Condition]:
-        """The conditions in the binding's status; none where others wrote something else."""
+        """Return the conditions in the binding's status; none if they are malformed."""
         try:
             return msgspec.convert(self._before.get("conditions") or [], list[Condition])
         except msgspec.ValidationError:
             return []
 
     def after(self, now: str) -> list[JSON]:
-        """The conditions after this pass."""
+        """Return the conditions after this pass."""
         merged = self.before()
         for condition in self._said.values():
             merged = set_condition(merged, condition, now=now)
@@ -42,7 +42,7 @@ class Outcome:
 
 
 def _written(condition: Condition) -> JSON:
-    """With reason and message even where they are empty, and no longer than a server takes."""
+    """Return a condition with reason and message even if empty, cut to the server's limit."""
     body = {"reason": "", "message": "", **msgspec.to_builtins(condition)}
     message = body["message"]
     if len(message) > LONGEST_MESSAGE:
@@ -51,7 +51,7 @@ def _written(condition: Condition) -> JSON:
 
 
 def invalid_status(binding: Object, message: str, now: str) -> JSON:
-    """The status with Ready False; what else it says stays."""
+    """Return the status with Ready False, and its other content unchanged."""
     found = binding.to_dict().get("status")
     status: JSON = found if isinstance(found, dict) else {}
     before = Outcome(status).before()

@@ -1,7 +1,7 @@
-"""The seam: all that a handler may read, and all that it may decide and write.
+"""The interface of handlers: everything that they may read, decide and write.
 
-Handlers speak to nothing else. Another kind of binding, or another place to bind in, is another
-context; the handlers stay as they are.
+Handlers use nothing else. For another kind of binding, or another place to bind in, write another
+context; the handlers need no change.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from fairlead.binding.workloads.operations import Operations
 
 
 class Flow(msgspec.Struct):
-    """The state of one pass; the effects of its methods are those of the original's flow control.
+    """The state of a pass; its methods act as the flow control of Service Binding Operator.
 
-    ``transient`` tells that no watched object will announce the end of the trouble, so that the
-    pass has to be repeated after a while. ``waiting`` tells that something has not come yet, which
-    is how every binding begins whose service is made at the same time. ``stage`` is the first in
-    which there was an error, or that stopped the pass.
+    ``transient`` says that no watched object will show the end of the problem, so the pass has to
+    be repeated after a while. ``waiting`` says that an object does not exist yet, which is normal
+    for a binding that is created together with its service. ``stage`` is the first stage that
+    had an error or stopped the pass.
     """
 
     retry: bool = False
@@ -36,18 +36,18 @@ class Flow(msgspec.Struct):
     stage: str = ""
 
     def retry_processing(self, error: str = "", *, transient: bool = False) -> None:
-        """Stop now and come again, with or without an error."""
+        """Stop now and request another pass, with or without an error."""
         self.retry = self.stop = True
         self.error = error
         self.transient = self.transient or transient
 
     def wait_for_change(self, lacking: str) -> None:
-        """Stop now; the next pass begins when what is lacking comes, for it is watched."""
+        """Stop now; the missing object is watched, so its arrival starts the next pass."""
         self.retry_processing(lacking)
         self.waiting = True
 
     def fail(self, error: str) -> None:
-        """Record an error; it takes :meth:`stop_processing` to stop."""
+        """Record an error, without stopping: see :meth:`stop_processing`."""
         self.error = error
 
     def stop_processing(self) -> None:
@@ -58,31 +58,31 @@ class Flow(msgspec.Struct):
 class Context(Protocol):
     """One binding in one pass.
 
-    Methods that read are coroutines, and raise ReadError where the answer is none. Handlers let
-    PassEnded go through.
+    Methods that read are coroutines, and raise ReadError if the read fails. Handlers must not
+    catch PassEnded.
     """
 
     flow: Flow
 
     @property
     def binding_name(self) -> str:
-        """The directory of the binding below the binding root."""
+        """Directory of the binding below the binding root."""
 
     @property
     def volume_name(self) -> str:
-        """The name of the projected volume."""
+        """Name of the projected volume."""
 
     @property
     def former_secret(self) -> str:
-        """The Secret that an earlier pass projected, "" when none did."""
+        """The Secret that an earlier pass projected, "" without one."""
 
     @property
     def secret(self) -> str:
-        """The Secret to project, once :meth:`choose_secret` decided it."""
+        """The Secret to project, after :meth:`choose_secret`."""
 
     @property
     def unbind_requested(self) -> bool:
-        """Whether projections have to go, in this pass at least."""
+        """Whether this pass has to remove projections."""
 
     @property
     def bind_as_files(self) -> bool:
@@ -90,108 +90,108 @@ class Context(Protocol):
 
     @property
     def bind_as_env(self) -> bool:
-        """All entries as environment variables, with files or without."""
+        """Whether all entries become environment variables, with files or without."""
 
     @property
     def file_mode(self) -> int | None:
-        """The mode that files are to have, None for the default."""
+        """The mode of files, None for the default."""
 
     @property
     def content_mark(self) -> str:
-        """What changes with the Secret's content, "" where pods need not be made anew for it."""
+        """A mark of the Secret's content, "" if new content needs no rollout of pods."""
 
     @property
     def env_bindings(self) -> Sequence[tuple[str, str]]:
-        """Single entries as environment variables: (variable, entry)."""
+        """Pairs of variable and entry, for single environment variables."""
 
     @property
     def container_names(self) -> Sequence[str]:
-        """The containers to bind; none means all."""
+        """Names of the containers to bind; empty for all."""
 
     @property
     def naming_strategy(self) -> str:
-        """The naming strategy in force: a predefined one's name, or a template."""
+        """The naming strategy: a predefined name or a template."""
 
     @property
     def mappings(self) -> Sequence[tuple[str, str]]:
-        """Extra entries: (name, template)."""
+        """Pairs of name and template, for additional entries."""
 
     async def services(self) -> list[Service]:
-        """The backing services."""
+        """Return the backing services."""
 
     async def crd(self, service: Service) -> JSON | None:
-        """The CustomResourceDefinition of a service's kind, None when it has none."""
+        """Return the CustomResourceDefinition of a service's kind, None without one."""
 
     async def owned_resources(self, service: Service) -> list[JSON]:
-        """ConfigMaps, Secrets, Services and Routes that the service owns, if they are wanted."""
+        """Return ConfigMaps, Secrets, Services and Routes that a service owns, if requested."""
 
     async def read_secret(self, namespace: str, name: str) -> JSON:
-        """A Secret."""
+        """Return a Secret."""
 
     async def read_config_map(self, namespace: str, name: str) -> JSON:
-        """A ConfigMap."""
+        """Return a ConfigMap."""
 
     async def found(self, definition: Definition, service: Service) -> JSON | None:
-        """What a definition finds, None where it may and does find nothing.
+        """Evaluate a definition; return None if it is optional and finds nothing.
 
-        Raises CollectError, also where all definitions together go beyond the binding's budget,
-        and ValueError where an entry of a Secret is none.
+        Raises CollectError, also if all definitions together exceed the binding's budget, and
+        ValueError for a malformed entry of a Secret.
         """
 
     async def give_way(self) -> None:
-        """Let other passes work first, before what takes long."""
+        """Let other passes work before a long computation: they share one event loop."""
 
     async def projections(self) -> list[Operations]:
-        """The selected workloads but for the refused ones; MappingError: their mapping is broken.
+        """Return the selected workloads without refused ones; raises MappingError.
 
-        Raises ReadError also where none is there, and gives none where the binding selects none.
+        Raises ReadError also if a named workload does not exist; a selector may match none.
         """
 
     async def ineligible(self) -> str:
-        """Why workloads of the kind that is referred to are none; "" where they may be."""
+        """Return why the referenced kind may not be a workload; "" if it may."""
 
     async def leftovers(self) -> list[Operations]:
-        """Workloads that are projected onto but not selected any more."""
+        """Return workloads with a projection that are no longer selected."""
 
     async def bound(self) -> list[Operations]:
-        """All workloads that are projected onto, selected or not."""
+        """Return all workloads with a projection, selected or not."""
 
     def refuse(self, projection: Operations, why: str) -> None:
-        """Leave a workload as it is, and say why."""
+        """Leave a workload unchanged for a reason."""
 
     async def drop_superseded(self) -> None:
-        """Have generated Secrets deleted that nothing reads any more."""
+        """Mark generated Secrets for deletion that nothing reads any more."""
 
     def doubt(self, why: str) -> None:
-        """Say that something of former workloads may be left, and come again."""
+        """Report that a projection may be left on former workloads, and request another pass."""
 
     @property
     def refusals(self) -> list[str]:
-        """Why workloads were left as they are."""
+        """The reasons why workloads were left unchanged."""
 
     def add_source(self, source: SecretSource) -> None:
-        """Add the entries of an existing Secret; TooManyEntries where it cannot be."""
+        """Add the entries of an existing Secret; raises TooManyEntries."""
 
     def add_item(self, item: Item) -> None:
-        """Add an entry; TooManyEntries where it cannot be."""
+        """Add an entry; raises TooManyEntries."""
 
     def items(self) -> list[Item]:
-        """All entries, in the order in which later ones win."""
+        """Return all entries; of equal names the last one wins."""
 
     async def choose_secret(self) -> None:
-        """Decide which Secret is projected and what it contains; ValueError when it cannot be."""
+        """Decide which Secret is projected and its content; raises ValueError."""
 
     def drop_mapping_annotation(self) -> bool:
-        """Have the annotation of the superseded mapping removed; whether there was one."""
+        """Mark the annotation of the superseded mapping for removal; return whether it exists."""
 
     def persist(self) -> None:
-        """Write what was decided: Secret, workloads, annotation, Secrets to delete.
+        """Persist the decisions: Secret, workloads, annotation, Secrets to delete.
 
-        Contexts of a cluster collect it for whoever runs the pipeline and can wait for a server.
+        Contexts of a cluster collect them for the pipeline's caller, which can wait for a server.
         """
 
     async def open(self) -> None:
-        """Judge the binding; always the first call. InvalidBinding: it contradicts itself."""
+        """Validate the binding; always the first call. Raises InvalidBinding."""
 
     def set_condition(
         self, type_: str, status: ConditionStatus, reason: str, message: str = ""
@@ -199,7 +199,7 @@ class Context(Protocol):
         """Set a condition in this pass."""
 
     def close(self) -> None:
-        """Settle the Ready condition; always the last call."""
+        """Set the condition Ready; always the last call."""
 
     async def template_data(self) -> Mapping[str, Any]:
-        """What templates of mappings see: services by id, then items by name."""
+        """Return the data of mapping templates: services by id, then items by name."""

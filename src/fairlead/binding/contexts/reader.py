@@ -1,4 +1,4 @@
-"""Reading for a context: every read is named, checked against the requester, and explained."""
+"""Reads of a context, each checked against the requester's rights."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ from fairlead.binding.workloads.workload import (
 ROUTES = Resource("route.openshift.io", "v1", "routes", "Route")
 Selects = Callable[[Resource, ObjectMeta], bool]
 MOST_SERVICE_BYTES = 4 * 1024 * 1024
-"""That the services of one binding may have together."""
+"""Largest size of a binding's services together, in bytes."""
 _SERVICES_AT_ONCE = 16
-"""Services that are read at the same time, before their bytes are counted."""
+"""Number of services that are read at the same time, before their sizes are known."""
 NO_WORKLOADS = "cannot find application resources for the given reference"
 
 
 class Reader:
-    """Reads of one pass, on behalf of whoever edited the binding last, where that is known."""
+    """Reads of one pass, with the rights of the user who edited the binding last, if known."""
 
     def __init__(self, snapshot: Snapshot, binding: ObjectMeta) -> None:
         self.snapshot = snapshot
@@ -67,14 +67,14 @@ class Reader:
         self.requester = Requester(snapshot, binding)
         self._service_bytes = 0
         self.cluster_services: Callable[[], Awaitable[bool]] = _no
-        """Whether services may be of kinds without namespaces, which no right in one is about."""
+        """Whether services may be cluster-scoped, which rights in a namespace do not cover."""
         self._effort = Effort()
         self._labels: LabelSelector | None = None
         self.kind_is_read = False
-        """Whether workloads could be looked for, so that something may be projected onto them."""
+        """Whether workloads could be read, so that the binding may be projected onto them."""
 
     def _collect(self, found: Object) -> None:
-        """Count a service; decoded, all of them are in memory together."""
+        """Count a service's size; all services are decoded in memory together."""
         self._service_bytes += len(found.raw)
         if self._service_bytes > MOST_SERVICE_BYTES:
             raise _failure(
@@ -86,9 +86,9 @@ class Reader:
     async def look_ahead_at(
         self, services: Sequence[ServiceReference], workloads: WorkloadReference
     ) -> None:
-        """Have what a binding names read at once, as far as its author may read it.
+        """Read the objects that a binding names at once, as far as its author may read them.
 
-        What is not looked at afterwards counts as not asked.
+        Reads that are not used afterwards do not count as dependencies.
         """
         namespace, some = self.binding.namespace, services[:_SERVICES_AT_ONCE]
         await self.snapshot.want([*(one.lookup for one in some), workloads.lookup])
@@ -110,7 +110,7 @@ class Reader:
         await self._want_allowed(reads, free, updates)
 
     async def services(self, references: Sequence[ServiceReference]) -> list[Service]:
-        """All services; ReadError says what is wrong with the first that cannot be read."""
+        """Return all services; the ReadError is about the first that cannot be read."""
         await self.snapshot.want(one.lookup for one in references)
         found: list[Service] = []
         for start in range(0, len(references), _SERVICES_AT_ONCE):
@@ -120,7 +120,7 @@ class Reader:
         return found
 
     async def _reads_of(self, references: Sequence[ServiceReference]) -> list[Get]:
-        """The reads of services whose kinds are known, and may be services."""
+        """Return the reads of services whose kinds are known and allowed."""
         return [
             Get(resource, one.namespace if resource.namespaced else "", one.name)
             for one in references
@@ -134,7 +134,7 @@ class Reader:
         free: Iterable[Read] = (),
         reviews: Iterable[Review | None] = (),
     ) -> None:
-        """Have objects read at once that the author may get, and what needs no such right."""
+        """Read the objects that the author may get, and those that need no right, at once."""
         rights = [
             self.requester.question("get", one.resource, one.namespace, one.name) for one in reads
         ]
@@ -175,13 +175,13 @@ class Reader:
             raise _failure("NotFound", text) from None
 
     async def secret(self, namespace: str, name: str) -> JSON:
-        """A Secret; ReadError says what is wrong with it."""
+        """Return a Secret; raises ReadError."""
         refusal = f"cannot read secret {name} in namespace {namespace}"
         await self.requester.check("get", SECRETS, namespace, name, refusal)
         return await self.snapshot.body(Get(SECRETS, namespace, name))
 
     async def owns_secret(self, name: str, uid: str) -> bool:
-        """Whether a Secret of the namespace was generated for the binding with this uid."""
+        """Whether the Secret ``name`` was generated for the binding with this uid."""
         try:
             found = await self.snapshot.get(Get(SECRETS, self.binding.namespace, name))
         except ReadError:
@@ -189,9 +189,9 @@ class Reader:
         return found.meta.owned_by(uid)
 
     async def own_secret(self, name: str) -> JSON | None:
-        """A Secret that is the binding's own; None where it is not there, or another's.
+        """Return a Secret that the binding owns; None if it is missing or another's.
 
-        The pass is repeated when it changes or goes.
+        A change or deletion of it starts another pass.
         """
         read = Get(SECRETS, self.binding.namespace, name)
         try:
@@ -201,13 +201,13 @@ class Reader:
         return await self.snapshot.body(read) if found.meta.owned_by(self.binding.uid) else None
 
     async def config_map(self, namespace: str, name: str) -> JSON:
-        """A ConfigMap; ReadError says what is wrong with it."""
+        """Return a ConfigMap; raises ReadError."""
         refusal = f"cannot read configmap {name} in namespace {namespace}"
         await self.requester.check("get", CONFIGMAPS, namespace, name, refusal)
         return await self.snapshot.body(Get(CONFIGMAPS, namespace, name))
 
     async def crd(self, resource: Resource) -> JSON | None:
-        """The CRD of a resource; None for built-in ones and when it is not there."""
+        """Return the CRD of a resource; None for built-in kinds and for a missing CRD."""
         if not resource.group:
             return None
         try:
@@ -218,12 +218,12 @@ class Reader:
             raise
 
     async def owned(self, service: Service) -> list[JSON]:
-        """What is owned by the service in its namespace; kinds that are not served are none."""
+        """Return the objects that a service owns in its namespace, of the served kinds."""
         result: list[JSON] = []
         for resource in (CONFIGMAPS, SECRETS, SERVICES, ROUTES):
             try:
                 if resource is ROUTES:
-                    # A watch of a kind that is not served would be tried time and again.
+                    # A watch of a kind that is not served would be retried forever.
                     await self.snapshot.lookup(
                         Lookup(ROUTES.group, ROUTES.version, plural=ROUTES.plural)
                     )
@@ -236,7 +236,7 @@ class Reader:
         return result
 
     async def owned_by(self, resource: Resource, namespace: str, uid: str) -> list[Object]:
-        """The objects of a resource that belong to another object.
+        """Return the objects of a resource that another object owns.
 
         Raises:
             ReadError: they cannot be read.
@@ -257,7 +257,7 @@ class Reader:
     async def look_ahead(
         self, resources: Iterable[Resource], namespace: str, uids: list[str]
     ) -> None:
-        """Have what belongs to several objects read at once, for :meth:`owned_by` of each.
+        """Read the objects that several objects own at once, for :meth:`owned_by` of each.
 
         Raises:
             ReadError: some cannot be read.
@@ -274,7 +274,7 @@ class Reader:
         )
 
     async def selected(self, reference: WorkloadReference) -> tuple[Resource, list[Object]]:
-        """The resource of workloads and those that are selected.
+        """Return the resource of workloads, and the selected ones.
 
         Raises:
             ReadError: they cannot be read, or none is there.
@@ -287,7 +287,7 @@ class Reader:
         return resource, found
 
     async def workloads(self, reference: WorkloadReference) -> list[Workload]:
-        """The workloads of a reference; none when it has neither name nor selector.
+        """Return the workloads of a reference; none without a name or selector.
 
         Raises:
             ReadError: they cannot be read, or none is there.
@@ -311,7 +311,7 @@ class Reader:
         ]
 
     async def check_eligible(self, resource: Resource) -> None:
-        """Refuse kinds that no binding may have as its workload, whoever asks for it.
+        """Refuse kinds that may not be workloads, regardless of the requester's rights.
 
         Raises:
             ReadError: the kind is one of those, or whether an administrator has mapped it cannot
@@ -334,7 +334,7 @@ class Reader:
                 )
 
     async def ineligible(self, reference: WorkloadReference) -> str:
-        """Why the kind of a reference may not be a workload; "" also where it cannot be told."""
+        """Return why the kind of a reference may not be a workload; "" if it may or is unknown."""
         try:
             await self.check_eligible(await self.snapshot.lookup(reference.lookup))
         except ReadError as error:
@@ -342,7 +342,7 @@ class Reader:
         return ""
 
     async def is_eligible(self, resource: Resource) -> bool:
-        """Whether a kind may be a workload; what cannot be told is taken for it."""
+        """Whether ``resource`` may be a workload; True if that cannot be read."""
         try:
             await self.check_eligible(resource)
         except ReadError as error:
@@ -350,7 +350,7 @@ class Reader:
         return True
 
     async def _is_mapped(self, resource: Resource) -> bool:
-        """Whether a mapping in the cluster names the kind, whatever the binding says of one."""
+        """Whether a mapping in the cluster names the kind; the binding's own does not count."""
         try:
             await self.snapshot.get(_mapping_of(resource))
         except ReadError as error:
@@ -360,7 +360,7 @@ class Reader:
         return True
 
     async def not_to_update(self, workloads: Sequence[Workload]) -> list[tuple[int, ReadError]]:
-        """Positions of the workloads that must not be updated, with what says so."""
+        """Return the positions of workloads that may not be updated, with the errors."""
         reviews = [
             self.requester.question_of("update", item.resource, item.original.meta)
             for item in workloads
@@ -381,7 +381,7 @@ class Reader:
         return denied
 
     async def served(self, lookup: Lookup) -> Resource | None:
-        """The resource of a kind; None where it is not served.
+        """Return the resource of a kind; None if it is not served.
 
         Raises:
             ReadError: that cannot be told.
@@ -394,7 +394,7 @@ class Reader:
             raise
 
     async def marked(self, resource: Resource, annotation: str) -> Sequence[Object]:
-        """The metadata of a kind's objects with an annotation; none where it is not served.
+        """Return the metadata of a kind's objects with an annotation; none if it is not served.
 
         Raises:
             ReadError: they cannot be read.
@@ -407,7 +407,7 @@ class Reader:
             raise
 
     async def whole(self, resource: Resource, marked: Iterable[Object]) -> list[Workload]:
-        """The workloads of which :meth:`marked` gave the metadata.
+        """Return the workloads whose metadata :meth:`marked` returned.
 
         Raises:
             ReadError: they cannot be read.
@@ -416,7 +416,7 @@ class Reader:
         return [self.recorded(resource, item) for item in whole if not _copied(resource, item)]
 
     def recorded(self, resource: Resource, item: Object) -> Workload:
-        """A workload with a record, for which no mapping is asked."""
+        """Return a workload with a record, which needs no mapping."""
         return self.workload(item, resource, build_template(MappingSpec(), ""))
 
     def workload(
@@ -427,11 +427,11 @@ class Reader:
         *,
         secret_path: str = "",
     ) -> Workload:
-        """A workload; all of a run share what may be gone through."""
+        """Return a workload; all workloads of a pass share one budget of effort."""
         return Workload(item, resource, template, secret_path=secret_path, effort=self._effort)
 
     async def _whole(self, read: Marked, found: Iterable[Object]) -> list[Object]:
-        """The whole of objects whose metadata were seen a moment ago, but for those that went."""
+        """Return the whole objects of seen metadata, without objects deleted since."""
         reads = [
             Get(read.resource, read.namespace, seen.meta.name, spec_only=read.spec_only)
             for seen in found
@@ -447,7 +447,7 @@ class Reader:
         return whole
 
     async def everything(self, reference: WorkloadReference) -> list[Workload]:
-        """All workloads of the reference's kind.
+        """Return all workloads of the reference's kind.
 
         Raises:
             ReadError: they cannot be read.
@@ -459,7 +459,7 @@ class Reader:
         return [self.workload(item, resource, template) for item in found]
 
     async def exists(self, resource: Resource, name: str, uid: str) -> bool:
-        """Whether an object of the namespace is there; also where that cannot be told."""
+        """Whether the object with this uid exists; True if that cannot be read."""
         try:
             read = Get(resource, self.binding.namespace, name, spec_only=True)
             return (await self.snapshot.get(read)).meta.uid == uid
@@ -478,10 +478,10 @@ class Reader:
             raise _failure("NotFound", f"{NO_WORKLOADS}: {error}") from None
 
     def labels(self, reference: WorkloadReference) -> LabelSelector:
-        """The selector of a reference, read once a pass.
+        """Return the selector of a reference, parsed once per pass.
 
         Raises:
-            SelectorError: it is too long, or wrong.
+            SelectorError: the selector is too long or invalid.
         """
         if self._labels is None:
             self._labels = reference.labels()
@@ -502,7 +502,7 @@ class Reader:
         return list(found)
 
     async def template(self, resource: Resource, reference: WorkloadReference) -> WorkloadTemplate:
-        """Where workloads of a resource have what; MappingError when their mapping is broken."""
+        """Return the paths in workloads of a resource; raises MappingError."""
         return build_template(
             await self._mapping(resource),
             resource.version,
@@ -510,7 +510,7 @@ class Reader:
         )
 
     async def _mapping(self, resource: Resource) -> MappingSpec:
-        """The superseded mapping while it is on the binding, else the one in the cluster."""
+        """Return the superseded mapping while the binding has it, else the cluster's."""
         if MAPPING_ANNOTATION in self.binding.annotations:
             return _old_mapping(self.binding.annotations[MAPPING_ANNOTATION])
         name = mapping_name(resource)
@@ -525,11 +525,11 @@ class Reader:
 
 
 def selection(reader: Reader, reference: WorkloadReference, resource: Resource | None) -> Selects:
-    """Whether a reference to workloads of a resource, None when not served, selects one."""
+    """Return a predicate: whether a reference to workloads of ``resource`` selects an object."""
     try:
         labels = LabelMatcher(reader.labels(reference))
     except SelectorError:
-        # What it should select is not known, so nothing is taken away for it.
+        # An invalid selector counts as selecting everything, so that no projection is removed.
         labels = LabelMatcher(LabelSelector())
 
     def selects(known: Resource, meta: ObjectMeta) -> bool:
@@ -537,14 +537,14 @@ def selection(reader: Reader, reference: WorkloadReference, resource: Resource |
             return False
         if reference.selector is None:
             return meta.name == reference.name
-        # Of a reference with both, which is an error, nobody knows which is meant.
+        # A reference with both is an error, and either may be meant.
         return labels.matches(meta.labels) or meta.name == reference.name
 
     return selects
 
 
 def _copied(resource: Resource, item: Object) -> bool:
-    """Whether an object has a record only because its Deployment has: a former revision of it."""
+    """Whether ``item`` is a Deployment's ReplicaSet, to which the record was only copied."""
     owner = item.meta.controller()
     return resource == REPLICASETS and owner is not None and owner.kind == DEPLOYMENTS.kind
 
@@ -562,7 +562,7 @@ async def _no() -> bool:
 
 
 def lookup_of(api_version: str, kind: str) -> Lookup:
-    """The lookup for an apiVersion and a kind."""
+    """Return the lookup for an apiVersion and a kind."""
     group, _, version = api_version.rpartition("/")
     return Lookup(group, version, kind=kind)
 

@@ -1,4 +1,4 @@
-"""The context of servicebinding.io bindings."""
+"""The context of bindings of servicebinding.io."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NOTHING: JSON = {
     "service": {"apiVersion": "", "kind": "", "name": ""},
 }
 MOST_VARIABLES = 500
-"""Variables of ``spec.env``, each of which is looked for in each container."""
+"""Largest number of variables in ``spec.env``; each is searched for in each container."""
 _NAME = re.compile(r"[a-z0-9.-]{1,253}")
 _TYPE = re.compile(r"[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _UNAVAILABLE: dict[FailureCode | None, str] = {
@@ -57,7 +57,7 @@ class SpecContext(BaseContext):
     """One servicebinding.io ServiceBinding in one pass.
 
     Raises:
-        InvalidBinding: the spec contradicts itself.
+        InvalidBinding: the spec is contradictory.
         msgspec.ValidationError: the object does not fit its type.
     """
 
@@ -78,12 +78,12 @@ class SpecContext(BaseContext):
         return self._parsed.spec.name
 
     def secret_type(self, content: Mapping[str, bytes]) -> str:
-        """``servicebinding.io/{type}``, where the entry can be part of a type."""
+        """Return ``servicebinding.io/{type}``, "" if the entry cannot be part of a type."""
         type_ = content.get("type", b"").decode(errors="replace")
         return f"servicebinding.io/{type_}" if _TYPE.fullmatch(type_) else ""
 
     def service_references(self) -> list[ServiceReference]:
-        """The one service, in the binding's own namespace."""
+        """Return the only service, in the binding's own namespace."""
         service = self._parsed.spec.service
         lookup = lookup_of(service.api_version, service.kind)
         return [ServiceReference(lookup, self.meta.namespace, service.name)]
@@ -105,19 +105,19 @@ class SpecContext(BaseContext):
         return status.binding.name if status and status.binding else ""
 
     def close(self) -> None:
-        """Settle ServiceAvailable too (specification 1.1: it must be there)."""
+        """Set ServiceAvailable too, which specification 1.1 demands."""
         missing = self._missing()
         if missing and self.flow.error:
             self.flow.error += f": {missing}"
         super().close()
         if self.flow.error and self.reader.snapshot.unclear:
-            # Nobody knows whether the binding can be completed (specification 1.1).
+            # Unknown: whether the binding can be completed could not be read (specification 1.1).
             self.set_condition(READY, "Unknown", PROCESSING_ERROR, self.flow.error)
         if not self.unbind_requested:
             self._settle_service(missing)
 
     def _missing(self) -> str:
-        """What the service lacks, "" unless it was read and gave nothing."""
+        """Return what the service lacks, "" unless it was read without a result."""
         collected = self.get_condition(COLLECTION_READY)
         if collected is None or collected.status == "False" or self.entries:
             return ""
@@ -138,7 +138,7 @@ class SpecContext(BaseContext):
             elif self.entries:
                 self._available("True", RESOLVED_BINDING_SECRET)
             else:
-                # The service is there; what it exposes cannot be told.
+                # The service exists, but its entries are unknown.
                 unclear = SERVICE_MISSING_BINDING if reason == ERROR_READING_BINDING else reason
                 self._available("Unknown", unclear, collected.message)
 
@@ -146,7 +146,7 @@ class SpecContext(BaseContext):
         self.set_condition(SERVICE_AVAILABLE, status, reason, message)
 
     def status(self, now: str) -> JSON:
-        """Conditions, the projected Secret, and the generation they are about."""
+        """Return conditions, the projected Secret, and the observed generation."""
         result = dict(self.status_before)
         if self.meta.generation:
             result["observedGeneration"] = self.meta.generation
@@ -157,7 +157,7 @@ class SpecContext(BaseContext):
 
 
 def workload_kind(binding: Object) -> Lookup | None:
-    """The kind of a binding's workloads; None where it names none."""
+    """Return the kind of a binding's workloads; None without one."""
     reference = part(binding, "spec", "workload")
     api_version, kind = reference.get("apiVersion"), reference.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
@@ -166,7 +166,7 @@ def workload_kind(binding: Object) -> Lookup | None:
 
 
 def status_secret(binding: Object) -> str:
-    """``status.binding.name``, whatever else the status says."""
+    """Return ``status.binding.name``, even if the rest of the status is malformed."""
     name = part(binding, "status", "binding").get("name")
     return name if isinstance(name, str) else ""
 

@@ -1,12 +1,12 @@
-"""Generated Secrets of former content, which stay as long as something may still read them.
+"""Generated Secrets of former content, which are kept while something may read them.
 
-A workload says in its record which Secret it has. Of those that are rolled out, the controllers of
-Kubernetes copy annotations, hence records too, to each ReplicaSet and ControllerRevision: one that
-is still there may have pods, or be what a rollback goes back to. Of other kinds it is looked at
-what is owned by the workload, a CronJob's Jobs or a custom kind's Deployment and its ReplicaSets:
-as long as one names the Secret, it stays. A custom kind may also have things made that nobody here
-knows, as Knative's Service has Revisions: unless something that is known belongs to a workload of
-such a kind, all its former Secrets stay.
+A workload's record names its Secret. For Deployments, StatefulSets and DaemonSets the controllers
+of Kubernetes copy annotations, and with them records, to each ReplicaSet or ControllerRevision:
+an existing one may have pods, or be the target of a rollback. For other kinds the objects that the
+workload owns are checked, such as a CronJob's Jobs or a custom kind's Deployment and ReplicaSets:
+a Secret that one of them names is kept. A custom kind may also own objects of unknown kinds, as
+Knative's Service owns Revisions: unless a workload of a custom kind owns an object of a known
+kind, all its former Secrets are kept.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from fairlead.binding.workloads.workload import FIXED, Workload
 
 
 _BELOW = (DEPLOYMENTS, STATEFULSETS, DAEMONSETS, REPLICASETS, CONTROLLERREVISIONS, JOBS)
-"""What controllers of other kinds make of a workload, and what is made of that in turn."""
+"""Kinds of objects that workloads of other kinds own, directly or through another object."""
 
 _LEVELS = 2
 
 _BUILT_IN = {"", "apps", "batch"}
-"""The groups of those kinds whose controllers make nothing but what is looked at."""
+"""API groups of kinds whose controllers only create objects of the checked kinds."""
 
 _COPIES = {
     (DEPLOYMENTS.group, DEPLOYMENTS.plural): REPLICASETS,
     (STATEFULSETS.group, STATEFULSETS.plural): CONTROLLERREVISIONS,
     (DAEMONSETS.group, DAEMONSETS.plural): CONTROLLERREVISIONS,
 }
-"""What is made of a workload whenever its pods are made anew."""
+"""Kind of the revision that each rollout of a workload creates."""
 
 _Place: TypeAlias = tuple[str, str, str]
-"""Group and plural of a workload, and its name: two versions of a kind have the same objects."""
+"""Group, plural and name of a workload; not its version, since all share the objects."""
 
 
 class Superseded(NamedTuple):
-    """Names and uids of former Secrets that nothing reads; whether others may still be read."""
+    """Names and uids of unread former Secrets, and whether others may still be read."""
 
     free: list[tuple[str, str]]
     read: bool = False
@@ -66,10 +66,10 @@ async def superseded(
     current: str,
     changing: Iterable[Workload] = (),
 ) -> Superseded:
-    """Which generated Secrets nothing reads any more; where that is unsure all may be read.
+    """Return the generated Secrets that nothing reads; if that is uncertain, none.
 
-    ``kinds`` are those of the workloads that the binding is, or was, projected onto. What is
-    ``changing`` in this pass does not count: it will not read a former Secret any more.
+    ``kinds`` are those of workloads that the binding is or was projected onto. Workloads that
+    are ``changing`` in this pass do not count: they stop to read former Secrets.
     """
     places = {_place(one.resource, one.original.meta.name) for one in changing}
     candidates = await _generated(reader, owner, current)
@@ -77,7 +77,7 @@ async def superseded(
         return Superseded([])
     free = candidates
     try:
-        # Many a lookup may lead to one kind, whose records are read once.
+        # Several lookups may lead to one kind, whose records are read once.
         found = [await reader.snapshot.lookup(kind) for kind in kinds]
         for resource in {(one.group, one.plural): one for one in found}.values():
             names = [name for name, _ in free]
@@ -89,7 +89,7 @@ async def superseded(
 
 
 async def _generated(reader: Reader, owner: Owner, current: str) -> list[tuple[str, str]]:
-    """Names and uids of the former Secrets that are there."""
+    """Return names and uids of the existing former Secrets."""
     read = Marked(SECRETS, owner.namespace, owner=owner.uid, optional=True)
     pattern = re.compile(re.escape(owner.name) + "-[0-9a-f]{8}")
     try:
@@ -99,7 +99,8 @@ async def _generated(reader: Reader, owner: Owner, current: str) -> list[tuple[s
     generated: list[tuple[str, str]] = []
     for item in found:
         meta = item.meta
-        # What was projected before there were records may be in ReplicaSets that have none.
+        # Without this annotation the Secret is from before records, and ReplicaSets without a
+        # record may read it.
         recorded = RECORDED_ANNOTATION in meta.annotations
         if recorded and meta.name != current and pattern.fullmatch(meta.name):
             generated.append((meta.name, meta.uid))
@@ -113,11 +114,11 @@ async def _used(
     names: list[str],
     changing: Collection[_Place],
 ) -> set[str]:
-    """The Secrets that workloads of a kind, or what is made of them, have.
+    """Return the Secrets that workloads of a kind, or objects that they own, use.
 
     Raises:
-        ReadError: they cannot be read.
-        LookupError: a record cannot be read.
+        ReadError: the objects cannot be read.
+        LookupError: a record is malformed.
     """
     copies = _COPIES.get((resource.group, resource.plural))
     used = await _recorded(reader, owner, resource, changing)
@@ -129,7 +130,7 @@ async def _used(
     await _look_ahead(reader, owner, [workload.meta.uid for workload in workloads], _LEVELS)
     for workload in workloads:
         made = await _below(reader, owner, workload.meta.uid, _LEVELS)
-        # Its controller has made something unknown, or nothing yet; nobody can tell which.
+        # Its controller may have created objects of an unknown kind.
         if not made and resource.group not in _BUILT_IN:
             used.update(names)
         for item in made:
@@ -138,7 +139,7 @@ async def _used(
 
 
 async def _look_ahead(reader: Reader, owner: Owner, uids: list[str], levels: int) -> None:
-    """Read what :func:`_below` looks at of several objects, level by level and each at once."""
+    """Read the objects that :func:`_below` needs, level by level, each level at once."""
     if not levels or not uids:
         return
     await reader.look_ahead(_BELOW, owner.namespace, uids)
@@ -152,7 +153,7 @@ async def _look_ahead(reader: Reader, owner: Owner, uids: list[str], levels: int
 
 
 async def _below(reader: Reader, owner: Owner, uid: str, levels: int) -> list[Object]:
-    """What belongs to an object, and what belongs to that."""
+    """Return the objects that an object owns, down to a number of levels."""
     found: list[Object] = []
     for resource in _BELOW if levels else ():
         for item in await reader.owned_by(resource, owner.namespace, uid):
@@ -163,18 +164,18 @@ async def _below(reader: Reader, owner: Owner, uid: str, levels: int) -> list[Ob
 async def _recorded(
     reader: Reader, owner: Owner, resource: Resource, changing: Collection[_Place]
 ) -> set[str]:
-    """The Secrets that the records of a kind's objects name.
+    """Return the Secrets that the records of a kind's objects name.
 
     Raises:
-        ReadError: they cannot be read.
-        LookupError: a record cannot be read.
+        ReadError: the objects cannot be read.
+        LookupError: a record is malformed.
     """
     secrets: set[str] = set()
     for item in await _marked(reader, owner, resource):
         if _place(resource, item.meta.name) in changing:
             continue
         record = read_records(item.meta.annotations).get(owner.uid)
-        # The key is there and cannot be read: it may name any of them.
+        # A malformed record may name any of the Secrets.
         if record is None:
             raise LookupError(item.meta.name)
         secrets.add(record.secret)

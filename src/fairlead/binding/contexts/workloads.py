@@ -1,4 +1,4 @@
-"""The workloads of a context: those that are selected, and those that were once."""
+"""The workloads of a context: selected ones, and formerly selected ones."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _BINDINGS = {one.group: one for one in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS)
 class Finder:
     """Finds workloads for one binding in one pass.
 
-    ``former`` is what is known of earlier passes. ``kinds`` are those that are noted on the
-    binding; None tells that it may be projected onto workloads that have no record. ``secret`` is
-    the one to project.
+    ``former`` is the state after earlier passes. ``kinds`` are those that the binding's annotation
+    notes; None means that it may be projected onto workloads without a record. ``secret`` is the
+    Secret to project.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class Finder:
         self._selection: Selects | None = None
 
     async def selected(self) -> tuple[list[Projection], list[tuple[Projection, ReadError]]]:
-        """The selected workloads, and those of them that may not be updated.
+        """Return the selected workloads, and those of them that may not be updated.
 
         Raises:
-            ReadError: they cannot be read, or none is there.
-            MappingError: their mapping cannot be used.
+            ReadError: workloads cannot be read, or the named one does not exist.
+            MappingError: their mapping is invalid.
         """
         workloads = await self._reader.workloads(self._reference)
         denied = await self._reader.not_to_update(workloads)
@@ -60,13 +60,13 @@ class Finder:
         return found, [(found[position], error) for position, error in denied]
 
     async def leftovers(self) -> list[Projection]:
-        """The workloads that have something of the binding and are not selected any more.
+        """Return the workloads with a projection that are no longer selected.
 
         Raises:
-            ReadError: those of a former kind cannot be read.
-            MappingError: where they had it cannot be told without their mapping.
+            ReadError: workloads of a former kind cannot be read.
+            MappingError: a projection without a record needs the mapping, which is invalid.
         """
-        # By metadata first: of what is selected still, nothing more is asked here.
+        # By metadata first, so that selected workloads are not read here.
         found = await self._marked(self._key, strict=False, unselected=True)
         if self._legacy:
             with contextlib.suppress(ReadError):
@@ -79,7 +79,7 @@ class Finder:
         ]
 
     async def _is_unselected(self, known: Resource, meta: ObjectMeta) -> bool:
-        # What may be no workload any more is taken away from.
+        # A kind that may no longer be a workload loses its projections.
         if not await self._reader.is_eligible(known):
             return True
         if self._selection is None:
@@ -88,11 +88,11 @@ class Finder:
         return not self._selection(known, meta)
 
     async def bound(self) -> list[Projection]:
-        """The workloads that have something of the binding.
+        """Return all workloads with a projection of the binding.
 
         Raises:
-            ReadError: they cannot be read.
-            MappingError: where they have it cannot be told without their mapping.
+            ReadError: workloads cannot be read.
+            MappingError: a projection without a record needs the mapping, which is invalid.
         """
         keys = [
             self._key,
@@ -110,15 +110,15 @@ class Finder:
         return _distinct(found)
 
     def _is_noted(self, lookup: Lookup) -> bool:
-        """Whether something may be on workloads of a kind, whatever there is to read of them.
+        """Whether workloads of the kind may have a projection, by status and annotation.
 
-        Without a Secret in the status nothing was projected at all, and a kind is noted before
-        anything is projected onto its workloads. Whoever may edit the binding writes notes, too.
+        Without a Secret in the status nothing was projected, and a kind is noted before the first
+        projection onto its workloads. A user who may edit the binding can add notes, too.
         """
         return bool(self._former.secret) and (self._kinds is None or lookup in self._kinds)
 
     async def _is_missed(self, lookup: Lookup) -> bool:
-        """Whether something may be on workloads of a kind that cannot be read."""
+        """Whether workloads of the kind, which cannot be read, may have a projection."""
         if not self._is_noted(lookup):
             return False
         try:
@@ -128,7 +128,7 @@ class Finder:
 
     @property
     def _of_reference(self) -> bool:
-        """Whether the reference runtime knows bindings of this API."""
+        """Whether the reference runtime of servicebinding.io handles bindings of this API."""
         return self._former.owner.group == SERVICEBINDINGS.group
 
     @property
@@ -138,14 +138,14 @@ class Finder:
     async def _marked(
         self, key: str, *, strict: bool, unselected: bool = False
     ) -> list[Projection]:
-        """Find workloads with an annotation; ``unselected``: those not selected any more.
+        """Return workloads with an annotation, with ``unselected`` only no longer selected ones.
 
-        Unless ``strict`` the current kind need not be readable, nor need kinds be that nothing
-        can have been projected onto.
+        Without ``strict`` errors are ignored for the current kind, and for kinds that cannot have
+        a projection.
         """
         current = self._reference.lookup
         found: list[Workload] = []
-        # Many a lookup may lead to one kind, whose objects are looked at once.
+        # Several lookups may lead to one kind, whose objects are read once.
         seen: set[tuple[str, str]] = set()
         for lookup in dict.fromkeys([current, *(self._kinds or ())]):
             try:
@@ -169,7 +169,7 @@ class Finder:
         try:
             return await self._reader.everything(self._reference)
         except ReadError:
-            # A name is enough where nothing may be listed.
+            # With a name, workloads can be read without the right to list.
             if self._reference.selector is not None:
                 raise
         return await self._still_selected()
@@ -178,7 +178,7 @@ class Finder:
         try:
             resource, selected = await self._reader.selected(self._reference)
         except ReadError as error:
-            # What a server or nobody can read as a selector or a name has selected nothing.
+            # A reference that is invalid, or whose kind is not served, never selected anything.
             lost = error.missing or error.failure.code == "Invalid"
             if lost or not await self._is_missed(self._reference.lookup):
                 return []
@@ -196,7 +196,7 @@ class Finder:
         return found
 
     async def _unmarked(self, workloads: Iterable[Workload]) -> list[Projection]:
-        """Those that have something of the binding, with a record or without."""
+        """Return the workloads with a projection, with a record or without."""
         staying = [item for item in workloads if not item.original.meta.deleting]
         found = [await self._projection(item) for item in staying]
         return [item for item in found if item.known]
@@ -226,10 +226,10 @@ class Finder:
         )
 
     async def _inferred(self, workload: Workload, others: Collection[Record]) -> Record | None:
-        """The record of what was projected without one, where it is certainly the binding's.
+        """Infer the record of a projection without one, if it is certainly the binding's.
 
-        Others may have put the same there by hand, and of whoever deletes a binding no right is
-        known. So it takes a binding from before there were notes, or a Secret of its own.
+        A user may have written the same by hand, and the rights of the user who deletes a binding
+        are unknown. So the binding has to be from before notes, or its Secret its own.
         """
         former = self._former
         own = former.generated and await self._reader.owns_secret(former.secret, former.owner.uid)
@@ -247,7 +247,7 @@ class Finder:
 
 
 def _distinct(projections: Iterable[Projection]) -> list[Projection]:
-    """Two versions of one kind have the same objects."""
+    """Drop duplicates: two versions of a kind have the same objects."""
     found: dict[tuple[str, str, str], Projection] = {}
     for item in projections:
         resource = item.workload.resource
