@@ -1,1 +1,1 @@
-"""The stages of the pipeline, by the part of the way; each reads and writes its context alone."""
+"""The stages of the pipeline, in modules by task; each uses only its context."""

@@ -1,7 +1,7 @@
-"""Collecting: what services offer, as the entries of the binding.
+"""Collecting: the entries of the binding from its services.
 
-The stages in their order: read the services; add the Secrets of Provisioned Services, services
-that are Secrets themselves, what binding definitions find, and what services own.
+The stages in order: read the services; add the Secrets of Provisioned Services, services that are
+Secrets themselves, the results of binding definitions, and objects that services own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from fairlead.binding.services.service import Service
 
 
 async def collect_preflight(context: Context) -> None:
-    """Stop, and wait, unless every service can be read."""
+    """Stop and wait if a service cannot be read."""
     try:
         await context.services()
     except ReadError as error:
@@ -49,14 +49,14 @@ async def collect_preflight(context: Context) -> None:
 def collection_failed(
     context: Context, reason: str, error: Exception, *, message: str = "", missing: bool = False
 ) -> None:
-    """Stop and come again, with CollectionReady False.
+    """Stop with CollectionReady False, and request another pass.
 
     Args:
-        context: of the pass.
-        reason: of the condition.
-        error: what failed.
-        message: of the condition; default: the error's.
-        missing: whether something has only not come yet; a ReadError knows it by itself.
+        context: the pass's context.
+        reason: the condition's reason.
+        error: the error.
+        message: the condition's message; by default the error's.
+        missing: whether an object does not exist yet; a ReadError says so itself.
     """
     text = message or str(error)
     read = error if isinstance(error, ReadError) else None
@@ -68,11 +68,11 @@ def collection_failed(
 
 
 class BindingFieldError(ValueError):
-    """``.status.binding.name`` is something else than a name."""
+    """``.status.binding.name`` is not a string."""
 
 
 async def provisioned_service(context: Context) -> None:
-    """Add the Secret of each service that names one; stop at the first that cannot be read."""
+    """Add the Secret of each service that names one; stop at the first error."""
     for service in await context.services():
         if context.flow.stop:
             return
@@ -106,7 +106,7 @@ async def _add_secret(context: Context, service: Service, name: str) -> None:
 
 
 async def _check_promise(context: Context, service: Service) -> None:
-    """A CRD whose annotation or label promises a binding makes the pass wait for it."""
+    """Wait if the service's CRD promises a binding by an annotation or label."""
     try:
         crd = await context.crd(service)
     except ReadError as error:
@@ -114,7 +114,7 @@ async def _check_promise(context: Context, service: Service) -> None:
         return
     metadata = (crd or {}).get("metadata") or {}
     marks = [metadata.get(place) or {} for place in ("annotations", "labels")]
-    # The original promises with an annotation, the specification with a label.
+    # Service Binding Operator uses an annotation, the specification a label.
     if any(mark.get(PROVISIONED_SERVICE) == "true" for mark in marks):
         promise = BindingFieldError(
             f"CRD of service {service.meta.key} indicates provisioned service, but no secret "
@@ -124,10 +124,10 @@ async def _check_promise(context: Context, service: Service) -> None:
 
 
 def _secret_name(body: JSON) -> str | None:
-    """The name, None when there is none.
+    """Return ``.status.binding.name``, None without it.
 
     Raises:
-        BindingFieldError: something on the way is not an object, or the name is no string.
+        BindingFieldError: a parent is not an object, or the name is not a string.
     """
     value: Any = body
     for field in ("status", "binding", "name"):
@@ -142,7 +142,7 @@ def _secret_name(body: JSON) -> str | None:
 
 
 def _accessor_error(value: Any, wanted: str) -> str:
-    # The words are those of the original, types of Go and all: people search for them.
+    # The message of Service Binding Operator, with its Go types: people search for it.
     return (
         f".status.binding.name accessor error: {brief(value)} is of the type {go_type(value)}, "
         f"expected {wanted}"
@@ -150,7 +150,7 @@ def _accessor_error(value: Any, wanted: str) -> str:
 
 
 async def direct_secret(context: Context) -> None:
-    """Add each Secret, except those that say with annotations what of them is bound."""
+    """Add each service that is a Secret, unless annotations define its entries."""
     for service in await context.services():
         annotations = service.meta.annotations
         annotated = any(key.startswith(DEFINITION_ANNOTATION) for key in annotations)
@@ -167,7 +167,7 @@ async def direct_secret(context: Context) -> None:
 
 
 async def binding_definitions(context: Context) -> None:
-    """Add each service's definitions; its own annotations override its CRD's, key by key."""
+    """Parse each service's definitions; its annotations override its CRD's, key by key."""
     for service in await context.services():
         try:
             crd = await context.crd(service)
@@ -175,7 +175,7 @@ async def binding_definitions(context: Context) -> None:
             collection_failed(context, ERROR_READING_CRD, error)
             return
         annotations = {**_defaults(service, crd), **service.meta.annotations}
-        # In a fixed order, so that of two entries of one name always the same one counts.
+        # Sorted, so that of two entries with one name always the same wins.
         for key in sorted(annotations):
             _add_definition(context, service, key, annotations[key])
 
@@ -194,7 +194,7 @@ def _add_definition(context: Context, service: Service, key: str, value: str) ->
 
 
 def _defaults(service: Service, crd: JSON | None) -> dict[str, str]:
-    """The CRD's annotations; the registry's for a CRD that says nothing of bindings itself."""
+    """Return the CRD's annotations, with the registry's if it defines no bindings itself."""
     if crd is None:
         return {}
     own: dict[str, str] = (crd.get("metadata") or {}).get("annotations") or {}
@@ -204,9 +204,9 @@ def _defaults(service: Service, crd: JSON | None) -> dict[str, str]:
 
 
 def is_bindable(crd: JSON) -> bool:
-    """Whether a CRD has definitions, the specification's label, or ``status.binding.name``.
+    """Whether the CRD has definitions, the specification's label, or ``status.binding.name``.
 
-    The latter in the schema of any version.
+    The field counts in the schema of any version.
     """
     metadata: JSON = crd.get("metadata") or {}
     annotations: dict[str, str] = metadata.get("annotations") or {}
@@ -228,11 +228,11 @@ def _has_binding_name(version: JSON) -> bool:
 
 
 class MissingValue(ValueError):  # noqa: N818 (named after the reason)
-    """A null where a value is collected."""
+    """A collected value is null."""
 
 
 async def binding_items(context: Context) -> None:
-    """Apply every definition of every service, generic ones first, then by name."""
+    """Evaluate each service's definitions, generic ones first, then by name."""
     for service in await context.services():
         for definition in service.definitions:
             await _collect(context, service, definition)
@@ -254,7 +254,7 @@ async def _collect(context: Context, service: Service, definition: Definition) -
         deep = ValueError(f"what a definition finds in {service} is nested too deeply")
         collection_failed(context, ERROR_READING_BINDING, deep)
     except (CollectError, ReadError, ValueError) as error:
-        # What does not fit is quoted; of a Secret that must not happen.
+        # The error quotes the value, which must not happen with one from a Secret.
         hidden = f"a definition in the annotations of {service} does not fit it"
         collection_failed(
             context,
@@ -266,7 +266,7 @@ async def _collect(context: Context, service: Service, definition: Definition) -
 
 
 def _add_items(context: Context, service: Service, prefix: str, name: str, value: Any) -> None:
-    """Maps and lists become one item per entry, with the names on the way joined by ``_``."""
+    """Add an item per member of maps and lists, with the names of the path joined by ``_``."""
     path = f"{prefix}{name}"
     if value is None:
         raise MissingValue(f"Value for key {path} not found")
@@ -282,7 +282,7 @@ def _add_items(context: Context, service: Service, prefix: str, name: str, value
 
 
 async def owned_resources(context: Context) -> None:
-    """Add an item per entry of what each service owns, where the binding asks for it."""
+    """Add an item per entry of objects that each service owns, if the binding requests it."""
     for service in await context.services():
         try:
             for resource in await context.owned_resources(service):
@@ -294,7 +294,7 @@ async def owned_resources(context: Context) -> None:
 
 
 def _entries(resource: JSON) -> Iterator[tuple[str, Any]]:
-    """The items of one resource; ValueError when it lacks what its kind is asked for."""
+    """Yield the items of an owned object; raises ValueError if its field is missing."""
     kind = resource["kind"]
     if kind == "Secret":
         _require(resource, "data")

@@ -1,4 +1,4 @@
-"""Naming: the entries that the binding itself defines, and what those of services are called."""
+"""Naming: entries from the binding's own mappings, and the names of services' entries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fairlead.binding.services.items import Item, Source
 
 
 async def apply_mappings(context: Context) -> None:
-    """Render each mapping with services by id and items by the names they have so far."""
+    """Render each mapping, with services by id and items by their present names."""
     if not context.mappings:
         return
     try:
@@ -36,7 +36,7 @@ async def apply_mappings(context: Context) -> None:
 
 
 def _rendered(mappings: Sequence[tuple[str, str]], data: Mapping[str, Any]) -> list[Item]:
-    """The items of mappings, which share the bounds: many small ones are no way around them."""
+    """Render the mappings, which share one budget, so that many small ones do not evade it."""
     if sum(len(text) for _, text in mappings) > SOURCE:
         raise TemplateError(f"template: mappings: more than {SOURCE} characters in all mappings")
     budget = Budget()
@@ -47,7 +47,7 @@ def _rendered(mappings: Sequence[tuple[str, str]], data: Mapping[str, Any]) -> l
 
 
 async def apply_naming(context: Context) -> None:
-    """Rename by the strategy in force; mappings' items have no source and keep their names."""
+    """Rename by the naming strategy; items of mappings have no source and keep their names."""
     try:
         rename = naming(context.naming_strategy)
         if context.naming_strategy not in _PREDEFINED:
@@ -64,7 +64,7 @@ async def apply_naming(context: Context) -> None:
 
 _FUNCTIONS = {"json": JSON}
 _STEPS_PER_NAME = 100
-"""What a name of many may take beyond what all of them share."""
+"""Steps per name that are added to the shared budget."""
 
 Rename = Callable[[str, Source], str]
 
@@ -76,16 +76,16 @@ _PREDEFINED: dict[str, Rename] = {
 
 
 class NamingError(ValueError):
-    """A naming strategy that cannot be used."""
+    """An invalid naming strategy."""
 
 
 def naming(strategy: str) -> Rename:
-    """The function that renames, of a predefined strategy or of a template.
+    """Return the renaming function of a predefined strategy or of a template.
 
-    The function raises NamingError when the template does not fit.
+    The function raises NamingError if the template fails.
 
     Raises:
-        NamingError: the template cannot be read.
+        NamingError: the template is invalid.
     """
     if strategy in _PREDEFINED:
         return _PREDEFINED[strategy]
@@ -102,8 +102,7 @@ def naming(strategy: str) -> Rename:
     budget = Budget()
 
     def rename(name: str, source: Source) -> str:
-        # Many entries need many steps, and that is no attack; one entry may still not run for
-        # ever.
+        # Many entries legitimately need many steps, but a single one stays bounded.
         budget.allow(_STEPS_PER_NAME)
         data = {"name": name, "service": {"kind": source.kind, "name": source.name}}
         try:
@@ -117,7 +116,7 @@ def naming(strategy: str) -> Rename:
 
 
 def _upper(text: str) -> str:
-    """Upper case letter by letter: one that becomes several stays as it is."""
+    """Return upper case as Go does: a letter that would become several stays as it is."""
     return "".join(_single(character, character.upper()) for character in text)
 
 
@@ -126,7 +125,7 @@ def _lower(text: str) -> str:
 
 
 def _title(text: str) -> str:
-    """The first letter of each word in upper case; ``_`` and digits belong to words."""
+    """Return the first letter of each word in upper case; ``_`` and digits belong to words."""
     return re.sub(r"\w+", lambda word: _upper(word[0][0]) + word[0][1:], text)
 
 

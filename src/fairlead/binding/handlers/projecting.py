@@ -1,9 +1,8 @@
 """Projecting: the binding's Secret onto workloads, in place and without duplicates.
 
-The stages in their order: decide the Secret; find the workloads; see whether the binding has all
-the entries it needs; write the Secret's name where a workload asks for it; environment variables;
-files; settle each workload; and persist. A workload that something is in the way on is left as it
-is, and the others are projected onto all the same.
+The stages in order: choose the Secret; find the workloads; check for required entries; write the
+Secret's name at the secretPath; environment variables; files; settle each workload; and persist. A
+workload with a conflict is left unchanged, and the others are still projected onto.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from fairlead.binding.workloads.operations import MappingError, Operations
 
 
 _TOLD = 3
-"""Workloads that are told by name of those that stay as they are."""
+"""Number of unchanged workloads that a message names."""
 
 
 async def binding_secret(context: Context) -> None:
-    """Decide the Secret; it comes first, so that it exists even without any workload."""
+    """Choose the Secret; this stage is first, so that it exists even without a workload."""
     try:
         await context.choose_secret()
     except ValueError as error:
@@ -48,7 +47,7 @@ async def binding_secret(context: Context) -> None:
 
 
 def _hidden(context: Context) -> str:
-    """Which entries of one service are hidden by those of another; the later one counts."""
+    """Return a message on entries that another service's hide; the later entry wins."""
     sources: dict[str, Source] = {}
     hidden: dict[str, str] = {}
     for item in context.items():
@@ -65,7 +64,7 @@ def _hidden(context: Context) -> str:
 
 
 async def find_workloads(context: Context) -> None:
-    """Stop unless there are workloads to project onto; wait for them where they may come."""
+    """Stop without workloads; wait for them if they may still be created."""
     try:
         found = await context.projections()
     except (ReadError, MappingError) as error:
@@ -82,14 +81,14 @@ async def find_workloads(context: Context) -> None:
             context.flow.retry_processing(text, transient=transient)
         context.set_condition(INJECTION_READY, "False", APPLICATION_NOT_FOUND, text)
         return
-    # Workloads that were found and refused are told of at the end, and are no empty selection.
+    # Refused workloads are reported at the end, and do not make the selection empty.
     if not found and not context.refusals:
         context.set_condition(INJECTION_READY, "False", EMPTY_APPLICATION)
         context.flow.stop_processing()
 
 
 def required_entries(*mandatory: str) -> Callable[[Context], None]:
-    """The handler that stops where the binding lacks entries, for an API that demands these."""
+    """Return a handler that stops if the binding lacks entries that its API demands."""
 
     def handler(context: Context) -> None:
         _check_items(context, mandatory)
@@ -118,9 +117,9 @@ def _check_items(context: Context, mandatory: tuple[str, ...]) -> None:
 
 
 def _check_env(context: Context, names: set[str]) -> None:
-    """A pod whose variable reads an entry that is not there does not start.
+    """Refuse variables of missing entries, with which a pod would not start.
 
-    And where the root of the mounts is an entry's value, nobody knows what to mount where.
+    Also refuse the binding root as an entry's value: the mount path would be unknown.
     """
     if context.bind_as_files and ROOT_VARIABLE in dict(context.env_bindings):
         text = (
@@ -142,7 +141,7 @@ def _check_env(context: Context, names: set[str]) -> None:
 
 
 async def inject_secret_ref(context: Context) -> None:
-    """Set the dotted ``secretPath`` of each workload that has one."""
+    """Write the Secret's name at the ``secretPath`` of each workload that has one."""
 
     async def project(projection: Operations) -> None:
         if projection.workload.secret_path:
@@ -152,7 +151,7 @@ async def inject_secret_ref(context: Context) -> None:
 
 
 async def bindings_as_env(context: Context) -> None:
-    """The whole Secret with envFrom where that is wanted, and single entries."""
+    """Project the whole Secret by envFrom, and single entries as variables, if requested."""
 
     async def project(projection: Operations) -> None:
         for container in projection.containers(context.container_names):
@@ -166,11 +165,11 @@ async def bindings_as_env(context: Context) -> None:
 
 
 async def bindings_as_files(context: Context) -> None:
-    """A Secret volume per workload, and a mount per container."""
+    """Project files: a Secret volume per workload, and a mount per container."""
 
     async def project(projection: Operations) -> None:
         containers = projection.containers(context.container_names)
-        # A volume that no container mounts would keep Pods waiting for its Secret all the same.
+        # An unmounted volume would still make Pods wait for its Secret.
         if containers:
             await projection.volume(context.volume_name, context.secret, context.file_mode)
         for container in containers:
@@ -181,7 +180,7 @@ async def bindings_as_files(context: Context) -> None:
 
 
 async def content_mark(context: Context) -> None:
-    """A mark of the content on the pods, where they are to be made anew when it changes."""
+    """Mark the pods with the content, if a change has to roll them out."""
 
     async def project(projection: Operations) -> None:
         projection.content(context.content_mark)
@@ -191,7 +190,7 @@ async def content_mark(context: Context) -> None:
 
 
 async def _each(context: Context, project: Callable[[Operations], Awaitable[None]]) -> None:
-    """Project onto each workload as if the binding had no other (specification 1.1)."""
+    """Project onto each workload independently of the others (specification 1.1)."""
     for projection in await context.projections():
         try:
             await project(projection)
@@ -201,7 +200,7 @@ async def _each(context: Context, project: Callable[[Operations], Awaitable[None
 
 
 async def postflight(context: Context) -> None:
-    """Settle each workload, and say in InjectionReady whether that is all of them."""
+    """Settle each workload, and set InjectionReady."""
     kept: list[str] = []
 
     async def project(projection: Operations) -> None:
@@ -221,5 +220,5 @@ async def postflight(context: Context) -> None:
 
 
 def persist(context: Context) -> None:
-    """Write what was decided, however far the pass has come."""
+    """Persist the decisions, also of a pass that stopped early."""
     context.persist()

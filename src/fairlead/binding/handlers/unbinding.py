@@ -1,7 +1,7 @@
-"""Unbinding: taking away what earlier passes projected.
+"""Unbinding: removing projections of earlier passes.
 
-The first stage of a pipeline does it when the binding goes or its mapping has changed; the second
-one for workloads that are selected no more, whatever else is wrong with the binding.
+The first stage of a pipeline unbinds all workloads if the binding is deleted or its mapping has
+changed; the second one workloads that are no longer selected, even if the binding has errors.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from fairlead.binding.workloads.operations import MappingError, Operations
 
 
 async def unbind(context: Context) -> None:
-    """Unproject from all workloads, those that were selected once too.
+    """Remove the projection from all workloads, also from formerly selected ones.
 
-    Workloads that are gone, or whose kind is, have nothing to take away. Ones that cannot be read
-    keep the binding, so that no leftover projection goes unnoticed.
+    Missing workloads and kinds are skipped. Unreadable ones keep the binding, so that no
+    projection is forgotten.
     """
     if not context.unbind_requested:
         return
@@ -25,7 +25,7 @@ async def unbind(context: Context) -> None:
     stuck = _taken_away(await _bound(context))
     if stuck:
         _failed(context, f"cannot unbind: {stuck}", transient=True)
-    # The mapping was recorded to be unbound by; with it gone, the next pass projects anew.
+    # Unbinding needed the recorded mapping; without it the next pass projects by the new one.
     if not context.flow.error and context.drop_mapping_annotation():
         context.flow.retry_processing()
 
@@ -47,7 +47,7 @@ def _failed(context: Context, text: str, *, transient: bool) -> None:
 
 
 def _taken_away(projections: list[Operations]) -> str:
-    """Take the projection away wherever that can be done; why it cannot elsewhere."""
+    """Remove projections where possible; return why it failed elsewhere."""
     stuck: list[str] = []
     for projection in projections:
         try:
@@ -58,9 +58,9 @@ def _taken_away(projections: list[Operations]) -> str:
 
 
 async def unbind_leftovers(context: Context) -> None:
-    """Take the projection away from relabelled workloads, and from those of a former name.
+    """Remove the projection from workloads that are no longer selected by name or labels.
 
-    And from those of a kind that is none of a workload any more, whatever else is wrong.
+    Also from workloads of kinds that are no longer allowed, even if the binding has errors.
     """
     ineligible = await context.ineligible()
     if ineligible:
@@ -76,6 +76,6 @@ async def unbind_leftovers(context: Context) -> None:
 
 
 async def drop_superseded(context: Context) -> None:
-    """Have generated Secrets of former content deleted, once nothing reads them any more."""
+    """Mark generated Secrets of former content for deletion, if nothing reads them."""
     if not context.flow.error:
         await context.drop_superseded()
