@@ -1,7 +1,7 @@
-"""Workloads: what a binding does to them, and what it has done.
+"""Workloads: the operations of a binding on them, and its records.
 
-``operations`` is what handlers may do, and ``workload`` does it to objects of Kubernetes. What was
-done is recorded on the workload (``records``), so that what is there can be told to be ours or
-somebody else's (``holdings``), put there and taken away (``projection``), and taken over from
-before there were records (``takeover``).
+``operations`` is the interface of handlers, ``workload`` an object in Kubernetes. A projection is
+recorded on the workload (``records``), which tells the binding's items from those of others
+(``holdings``). ``projection`` adds and removes them, and ``takeover`` infers the records of
+projections without one.
 """

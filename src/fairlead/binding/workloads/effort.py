@@ -1,4 +1,4 @@
-"""How much one run over a binding may go through of workloads: anyone may note much on theirs."""
+"""The budget of a pass for reading workloads, whose annotations any editor can make large."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from fairlead.binding.expressions.fixedpath import ProjectionError
 
 
 MOST_STEPS = 3_000_000
-"""Values, items and containers that one run over a binding goes through: less than a second."""
+"""Largest number of values, items and containers per pass: less than a second of work."""
 
 
 class TooMuchEffortError(ProjectionError):
-    """There is more to go through than one binding may take."""
+    """The budget of a binding is exceeded."""
 
 
 class Effort:
-    """What one run over a binding may go through of its workloads and of their records."""
+    """The budget of a pass for its workloads and their records."""
 
     def __init__(self, steps: int = MOST_STEPS) -> None:
         self.budget = Budget(
@@ -26,10 +26,10 @@ class Effort:
         )
 
     def spend(self, steps: int) -> None:
-        """Go through so much.
+        """Subtract steps from the budget.
 
         Raises:
-            TooMuchEffortError: it is too much.
+            TooMuchEffortError: the budget is exceeded.
         """
         try:
             self.budget.spend(steps)

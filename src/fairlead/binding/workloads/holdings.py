@@ -1,8 +1,7 @@
-"""Holdings: what a record names, found in a workload as it is now.
+"""Holdings: the items of a record in the workload's present state.
 
-A volume, mount or variable counts as a binding's while it is under the recorded name, in the
-recorded place, and refers to a Secret of the binding. Whoever has put something else there since
-has taken the place over: it is theirs.
+A volume, mount or variable is a binding's while it has the recorded name and place, and refers to
+a Secret of the binding. If another writer has replaced it, it is theirs.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from fairlead.binding.workloads.workload import (
 
 
 Key = tuple[int, str, str]
-"""A thing in a workload: the identity of its list, its kind, and what it is called there."""
+"""Key of an item in a workload: the identity of its list, its kind and its name."""
 
 
 class HeldContainer(msgspec.Struct, frozen=True):
-    """A container, and what records say of it."""
+    """A container, with the recorded items in it."""
 
     container: Container
     bounds: list[Bound]
@@ -41,7 +40,7 @@ class HeldContainer(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Known:
-    """What records say is in one container: variables, mounts, and whether the whole Secret."""
+    """The recorded items of a container: variables, mounts, and whether the whole Secret."""
 
     env: set[str | None] = field(default_factory=set)
     mounts: set[str | None] = field(default_factory=set)
@@ -50,11 +49,11 @@ class _Known:
 
 _NOTHING = _Known()
 _PATH = 50
-"""Steps that it takes to read a path."""
+"""Cost of reading a path, in steps."""
 
 
 class Holding:
-    """What one record's binding has on a workload; ``secrets`` are those of the binding."""
+    """The items of a binding on a workload by its record; ``secrets`` are the binding's."""
 
     def __init__(
         self,
@@ -70,12 +69,12 @@ class Holding:
 
     @cached_property
     def _containers(self) -> list[HeldContainer]:
-        """Containers of the record, found on first use: most records conflict with nothing."""
+        """The record's containers, found on first use: most records need no check."""
         return list(_held(self._body, self.record, self._effort))
 
     @cached_property
     def _known(self) -> dict[int, _Known]:
-        """What is in each container, by the identity of its body: several paths may lead there."""
+        """The recorded items by the container's identity: several paths may reach one."""
         found: dict[int, _Known] = {}
         for held in self._containers:
             known = found.setdefault(id(held.container.body), _Known())
@@ -90,7 +89,7 @@ class Holding:
         return self._known.get(id(container.body), _NOTHING)
 
     def is_volume(self, item: Any) -> bool:
-        """Whether a volume is the binding's."""
+        """Whether the volume ``item`` is the binding's."""
         return (
             bool(self.record.volumes)
             and name_of(item) == self.record.volume
@@ -98,23 +97,23 @@ class Holding:
         )
 
     def is_mount(self, container: Container, item: Any) -> bool:
-        """Whether a mount is the binding's."""
+        """Whether the mount ``item`` is the binding's."""
         path = _get(item, "mountPath")
         wanted = {"name": self.record.volume, "mountPath": path}
         return item == wanted and path in self._of(container).mounts
 
     def is_variable(self, container: Container, item: Any) -> bool:
-        """Whether a variable is the binding's."""
+        """Whether the variable ``item`` is the binding's."""
         return (
             secret_of_variable(item) in self._secrets and name_of(item) in self._of(container).env
         )
 
     def is_source(self, container: Container, item: Any) -> bool:
-        """Whether a source of variables is the binding's."""
+        """Whether the envFrom source ``item`` is the binding's."""
         return secret_of_source(item) in self._secrets and self._of(container).env_from
 
     def lost(self) -> list[str]:
-        """What the record names and the workload has no more, in words."""
+        """Return descriptions of recorded items that the workload no longer has."""
         volumes = fixedpath.read_list(self._body, self.record.volumes)
         found = [] if not self.record.volumes else [f"volume {self.record.volume}"]
         if any(map(self.is_volume, volumes)):
@@ -133,9 +132,9 @@ class Holding:
         return list(dict.fromkeys(found))
 
     def remove(self, kept: Collection[Key] = ()) -> None:
-        """Take the binding's things away, but those that are ``kept``.
+        """Remove the binding's items except those in ``kept``.
 
-        Lists that become empty stay, as does SERVICE_BINDING_ROOT: others may mount below it.
+        Empty lists and SERVICE_BINDING_ROOT stay: other bindings may mount below it.
         """
         volumes = fixedpath.read_list(self._body, self.record.volumes)
         gone = _remove(volumes, self.is_volume, "volume", kept)
@@ -147,13 +146,13 @@ class Holding:
             _remove(sources, partial(self.is_source, container), "source", kept)
             mounts = container.volume_mounts(create=False)
             self._effort.spend(2 * len(mounts))
-            # A server refuses a mount of a volume that is not there, whoever made it.
+            # A server refuses mounts of a missing volume, so others' mounts of it are removed too.
             mounts[:] = [item for item in mounts if name_of(item) not in gone]
             _remove(mounts, partial(self.is_mount, container), "mount", kept)
 
 
 def key_of(items: list[Any], kind: str, item: Any) -> Key:
-    """What identifies a thing among those of its list."""
+    """Return the key of an item in its list."""
     match kind:
         case "mount":
             name = f"{name_of(item)} {_get(item, 'mountPath')}"
@@ -183,11 +182,11 @@ def _held(body: JSON, record: Record, effort: Effort) -> Iterator[HeldContainer]
             found = list(containers_of(body, template, effort))
         except TooMuchEffortError:
             raise
-        # Where no container is any more, there is nothing left to take away.
+        # The path no longer leads to containers: there is nothing to remove.
         except ProjectionError:
             continue
         present = {container.key for container in found}
-        # What a container had goes with it when it is renamed.
+        # Items of containers that are gone may be in renamed ones.
         strays = [bound for key, bound in place.bound.items() if key not in present]
         for container in found:
             known = place.bound.get(container.key)
@@ -196,7 +195,7 @@ def _held(body: JSON, record: Record, effort: Effort) -> Iterator[HeldContainer]
 
 
 def place_template(place: ContainerPath) -> ContainerTemplate | None:
-    """The template that a record was made with; None when somebody has made it unreadable."""
+    """Return the template of a record's paths; None if it was edited and is invalid."""
     try:
         return container_template(
             place.path,
@@ -209,7 +208,7 @@ def place_template(place: ContainerPath) -> ContainerTemplate | None:
 
 
 def secret_of_volume(item: Any) -> str | None:
-    """The Secret of a volume in the shape that bindings give it, else None."""
+    """Return the Secret of a volume in the form that bindings write, else None."""
     if not isinstance(item, dict) or set(item) != {"name", "secret"}:
         return None
     source = item["secret"]
@@ -219,7 +218,7 @@ def secret_of_volume(item: Any) -> str | None:
 
 
 def secret_of_variable(item: Any) -> str | None:
-    """The Secret of a variable in the shape that bindings give it, else None."""
+    """Return the Secret of a variable in the form that bindings write, else None."""
     if not isinstance(item, dict) or set(item) != {"name", "valueFrom"}:
         return None
     source = item["valueFrom"]
@@ -229,14 +228,14 @@ def secret_of_variable(item: Any) -> str | None:
 
 
 def secret_of_source(item: Any) -> str | None:
-    """The Secret of a source of variables in the shape that bindings give it, else None."""
+    """Return the Secret of an envFrom source in the form that bindings write, else None."""
     if not isinstance(item, dict) or set(item) != {"secretRef"}:
         return None
     return _get(item["secretRef"], "name")
 
 
 def name_of(item: Any) -> str | None:
-    """The name of an item of a list that others may have written anything into."""
+    """Return the name of a list's item, None if it is malformed."""
     return _get(item, "name")
 
 

@@ -1,8 +1,8 @@
-"""What the pipeline does to a workload, wherever workloads run.
+"""The interface of the pipeline's operations on workloads, in Kubernetes or elsewhere.
 
-Handlers know no more of a workload than these operations. ``projection`` has them for Kubernetes,
-``outside.compose`` for services of Compose; another place to bind in is another implementation,
-and a :class:`Workloads` that finds what to operate on.
+Handlers only use these operations. ``projection`` implements them for Kubernetes,
+``outside.compose`` for Compose services; another place to bind in needs another implementation,
+and a :class:`Workloads` that finds its workloads.
 """
 
 from __future__ import annotations
@@ -17,92 +17,92 @@ C = TypeVar("C")
 
 
 class MappingError(ValueError):
-    """What says where workloads of a kind have what cannot be used; the text tells why."""
+    """A mapping of a workload kind's paths is invalid; the text says why."""
 
 
 class Target(Protocol):
-    """A workload; as text it is what messages call it."""
+    """A workload; str() is its name in messages."""
 
     @property
     def secret_path(self) -> str:
-        """The dotted path at which the Secret's name is wanted, "" for nowhere."""
+        """The dotted path for the Secret's name, "" for none."""
 
     @property
     def changed(self) -> bool:
-        """Whether it is not any more as it was read."""
+        """Whether the workload differs from its state when read."""
 
 
 class WorkloadOperations(Protocol[C]):
     """One binding on one workload, whose containers are of type ``C``.
 
-    Operations change nothing but a copy; those that may have to read first are coroutines. They
-    raise ProjectionError where something is in the
-    way, with a text that names it and the remedy; none replaces what is not the binding's.
+    Operations only change a copy; those that may have to read are coroutines. They raise
+    ProjectionError on a conflict, with a text that names the remedy, and never replace another
+    writer's items.
     """
 
     @property
     def workload(self) -> Target:
-        """What is operated on."""
+        """The workload."""
 
     @property
     def settled(self) -> bool:
-        """Whether it is as it has to be, and so may be written.
+        """Whether the workload is in its wanted state, and so may be written.
 
-        :meth:`settle` and :meth:`take_away` say so; what neither has done is never written.
+        Only :meth:`settle` and :meth:`take_away` set it; other workloads are never written.
         """
 
     def containers(self, names: Collection[str]) -> list[C]:
-        """The containers with these names, all for no names."""
+        """Return the containers with these names, all without names."""
 
     async def volume(self, name: str, secret: str, mode: int | None = None) -> None:
-        """Have a volume of a Secret, whose files have a mode."""
+        """Add a volume of a Secret, with a mode of its files."""
 
     async def mount(self, container: C, volume: str, directory: str) -> None:
         """Mount a volume at a directory below the container's binding root."""
 
     async def variable(self, container: C, name: str, key: str, secret: str) -> None:
-        """Have a variable with the value of an entry of a Secret."""
+        """Add a variable with the value of a Secret's entry."""
 
     async def whole(self, container: C, secret: str) -> None:
-        """Have every entry of a Secret as a variable."""
+        """Add every entry of a Secret as a variable."""
 
     async def secret_name(self, path: str, secret: str) -> None:
-        """Have the Secret's name at a dotted path."""
+        """Write the Secret's name at a dotted path."""
 
     def content(self, mark: str) -> None:
-        """Have what runs made anew whenever the mark is another one."""
+        """Mark the pods, so that another mark causes a rollout."""
 
     def settle(self) -> str:
-        """Take away what an earlier pass put there and this one did not ask for; be settled.
+        """Remove items of earlier passes that this one did not request; the result is settled.
 
-        Says what is left as it was, since it cannot be changed any more; "" for nothing.
+        Return a message on a workload that is immutable and keeps its state; else "".
         """
 
     def take_away(self) -> None:
-        """Take away all that the binding has there; be settled."""
+        """Remove all of the binding's items; the result is settled."""
 
 
 Operations = WorkloadOperations[Any]
-"""On workloads of any place."""
+"""Operations on workloads of any place."""
 
 
 class Workloads(Protocol):
     """Finds the workloads of one binding in one pass.
 
-    Its methods raise ReadError where workloads cannot be read, and MappingError where it cannot
-    be told where they have what.
+    Its methods raise ReadError if workloads cannot be read, and MappingError if their mapping is
+    invalid.
     """
 
     async def selected(
         self,
     ) -> tuple[Sequence[Operations], Sequence[tuple[Operations, ReadError]]]:
-        """The selected ones, and those of them that may not be updated, with what says so.
+        """Return the selected workloads, and those that may not be updated with the errors.
 
-        It raises ReadError also where none is there.
+        It raises ReadError also if the named workload does not exist.
         """
 
     async def leftovers(self) -> Sequence[Operations]:
-        """Those that have something of the binding and are not selected any more."""
+        """Return workloads with a projection that are no longer selected."""
 
     async def bound(self) -> Sequence[Operations]:
-        """All that have something of the binding."""
+        """Return all workloads with a projection."""

@@ -1,9 +1,9 @@
-"""Putting one binding onto one workload, and taking it away, without touching others' things.
+"""Adding one binding to one workload, and removing it, without changing others' items.
 
-A :class:`Projection` puts what handlers ask for in the place of what the binding had there, and
-says in an error what is in the way. :meth:`Projection.settle` takes away what was not asked for
-again, and notes the rest in the binding's record. Of two bindings that want the same place the
-one that was created first has it, so that both know it without asking one another.
+A :class:`Projection` replaces the binding's former items by the requested ones, and raises an
+error on a conflict. :meth:`Projection.settle` removes items that were not requested again, and
+records the rest. If two bindings want the same place, the one that was created first gets it: both
+come to the same result without coordination.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from fairlead.binding.workloads.workload import Container, ContainerTemplate, Wo
 
 
 _LOOKS = 3
-"""How often a list is gone through when something is put into it."""
+"""Number of passes over a list when an item is added."""
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """A binding, as its records name it; ``created`` is its creationTimestamp."""
+    """A binding's identity in records; ``created`` is its creationTimestamp."""
 
     uid: str
     group: str
@@ -43,7 +43,7 @@ class Owner(msgspec.Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[str, str, str]:
-        """Of two in one namespace the lower one comes first, whoever looks at them."""
+        """Sort key: of two bindings in a namespace the lower one has precedence in each pass."""
         return self.created, self.name, self.uid
 
     def __str__(self) -> str:
@@ -51,20 +51,20 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class InTheWayError(ProjectionError):
-    """Something that is not the binding's is where the binding has to go."""
+    """Another writer's item is in the place of the binding's."""
 
 
 class FixedError(ProjectionError):
-    """The workload is of a kind that servers let nobody change once it is there."""
+    """The workload's kind is immutable after creation."""
 
 
 class Projection:
     """One binding on one workload.
 
-    ``former`` is the binding's record; ``secrets`` are the Secrets it has projected so far.
-    ``others`` are the records of other bindings on the workload, by their owners; ``alive`` tells
-    whether one of them is still there. ``variables`` are those
-    of the binding's spec, by which the reference runtime's are known; None where it has none.
+    ``former`` is the binding's record; ``secrets`` are the Secrets that it has projected so far.
+    ``others`` are the records of other bindings on the workload, by owner; ``alive`` returns
+    whether an owner still exists. ``variables`` are those of the binding's spec, by which the
+    reference runtime's are recognized; None for an API that the runtime does not handle.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class Projection:
     ) -> None:
         self.workload = workload
         self.known = former is not None
-        """Whether anything is known to be there."""
+        """Whether the workload has a known projection of the binding."""
         self.settled = False
-        """Whether the workload is as it has to be, and so may be written."""
+        """Whether the workload is in its wanted state, and so may be written."""
         self._owner = owner
         self._asked_mode = former.mode if former else None
         effort = workload.effort
@@ -102,18 +102,18 @@ class Projection:
         )
         if reference and reference.there:
             self.known = True
-            # At once, for what is asked for next goes into the same place.
+            # Removed at once, since the next requests use the same places.
             reference.remove()
 
     def containers(self, names: Collection[str]) -> list[Container]:
-        """The containers to bind; raises ProjectionError when the workload has none at all."""
+        """Return the containers to bind; raises ProjectionError if the workload has none."""
         return self.workload.containers(names)
 
     async def volume(self, name: str, secret: str, mode: int | None = None) -> None:
-        """Have a volume of a Secret; without a mode that of a volume which is there stays.
+        """Add a volume of a Secret; without a mode an existing volume keeps its own.
 
         Raises:
-            ProjectionError: something else is there.
+            ProjectionError: another volume has the name.
         """
         if name in self.workload.claims:
             raise InTheWayError(
@@ -125,12 +125,12 @@ class Projection:
         asked = mode
         for there in volumes:
             if any(other.is_volume(there) for other in self._others.values()):
-                # What another binding has asked for goes with it.
+                # Another binding's mode must not be inherited.
                 continue
             if mode is None and name_of(there) == name and secret_of_volume(there):
                 # API servers add a mode by default.
                 mode = there["secret"].get("defaultMode")
-                # What was asked for and is so no more goes.
+                # A mode that the binding requested earlier and no longer does is dropped.
                 mode = None if mode == self._asked_mode else mode
         source |= {} if mode is None else {"defaultMode": mode}
         path = self.workload.template.volumes
@@ -152,7 +152,7 @@ class Projection:
         """Mount a volume at a directory below the container's binding root.
 
         Raises:
-            ProjectionError: something else is there, or the root is not known.
+            ProjectionError: another mount has the path, or the binding root is unknown.
         """
         path = mount_path(container, directory)
         ours = await self._put(
@@ -170,10 +170,10 @@ class Projection:
             self._bound(container).mount = path
 
     async def variable(self, container: Container, name: str, key: str, secret: str) -> None:
-        """Have a variable with the value of an entry of a Secret.
+        """Add a variable with the value of a Secret's entry.
 
         Raises:
-            ProjectionError: something else is there.
+            ProjectionError: another variable has the name.
         """
         ours = await self._put(
             container.env(),
@@ -191,10 +191,10 @@ class Projection:
             self._bound(container).env.append(name)
 
     async def whole(self, container: Container, secret: str) -> None:
-        """Have every entry of a Secret as a variable.
+        """Add every entry of a Secret as a variable.
 
         Raises:
-            ProjectionError: it cannot be put there.
+            ProjectionError: another binding projects the same Secret.
         """
         wanted = {"secretRef": {"name": secret}}
         former = self._mine
@@ -216,21 +216,21 @@ class Projection:
             self._bound(container).env_from = True
 
     async def secret_name(self, path: str, secret: str) -> None:
-        """Have the Secret's name at a dotted path; it was asked for there, whatever it replaces.
+        """Write the Secret's name at a dotted path, over any value that is there.
 
         Raises:
-            ProjectionError: another binding has it, or the path leads through something else.
+            ProjectionError: another binding has the path, or a parent is not an object.
         """
         for other, holding in list(self._others.items()):
             if holding.record.secret_path == path:
                 what = f"{self.workload} has the name of a Secret at .{path}"
                 await self._contend(other, what, "give one of the two another secretPath")
-        # No list of things that may be of others, but one value: whoever asked for it has it.
+        # A single value and not a list: the binding that requests the path owns it.
         write(self.workload.body, tuple(path.split(".")), secret)
         self._next.secret_path, self._next.secret = path, secret
 
     def content(self, mark: str) -> None:
-        """Have the pods made anew whenever the mark is another one.
+        """Mark the pods' template, so that another mark causes a rollout.
 
         Raises:
             ProjectionError: the pods' annotations cannot be written.
@@ -240,13 +240,13 @@ class Projection:
         self._next.annotations = path
 
     def settle(self) -> str:
-        """Take away what was not asked for again, and note the rest.
+        """Remove items that were not requested again, and record the rest.
 
         Returns:
-            what is left as it was, since it cannot be changed any more; "" for nothing.
+            A message on an immutable workload that keeps its state; else "".
 
         Raises:
-            FixedError: the workload cannot be changed, and the binding is not on it.
+            FixedError: the workload is immutable, and has no projection of the binding.
         """
         if self._mine:
             if self._mine.record.annotations != self._next.annotations:
@@ -275,10 +275,10 @@ class Projection:
         return f"{self.workload} keeps what it was created with"
 
     def take_away(self) -> None:
-        """Take away all that the binding has on the workload, and its record.
+        """Remove all of the binding's items from the workload, and its record.
 
         Raises:
-            FixedError: it cannot be changed any more, and has not finished.
+            FixedError: the workload is immutable, and has not finished.
         """
         if self._mine:
             self._unmark(self._owner, self._mine)
@@ -289,7 +289,7 @@ class Projection:
                     f"{self.workload} has this binding and cannot be changed any more: delete it, "
                     "or wait until it has finished"
                 )
-            # What runs no more may keep it; only the record says that it is bound.
+            # A finished Pod or Job may keep its items: without the record it is unbound.
             self.workload.restore()
         write_record(self.workload.body, self._owner.uid, None)
         self.settled = True
@@ -304,21 +304,21 @@ class Projection:
         held: Callable[[Holding, Any], bool],
         what: tuple[str, str],
     ) -> bool:
-        """Have an item in a list; whether it is the binding's, or one that was there just so."""
+        """Add an item to a list; return False if another writer's equal item is there."""
         self.workload.effort.spend(_LOOKS * len(items) + 1)
         key = key_of(items, kind, wanted)
         if key in self._kept:
             # Two paths of the mapping lead to one container.
             return False
         rivals = [item for item in items if same(item)]
-        # Identity and not equality: the same text may be there twice, once as another's.
+        # By identity, since another writer may have added an equal item.
         mine = next((item for item in rivals if self._mine and held(self._mine, item)), None)
         if mine is None:
             for item in rivals:
                 for other in [one for one, holding in self._others.items() if held(holding, item)]:
                     await self._contend(other, *what)
             rivals = [item for item in items if same(item)]
-            # Somebody has put it there just so: it is left, and not taken away with the binding.
+            # Another writer added an equal item: it is left, and not removed with the binding.
             if wanted in rivals:
                 return False
             if rivals:
@@ -330,8 +330,11 @@ class Projection:
         return True
 
     async def _contend(self, other: Owner, what: str, remedy: str) -> None:
-        """Make the other binding yield, or yield to it."""
-        # Nobody can ask a binding that is gone to yield; its record is a leftover.
+        """Remove the other binding's items if it has to yield; else raise InTheWayError.
+
+        The binding that was created first keeps the place. A deleted binding's record is a
+        leftover and yields.
+        """
         if self._owner.rank > other.rank and await self._is_alive(other):
             raise InTheWayError(f"{what} that is of {other}, which was created first: {remedy}")
         holding = self._others.pop(other)
@@ -364,20 +367,20 @@ class Projection:
 
 
 def mount_path(container: Container, directory: str) -> str:
-    """Where a directory of the binding root is; SERVICE_BINDING_ROOT is set when it is not.
+    """Return the path of a directory below the binding root; set SERVICE_BINDING_ROOT if missing.
 
     Raises:
-        ProjectionError: the root is not known, since the variable takes it from elsewhere, or is
-            no absolute path.
+        ProjectionError: the root is unknown, since the variable has no literal value, or is not
+            an absolute path.
     """
     env = container.env()
-    # Of several with one name the last one is what programs see.
+    # Programs see the last of several variables with one name.
     root = next((item for item in reversed(env) if item.get("name") == ROOT_VARIABLE), None)
     if root is None:
-        # The specification's default; apps find their bindings by this variable alone.
+        # The specification's default; apps find bindings only by this variable.
         env.append({"name": ROOT_VARIABLE, "value": DEFAULT_ROOT})
         return f"{DEFAULT_ROOT}/{directory}"
-    # Only the kubelet knows what it will be.
+    # Only the kubelet resolves valueFrom.
     if root.get("valueFrom") is not None:
         raise ProjectionError(
             f"{container} sets {ROOT_VARIABLE} with valueFrom, so "
@@ -389,7 +392,7 @@ def mount_path(container: Container, directory: str) -> str:
             f"{container} sets {ROOT_VARIABLE} to what is no absolute path, so where programs "
             "look for the binding is unknown; give it a literal value that begins with /"
         )
-    # The kubelet expands variables, and not the paths of mounts.
+    # The kubelet expands $(NAME) in variables, but not in mount paths.
     if "$(" in value or "$$" in value:
         raise ProjectionError(
             f"{container} sets {ROOT_VARIABLE} with other variables, or with $$, so where to "

@@ -1,9 +1,9 @@
-"""Records: what a binding has put onto a workload, noted on the workload itself.
+"""Records: the items of a binding on a workload, in an annotation of the workload.
 
-Each binding has an annotation of its own on every workload it is projected onto, written in the
-same request as the projection, so that neither is ever there without the other. It says by which
-paths the binding was projected, so that a mapping may change or go at any time, and which
-volumes, mounts and variables are the binding's. What no record has is somebody else's.
+Each binding has its own annotation on every workload that it is projected onto, written in the
+same request as the projection, so neither exists without the other. It contains the paths of the
+projection, so a mapping may change or be deleted at any time, and the names of the binding's
+volumes, mounts and variables. Items without a record belong to other writers.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from fairlead.binding.reads import Lookup
 
 
 RECORD_PREFIX = "projection.servicebinding.io/"
-"""Of the annotations; the rest is the binding's uid."""
+"""Prefix of a record's annotation; the binding's uid follows."""
 
 
 REFERENCE_PREFIX = "projector.servicebinding.io/mapping-"
-"""Of the annotations of the reference runtime of servicebinding.io; the rest is the uid, too."""
+"""Prefix of the annotations of servicebinding.io's reference runtime; the uid follows."""
 
 
 CONTENT_PREFIX = "content.servicebinding.io/"
-"""Of annotations on pods; the rest is the binding's uid."""
+"""Prefix of the pods' content annotation; the binding's uid follows."""
 
 
 class Bound(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What is in one container: names of variables, where the volume is mounted, envFrom."""
+    """The items in a container: names of variables, the mount path, envFrom."""
 
     env: list[str] = []
     env_from: bool = False
@@ -41,9 +41,9 @@ class Bound(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class ContainerPath(msgspec.Struct, rename="camel", omit_defaults=True):
-    """One container path of the mapping, and what is in the containers that it leads to.
+    """A container path of the mapping, with the items in its containers.
 
-    ``bound`` has them by name, or by position (``#0``) where they have none.
+    ``bound`` has the containers by name, or by position (``#0``) without a name.
     """
 
     path: str
@@ -54,12 +54,12 @@ class ContainerPath(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class Record(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """What one binding has put onto one workload.
+    """The items of a binding on a workload.
 
     ``group`` and ``name`` are the binding's, ``created`` its creationTimestamp; ``volumes`` is
-    the path of the volumes, ``volume`` the name of the binding's own, "" for none, ``mode`` the
-    mode that was asked for. ``annotations`` is the path of those of the pods, where the mark of
-    the Secret's content is.
+    the path of the volumes, ``volume`` the name of the binding's volume, "" for none, ``mode``
+    the requested mode. ``annotations`` is the path of the pods' annotations, with the mark of the
+    Secret's content.
     """
 
     group: str
@@ -78,20 +78,20 @@ _decode = msgspec.json.Decoder(Record)
 
 
 RECORDED_ANNOTATION = "servicebinding.io/recorded"
-"""Of a generated Secret: whatever was projected with it has a record."""
+"""Annotation of a generated Secret all of whose projections have a record."""
 
 KINDS_ANNOTATION = "servicebinding.io/projected-kinds"
-"""Of a binding: JSON of the kinds of workloads that it is, or may still be, projected onto."""
+"""Annotation of a binding with the kinds of workloads that may have a projection, as JSON."""
 
 
 _MOST_KINDS = 100
-"""That are noted on a binding; each is asked for where it is unbound."""
+"""Largest number of noted kinds; unbinding reads the workloads of each."""
 
 
 def read_kinds(annotations: Mapping[str, str]) -> list[Lookup] | None:
-    """The kinds noted on a binding; None where that was never done.
+    """Return the kinds noted on a binding; None without the annotation.
 
-    Empty where the annotation cannot be read: that makes no binding one from before the notes.
+    A malformed annotation counts as empty, so it does not look like a binding from before notes.
     """
     if KINDS_ANNOTATION not in annotations:
         return None
@@ -104,32 +104,32 @@ def read_kinds(annotations: Mapping[str, str]) -> list[Lookup] | None:
 
 
 def kinds_text(kinds: Sequence[Lookup]) -> str:
-    """What :func:`read_kinds` reads."""
+    """Return the annotation's text, which :func:`read_kinds` reads."""
     return msgspec.json.encode(list(kinds)).decode()
 
 
 def record_key(uid: str) -> str:
-    """The annotation of the binding with this uid."""
+    """Return the name of a record's annotation, by the binding's uid."""
     return f"{RECORD_PREFIX}{uid}"
 
 
 def content_key(uid: str) -> str:
-    """The annotation on pods that changes with the content, of the binding with this uid."""
+    """Return the name of the pods' content annotation, by the binding's uid."""
     return f"{CONTENT_PREFIX}{uid}"
 
 
 def reference_key(uid: str) -> str:
-    """The annotation of the reference runtime for the binding with this uid."""
+    """Return the name of the reference runtime's annotation, by the binding's uid."""
     return f"{REFERENCE_PREFIX}{uid}"
 
 
 def marks(annotations: Mapping[str, str]) -> list[str]:
-    """The keys that say of a workload whose binding is on it, ours or the reference runtime's."""
+    """Return the annotations of bindings on a workload, ours and the reference runtime's."""
     return [key for key in annotations if key.startswith((RECORD_PREFIX, REFERENCE_PREFIX))]
 
 
 def read_records(annotations: Mapping[str, str]) -> dict[str, Record]:
-    """The records by uid of their bindings; without those that somebody has made unreadable."""
+    """Return the records by the uids of their bindings, without malformed ones."""
     found: dict[str, Record] = {}
     for key in annotations:
         if not key.startswith(RECORD_PREFIX):

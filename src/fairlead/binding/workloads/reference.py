@@ -1,10 +1,10 @@
-"""What the reference runtime of servicebinding.io has put onto a workload for a binding.
+"""Projections of the reference runtime of servicebinding.io.
 
-Its names have the uid of the binding in them, so whose they are is certain: a projected volume
+Their names contain the uid of the binding, so their owner is certain: a projected volume
 ``servicebinding-<uid>``, its mounts, annotations of the pods with the Secret and with the type and
-provider that the binding overrides, and an annotation of the workload with the mapping that it was
-projected by. Of the variables that refer to the Secret only those are the binding's that its spec
-asks for: others may be the workload's own, and stay, as does SERVICE_BINDING_ROOT.
+provider that the binding overrides, and an annotation of the workload with the used mapping. Of
+the variables that refer to the Secret only those in the binding's spec are the binding's: others
+may be the workload's own, and stay, as does SERVICE_BINDING_ROOT.
 
 Source: https://github.com/servicebinding/runtime, ``projector/binding.go``.
 """
@@ -36,16 +36,16 @@ from fairlead.binding.workloads.workload import (
 _GROUP = "projector.servicebinding.io"
 
 _MOST_PATHS = 20
-"""To containers, in a mapping that a workload notes: more than a kind has."""
+"""Largest number of container paths in a mapping annotation: more than a kind has."""
 
 Taken = Callable[[Container, Any], bool]
-"""Whether a variable is another binding's, by its record."""
+"""Predicate: whether a variable is another binding's, by its record."""
 
 
 class ReferenceProjection:
-    """What the runtime has put onto a workload for the binding with a uid.
+    """The runtime's projection of the binding with a uid onto a workload.
 
-    ``variables`` are pairs of a name and an entry, as the binding's spec has them.
+    ``variables`` are the pairs of name and entry in the binding's spec.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ReferenceProjection:
 
     @property
     def there(self) -> bool:
-        """Whether any of it is on the workload."""
+        """Whether the workload has a part of the projection."""
         return (
             self._key in _object(self._body, ("metadata", "annotations"))
             or bool(self._pod_annotations.keys() & set(self._notes))
@@ -70,10 +70,10 @@ class ReferenceProjection:
         )
 
     def remove(self) -> None:
-        """Take it away; lists that become empty stay."""
+        """Remove the projection; empty lists stay."""
         secret = self._pod_annotations.get(self._notes[0])
         self._volumes[:] = [item for item in self._volumes if not self._is_volume(item)]
-        # Another writer may have put a volume under its name since, with mounts of its own.
+        # Another writer may have replaced the volume under its name, with mounts of its own.
         theirs = any(name_of(item) == self._volume for item in self._volumes)
         for container in self._containers():
             mounts, env = container.volume_mounts(create=False), container.env(create=False)
@@ -118,15 +118,15 @@ class ReferenceProjection:
 
 
 def _template(workload: Workload, key: str) -> WorkloadTemplate:
-    """That of the mapping at projection time, which the runtime notes; else the cluster's."""
+    """Return the template of the mapping that the runtime noted; else the cluster's."""
     noted = workload.original.meta.annotations.get(key, "")
     try:
         mapping = msgspec.json.decode(noted, type=MappingSpec)
         template = build_template(mapping, workload.resource.version)
-    # It cannot be read, or is of a version that noted none.
+    # It is malformed, or from a version of the runtime without the annotation.
     except (msgspec.DecodeError, RecursionError, MappingError):
         return workload.template
-    # An editor of the workload may have noted what takes long to evaluate.
+    # An editor of the workload may have noted a mapping that is expensive to evaluate.
     return template if len(template.containers) <= _MOST_PATHS else workload.template
 
 

@@ -1,8 +1,8 @@
-"""Projections without a record: made before there were records, or by the original operator.
+"""Projections without a record: from before records, or by Service Binding Operator.
 
-Whoever writes a workload anew may lose a record too. What is there is taken for the binding's
-only where that is certain: by the Secret in the binding's status, and for a Secret of somebody
-else's by the shape of the whole projection. What is not certain stays where it is.
+A client that replaces a workload may lose a record too. An item counts as the binding's only if
+that is certain: by the binding's own Secret in its status, or for another Secret by the form of
+the whole projection. Other items are left.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from fairlead.binding.workloads.workload import Container, Workload
 
 
 class Former(msgspec.Struct, frozen=True):
-    """What a binding's status and spec say of what it has projected.
+    """The former projection of a binding, by its status and spec.
 
-    ``secret`` is that of its status, ``directory`` that below the binding root, ``variables`` are
-    pairs of a name and an entry, and ``env_from`` is whether the whole Secret went there.
+    ``secret`` is the Secret in its status, ``directory`` the one below the binding root,
+    ``variables`` are pairs of name and entry, and ``env_from`` says whether the whole Secret
+    was projected.
     """
 
     owner: Owner
@@ -45,13 +46,13 @@ class Former(msgspec.Struct, frozen=True):
 
     @property
     def generated(self) -> bool:
-        """Whether the Secret is the binding's own, so that whatever refers to it is, too."""
+        """Whether the Secret is the binding's own, so that references to it are, too."""
         return bool(re.fullmatch(re.escape(self.owner.name) + "-[0-9a-f]{8}", self.secret))
 
 
 def infer(workload: Workload, former: Former, others: Collection[Record]) -> Record | None:
-    """The record that would be on a workload if there had been records then."""
-    # A status without a Secret says that nothing was ever projected.
+    """Infer the record of a projection without one."""
+    # Without a Secret in the status nothing was ever projected.
     if not former.secret:
         return None
     taken = [Holding(workload.body, record, effort=workload.effort) for record in others]
@@ -63,8 +64,8 @@ def infer(workload: Workload, former: Former, others: Collection[Record]) -> Rec
         bound = Bound(mount=_mount(container, volume, former))
         mounted = mounted or bool(bound.mount)
         places.setdefault(id(container.template), _place(container)).bound[container.key] = bound
-    # A Secret of somebody else may be in anybody's variables, but a mount of it at the binding's
-    # own directory is the binding's.
+    # Variables of any writer may refer to a Secret that the binding does not own; but a mount of
+    # it at the binding's directory is the binding's.
     certain = former.generated or mounted
     for container in _containers(workload):
         bound = places[id(container.template)].bound[container.key]
@@ -113,7 +114,7 @@ def _mount(container: Container, volume: str, former: Former) -> str:
 def _variables(
     container: Container, former: Former, taken: Collection[Holding], *, certain: bool
 ) -> list[str]:
-    """Those of a generated Secret, and of another those that the spec asks for."""
+    """Return the variables of a generated Secret; of another one those in the spec."""
     return [
         str(name_of(item))
         for item in (container.env(create=False) if certain else ())

@@ -1,7 +1,7 @@
-"""Workloads: where they keep containers and volumes.
+"""Workloads and the paths of their containers and volumes.
 
-A ClusterWorkloadResourceMapping, or the default, says where a kind of workload has its containers.
-A :class:`Workload` is one object with its containers found by that.
+A ClusterWorkloadResourceMapping, or the default, has the paths of a workload kind. A
+:class:`Workload` is an object whose containers are found by these paths.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _POD_SPEC = ".spec.template.spec"
 _CLAIMS = ("spec", "volumeClaimTemplates")
 
 FIXED = frozenset({("batch", "jobs"), ("", "pods")})
-"""Of these, servers let hardly anything but the metadata change once they are there."""
+"""Kinds of which servers allow hardly any change but of metadata after creation."""
 
 _FINISHED = {"Complete", "Failed", "Succeeded"}
-"""Conditions of Jobs and phases of Pods."""
+"""Conditions of Jobs and phases of Pods that mean the end."""
 
 _PODS = MappingTemplate(
     version="*",
@@ -48,11 +48,11 @@ _DEFAULT_CONTAINERS = [
 
 
 _CONTAINER = 10
-"""Steps that finding a container and looking at it takes."""
+"""Cost of finding and reading a container, in steps."""
 
 
 class ContainerTemplate(msgspec.Struct, frozen=True):
-    """One kind of container; without a name path no container is ever filtered out."""
+    """The paths of one kind of container; without a name path no filter of names applies."""
 
     expression: str
     path: JSONPath
@@ -73,19 +73,19 @@ class WorkloadTemplate(msgspec.Struct, frozen=True):
 def build_template(
     spec: MappingSpec, version: str, *, containers_path: str = ""
 ) -> WorkloadTemplate:
-    """The template for a version: its own, that of ``*``, or the default one.
+    """Return the template for a version: its own, that of ``*``, or the default.
 
-    ``containers_path`` is a dotted path that is added to what the mapping has.
+    ``containers_path`` is a dotted path that is added to the mapping's.
 
     Raises:
-        MappingError: a path cannot be read.
+        MappingError: a path is invalid.
     """
     by_version = {template.version: template for template in spec.versions}
     mapping = by_version.get(version) or by_version.get("*") or MappingTemplate(version="*")
     containers = list(mapping.containers or _DEFAULT_CONTAINERS)
     if containers_path:
         added = MappingContainer(path=f".{containers_path}[*]", name=".name")
-        # Two templates of one path would bind each container twice.
+        # The same path twice would bind each container twice.
         if [container.path for container in containers] != [added.path]:
             containers.append(added)
     return WorkloadTemplate(
@@ -96,16 +96,16 @@ def build_template(
 
 
 def default_mapping(resource: Resource) -> MappingSpec:
-    """The mapping of a resource that has none: Pods have no template of Pods."""
+    """Return the mapping of a resource without one; Pods have no pod template inside."""
     is_pod = (resource.group, resource.plural) == ("", "pods")
     return MappingSpec(versions=[_PODS] if is_pod else [])
 
 
 def parse_mapping(mapping: JSON) -> MappingSpec:
-    """The spec of a ClusterWorkloadResourceMapping.
+    """Decode the spec of a ClusterWorkloadResourceMapping.
 
     Raises:
-        MappingError: it does not fit its type.
+        MappingError: the mapping does not fit its type.
     """
     try:
         return msgspec.convert(mapping.get("spec") or {}, MappingSpec)
@@ -127,10 +127,10 @@ def _container(container: MappingContainer) -> ContainerTemplate:
 def container_template(
     expression: str, *, name: FixedPath | None, env: FixedPath, volume_mounts: FixedPath
 ) -> ContainerTemplate:
-    """The template of one kind of container.
+    """Return the template of one kind of container.
 
     Raises:
-        MappingError: the expression cannot be read.
+        MappingError: the expression is invalid.
     """
     try:
         path = JSONPath(f"{{{expression}}}")
@@ -149,7 +149,7 @@ def _fixed(expression: str, default: str) -> FixedPath:
 
 
 class Container:
-    """One container-like fragment of a workload's body; changes to it change the body."""
+    """A container in a workload's body; changes to it change the body."""
 
     def __init__(self, body: JSON, template: ContainerTemplate, position: int = 0) -> None:
         self.body = body
@@ -158,29 +158,29 @@ class Container:
 
     @property
     def name(self) -> str:
-        """Its name, "" when it has none."""
+        """Its name, "" without one."""
         path = self.template.name
         return str(fixedpath.read(self.body, path) or "") if path else ""
 
     @property
     def key(self) -> str:
-        """Its name, or its position where it has none."""
+        """Its name, or its position without a name."""
         return self.name or f"#{self._position}"
 
     def wanted(self, names: Collection[str]) -> bool:
-        """Whether a filter of container names lets it through."""
+        """Whether the container passes a filter of names."""
         return not names or self.template.name is None or self.name in names
 
     def env(self, *, create: bool = True) -> list[Any]:
-        """Its environment variables; raises ProjectionError when it cannot be made."""
+        """Return its environment variables; raises ProjectionError if the list is malformed."""
         return self._list(self.template.env, create=create)
 
     def env_from(self, *, create: bool = True) -> list[Any]:
-        """Its environment sources; raises ProjectionError when it cannot be made."""
+        """Return its envFrom sources; raises ProjectionError if the list is malformed."""
         return self._list(self.template.env_from, create=create)
 
     def volume_mounts(self, *, create: bool = True) -> list[Any]:
-        """Its volume mounts; raises ProjectionError when it cannot be made."""
+        """Return its volume mounts; raises ProjectionError if the list is malformed."""
         return self._list(self.template.volume_mounts, create=create)
 
     def _list(self, path: tuple[str, ...], *, create: bool) -> list[Any]:
@@ -196,17 +196,17 @@ class Container:
 
 
 def containers_of(body: JSON, template: ContainerTemplate, effort: Effort) -> Iterator[Container]:
-    """The containers of one kind in the body of a workload; none where the path leads nowhere.
+    """Yield the containers of one kind in a workload's body; none if the path is missing.
 
     Raises:
-        ProjectionError: the path leads to something else than an object.
-        TooMuchEffortError: it takes too long.
+        ProjectionError: the path leads to a value that is not an object.
+        TooMuchEffortError: the budget is exceeded.
     """
     try:
         results = template.path.find(body, effort.budget)
     except BudgetExhausted as error:
         raise TooMuchEffortError(str(error)) from None
-    # Kinds need not have all paths: there are workloads without init containers.
+    # A path may be missing: there are workloads without init containers.
     except JSONPathError:
         return
     found = [value for values in results for value in values]
@@ -220,7 +220,7 @@ def containers_of(body: JSON, template: ContainerTemplate, effort: Effort) -> It
 
 
 class Workload:
-    """One workload and the copy of its body that handlers change."""
+    """A workload, and the copy of its body that handlers change."""
 
     def __init__(
         self,
@@ -245,16 +245,16 @@ class Workload:
 
     @property
     def stays(self) -> bool:
-        """Whether handlers changed what servers do not let anybody change any more.
+        """Whether handlers changed immutable fields.
 
-        What has no uid is not there yet: it is being created, or is a manifest.
+        An object without a uid does not exist yet: it is being created, or is a manifest.
         """
         fixed = (self.resource.group, self.resource.plural) in FIXED and self.original.meta.uid
         return bool(fixed) and _told(self.body) != _told(self.original.to_dict())
 
     @property
     def finished(self) -> bool:
-        """Whether it is a Job or a Pod that runs no more."""
+        """Whether the workload is a Job or Pod that has finished."""
         status = self.body.get("status")
         found = status if isinstance(status, dict) else {}
         true = [one for one in found.get("conditions") or [] if one.get("status") == "True"]
@@ -265,13 +265,13 @@ class Workload:
         self.body = self.original.to_dict()
 
     def containers(self, names: Collection[str] = ()) -> list[Container]:
-        """The containers that the filter lets through, which may be none.
+        """Return the containers that pass the filter of names, possibly none.
 
         Raises:
-            ProjectionError: there is no container at all, or a path leads to something else.
+            ProjectionError: the workload has no container, or a path leads to another value.
         """
         found = list(self._containers())
-        # Where only the Secret's name is wanted, no container is.
+        # A workload with a secretPath may have no containers.
         if not found and not self.secret_path:
             paths = ", ".join(container.expression for container in self.template.containers)
             text = f"no containers found in application resource {self} at {paths}"
@@ -286,14 +286,14 @@ class Workload:
                 raise ProjectionError(f"{self}: {error}") from None
 
     def volumes(self) -> list[Any]:
-        """Its volumes, made where there are none; raises ProjectionError when they cannot be."""
+        """Return its volumes, created if missing; raises ProjectionError if they are malformed."""
         return fixedpath.ensure_list(self.body, self.template.volumes)
 
     @property
     def claims(self) -> set[str]:
-        """The names of a StatefulSet's volumeClaimTemplates, which pods have as volumes.
+        """The names of a StatefulSet's volumeClaimTemplates, which become volumes of its pods.
 
-        One of them takes the place of a volume of its name (StatefulSetSpec).
+        A template replaces a volume with its name (StatefulSetSpec).
         """
         found = fixedpath.read_list(self.body, _CLAIMS)
         metadata = [one.get("metadata") for one in found if isinstance(one, dict)]
