@@ -1,5 +1,5 @@
-"""Services: which entries they offer.
+"""Services and their entries.
 
-A ``service`` says by its annotations and its CRD's what to read (``definitions``); what was read
-is ``items``.
+The annotations of a ``service`` and of its CRD define what to read (``definitions``); the results
+are ``items``.
 """

@@ -1,4 +1,4 @@
-"""Binding definitions: annotations that say what of a service is bound, and under which name.
+"""Binding definitions: annotations that define a service's entries and their names.
 
 The grammar is that of the Secret Generation extension as Service Binding Operator reads it:
 ``service.binding(/<name>)?: <constant>`` or ``path=<template>(,option=value)*``.
@@ -20,56 +20,56 @@ from fairlead.api.servicebinding.common import DEFINITION_ANNOTATION
 _OPTIONS = ("path", "optional", "objectType", "elementType", "sourceKey", "sourceValue")
 _DATA_TYPES = {"Secret", "ConfigMap"}
 _SHOWN = 10
-"""Values that a message shows of those that were too many."""
+"""Number of values that a message shows if there are too many."""
 
 
 class InvalidDefinition(ValueError):  # noqa: N818 (the reason's name)
-    """An annotation that cannot be made into a definition."""
+    """An annotation that is not a valid definition."""
 
 
 _LONGEST = 1_000
 
 
 class CollectError(Exception):
-    """A definition does not fit its service; the text says how, and fits into a condition."""
+    """A definition does not fit its service; the text fits into a condition."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
 
 class BeyondBounds(CollectError):  # noqa: N818 (a finding)
-    """All definitions of a binding together go beyond what they may; no value is quoted."""
+    """All definitions of a binding together exceed its budget; the text quotes no value."""
 
 
 class ValueMissing(CollectError):  # noqa: N818 (a finding)
-    """The service, or the object that it names, does not have the value yet."""
+    """The service, or an object that it names, does not have the value yet."""
 
 
 class DataReader(Protocol):
-    """Reads what definitions refer to; ReadError passes through."""
+    """Reads objects that definitions refer to; raises ReadError."""
 
     async def read_secret(self, namespace: str, name: str) -> JSON:
-        """A Secret."""
+        """Return a Secret."""
 
     async def read_config_map(self, namespace: str, name: str) -> JSON:
-        """A ConfigMap."""
+        """Return a ConfigMap."""
 
 
 class Paths(Protocol):
-    """Evaluates paths, and bounds what becomes of their values."""
+    """Evaluates paths within a budget."""
 
     async def values(self, path: str, service: JSON) -> list[Any]:
-        """What a path finds in a service; JSONPathError passes through."""
+        """Return the values of a path in a service; raises JSONPathError."""
 
     def decoded(self, secret: JSON) -> dict[str, bytes]:
-        """The entries of a Secret; ValueError passes through."""
+        """Return the decoded entries of a Secret; raises ValueError."""
 
     def spend(self, values: int = 0, text: str = "") -> None:
-        """Look at so many values more, or print a text; BudgetExhausted passes through."""
+        """Subtract values or a printed text from the budget; raises BudgetExhausted."""
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """One definition; ``name`` is "" for a generic one, ``path`` is None for a constant."""
+    """A definition; ``name`` is "" for a generic one, ``path`` is None for a constant."""
 
     name: str
     kind: str
@@ -82,10 +82,10 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 def parse_definition(key: str, value: str) -> Definition | None:
-    """The definition of an annotation; None for annotations that mean something else.
+    """Parse an annotation; return None for other annotations.
 
     Raises:
-        InvalidDefinition: it is meant as one but cannot be used.
+        InvalidDefinition: the annotation is an invalid definition.
     """
     if not key.startswith(DEFINITION_ANNOTATION):
         return None
@@ -150,17 +150,17 @@ def _kind(key: str, value: str, element_type: str, object_type: str) -> str:
 
 
 def is_of_data(definition: Definition) -> bool:
-    """Whether the value is in a Secret or a ConfigMap that the service names."""
+    """Whether the definition's value is in a Secret or ConfigMap that the service names."""
     return definition.kind in {"mapOfData", "stringOfData"}
 
 
 async def apply(
     definition: Definition, service: JSON, paths: Paths, reader: DataReader
 ) -> JSON | None:
-    """What the definition finds: a map of items, or None where it is optional and finds nothing.
+    """Evaluate a definition to a map of items; None if it is optional and finds nothing.
 
     Raises:
-        CollectError: the service does not have what is defined, or (ValueMissing) not yet.
+        CollectError: the service does not have the value, or (ValueMissing) not yet.
         ReadError: a Secret or ConfigMap it refers to cannot be read.
         ValueError: a Secret's entry is not base64.
     """
@@ -260,7 +260,7 @@ def _strings(definition: Definition, values: list[Any], paths: Paths) -> Any:
 
 
 def _flattened(values: list[Any], paths: Paths) -> Iterator[Any]:
-    """Values and what lists among them have, in their order."""
+    """Yield values, with lists among them flattened, in order."""
     waiting = [iter(values)]
     while waiting:
         for value in waiting[-1]:
@@ -340,5 +340,5 @@ _REGISTRY: dict[tuple[str, str], dict[str, str]] = {
 
 
 def registered(api_version: str, kind: str) -> dict[str, str]:
-    """The annotations a kind is given, {} for kinds that are not known."""
+    """Return the built-in annotations of a kind, {} for unknown kinds."""
     return _REGISTRY.get((api_version, kind), {})

@@ -1,8 +1,8 @@
-"""Evaluation of one binding's definitions, within bounds.
+"""Evaluation of one binding's definitions, within a budget.
 
-Definitions are a tenant's, or those of the owner of a kind. So one budget holds for all of them,
-and the pass gives way to others now and then. Several definitions may have one path, or read one
-Secret: that is worked out once.
+Definitions come from tenants or from owners of kinds, and are not trusted. So one budget bounds
+all of them, and the pass yields to others at intervals. Paths and Secrets that several definitions
+use are evaluated once.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from fairlead.binding.services.items import decode_data
 
 
 MOST_VALUES = 2_000_000
-"""Values that all definitions of one binding look at together: less than a second of work."""
+"""Largest number of values that a binding's definitions visit: less than a second of work."""
 AT_ONCE = 50_000
-"""Values after which others may work: some 20 ms."""
+"""Number of visited values between yields: some 20 ms of work."""
 _CHARACTERS = 4
-"""Characters of printed text that take as long as looking at a value."""
+"""Number of printed characters that cost as much as visiting a value."""
 
 
 class Evaluations:
-    """The evaluations of one pass over one binding; ``give_way`` lets others work."""
+    """The evaluations of one pass; ``give_way`` lets other passes work."""
 
     def __init__(self, give_way: Callable[[], Awaitable[None]]) -> None:
         self._give_way = give_way
@@ -41,10 +41,10 @@ class Evaluations:
     async def found(
         self, definition: Definition, service: JSON, reader: DataReader
     ) -> JSON | None:
-        """What a definition finds in a service, None where it is optional and finds nothing.
+        """Evaluate a definition in a service; return None if it is optional and finds nothing.
 
         Raises:
-            CollectError: it does not fit the service.
+            CollectError: the definition does not fit the service.
             ReadError: a Secret or ConfigMap it refers to cannot be read.
             ValueError: a Secret's entry is not base64.
         """
@@ -52,10 +52,10 @@ class Evaluations:
         return await apply(definition, service, self, reader)
 
     async def values(self, path: str, service: JSON) -> list[Any]:
-        """The values of a path alone; of a template with more in it, the one printed text.
+        """Return the values of a plain path; of a template with text the printed result.
 
         Raises:
-            JSONPathError: the path cannot be read, or does not fit the service.
+            JSONPathError: the path is invalid, or does not fit the service.
         """
         key = (path, *_identity(service))
         if key not in self._values:
@@ -70,7 +70,7 @@ class Evaluations:
         return found
 
     def decoded(self, secret: JSON) -> dict[str, bytes]:
-        """The entries of a Secret, decoded once.
+        """Return the entries of a Secret, decoded once.
 
         Raises:
             ValueError: an entry is not base64.

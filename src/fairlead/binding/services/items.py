@@ -1,4 +1,4 @@
-"""Binding items: the entries that a binding's Secret consists of."""
+"""Binding items: the entries of a binding's Secret."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairlead.api.meta import JSON
 
 
 MOST_BYTES = 1024 * 1024
-"""That the values of a Secret may have together (``MaxSecretSize`` of Kubernetes)."""
+"""Largest size of a Secret's values, in bytes (``MaxSecretSize`` of Kubernetes)."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Item(msgspec.Struct):
-    """One entry; without a source it is never renamed. Values are JSON values or bytes."""
+    """An entry; without a source it is never renamed. Values are JSON values or bytes."""
 
     name: str
     value: Any
@@ -34,7 +34,7 @@ class Item(msgspec.Struct):
 
 
 class SecretSource(msgspec.Struct):
-    """The items that are the entries of one existing Secret."""
+    """The entries of an existing Secret as items."""
 
     namespace: str
     name: str
@@ -43,12 +43,12 @@ class SecretSource(msgspec.Struct):
 
     @property
     def renamed(self) -> bool:
-        """Whether any entry has another name than in the Secret."""
+        """Whether an entry has another name than in the Secret."""
         return tuple(item.name for item in self.items) != self.original
 
 
 def secret_source(secret: JSON, source: Source) -> SecretSource | None:
-    """The entries of a Secret as items; None when it has no data at all.
+    """Return the entries of a Secret as items; None without data.
 
     Raises:
         ValueError: an entry is not base64; the message names it.
@@ -66,7 +66,7 @@ def secret_source(secret: JSON, source: Source) -> SecretSource | None:
 
 
 def decode_data(secret: JSON) -> dict[str, bytes]:
-    """The decoded entries of a Secret, by their names in order.
+    """Decode the entries of a Secret, ordered by name.
 
     Raises:
         ValueError: an entry is not base64; the message names it, never its value. Null is empty.
@@ -89,22 +89,22 @@ def decode_data(secret: JSON) -> dict[str, bytes]:
 
 
 def to_bytes(value: Any) -> bytes:
-    """What is written into the Secret for a value."""
+    """Return a value's bytes in the Secret."""
     return value if isinstance(value, bytes) else go_text(value).encode()
 
 
 def merge(items: Iterable[Item]) -> dict[str, bytes]:
-    """The content of the binding; of items with one name the last one counts.
+    """Return the content of the binding; of items with one name the last one wins.
 
     Raises:
-        ValueError: the values have more bytes together than a Secret may have, or one of them is
-            nested too deeply.
+        ValueError: the values are larger than a Secret may be, or one of them is nested too
+            deeply.
     """
     values = {item.name: item.value for item in items}
     content: dict[str, bytes] = {}
     size = 0
     for name in sorted(values, key=str.encode):
-        # Each may be the text of a whole object: as many as there are would fill the memory.
+        # Checked inside the loop, since each value may be the text of a large object.
         try:
             content[name] = to_bytes(values[name])
         except RecursionError:
@@ -119,12 +119,12 @@ def merge(items: Iterable[Item]) -> dict[str, bytes]:
 
 
 def secret_name(binding: str, content: Mapping[str, bytes]) -> str:
-    """The name of the intermediate Secret: changed content is a new name, hence a rollout."""
+    """Return the intermediate Secret's name: new content has a new name, hence a rollout."""
     return f"{binding}-{digest(content)}"
 
 
 def digest(content: Mapping[str, bytes]) -> str:
-    """Eight hexadecimal digits that change with the content."""
+    """Return eight hexadecimal digits that change with the content."""
     found = hashlib.sha256()
     for name in sorted(content, key=str.encode):
         found.update(name.encode())
@@ -133,10 +133,10 @@ def digest(content: Mapping[str, bytes]) -> str:
 
 
 def other_name(binding: str, content: Mapping[str, bytes]) -> str:
-    """Another name for a content, for when :func:`secret_name` has that of another one.
+    """Return another name of a content, if :func:`secret_name` collides with another content.
 
-    The digest has no bounds between names and values, as that of the original operator, whose
-    Secrets keep their names: ``ab: c`` and ``a: bc`` are the same to it.
+    That digest does not separate names from values, so ``ab: c`` and ``a: bc`` collide; it has
+    to equal Service Binding Operator's, whose Secrets keep their names.
     """
     found = hashlib.sha256()
     for name in sorted(content, key=str.encode):
@@ -146,9 +146,9 @@ def other_name(binding: str, content: Mapping[str, bytes]) -> str:
 
 
 def is_mistaken(there: JSON, content: Mapping[str, bytes]) -> bool:
-    """Whether a Secret has another content that has the same name.
+    """Whether the Secret has another content with the same digest.
 
-    One whose content somebody has edited would have another name by it.
+    A Secret whose content was edited has another digest than its name.
     """
     try:
         data = decode_data(there)
@@ -158,5 +158,5 @@ def is_mistaken(there: JSON, content: Mapping[str, bytes]) -> bool:
 
 
 def encode_data(content: Mapping[str, bytes]) -> dict[str, str]:
-    """The ``data`` of a Secret with this content."""
+    """Encode a content as the ``data`` of a Secret."""
     return {name: base64.b64encode(value).decode() for name, value in content.items()}

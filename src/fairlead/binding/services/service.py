@@ -14,11 +14,11 @@ from fairlead.binding.services.items import Source
 
 
 MOST_TERMS = 100
-"""Of the selector of workloads, and values of each: what changes is compared with all of them."""
+"""Largest number of a selector's terms, and of values per term: each change is compared."""
 
 
 class ServiceReference(msgspec.Struct, frozen=True):
-    """Which object is a service; ``place`` is where the binding says so."""
+    """A reference to a service; ``place`` is its field in the binding."""
 
     lookup: Lookup
     namespace: str
@@ -28,7 +28,7 @@ class ServiceReference(msgspec.Struct, frozen=True):
 
 
 class WorkloadReference(msgspec.Struct, frozen=True):
-    """Which objects are workloads: one by name, or all that a selector matches."""
+    """A reference to workloads: one by name, or all that a selector matches."""
 
     lookup: Lookup
     name: str = ""
@@ -38,25 +38,25 @@ class WorkloadReference(msgspec.Struct, frozen=True):
     secret_path: str = ""
 
     def labels(self) -> LabelSelector:
-        """What the selector says.
+        """Parse the selector.
 
         Raises:
-            SelectorError: it is too long, or wrong.
+            SelectorError: the selector is too long or invalid.
         """
         return label_selector(self.selector)
 
 
 def label_selector(selector: JSON | None) -> LabelSelector:
-    """A selector of workloads.
+    """Parse a selector of workloads.
 
     Raises:
-        SelectorError: it is too long, or wrong.
+        SelectorError: the selector is too long or invalid.
     """
     return LabelSelector.from_dict(selector, most=MOST_TERMS)
 
 
 class Service:
-    """One backing service; ``definitions`` are added by the handler that finds them."""
+    """A backing service; a handler adds its ``definitions``."""
 
     def __init__(
         self, original: Object, resource: Resource, identifier: str = "", body: JSON | None = None
@@ -84,12 +84,12 @@ class Service:
 
     @property
     def is_secret(self) -> bool:
-        """Whether it is a Secret itself."""
+        """Whether the service is itself a Secret."""
         return self.resource.group == "" and self.kind == "Secret"
 
     @property
     def source(self) -> Source:
-        """What naming strategies see of it."""
+        """The service as naming strategies see it."""
         return Source(self.kind, self.name)
 
     def __str__(self) -> str:
