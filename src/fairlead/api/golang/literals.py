@@ -1,4 +1,4 @@
-"""Go's literals: quoted strings both ways, characters and numbers."""
+"""Go's literals: quoting and unquoting of strings, characters and numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fairlead.api.golang.values import Int, from_bytes, to_bytes
 
 
 class LiteralError(ValueError):
-    """A literal that Go does not take; the text is Go's."""
+    """A literal that Go refuses; the text is Go's."""
 
 
 _NAMED = dict(zip("abfnrtv\\'\"", (7, 8, 12, 10, 13, 9, 11, 92, 39, 34), strict=True))
@@ -22,10 +22,10 @@ _ESCAPE = re.compile(
 
 
 def unquote(text: str) -> str:
-    """The string that a quoted or raw literal, with its quotes, stands for.
+    """Decode a quoted or raw string literal.
 
     Raises:
-        LiteralError: an escape is none of Go's.
+        LiteralError: an escape is invalid.
     """
     body = text[1:-1]
     if text[0] == "`":
@@ -38,10 +38,10 @@ def unquote(text: str) -> str:
 
 
 def character(text: str) -> Int:
-    """The code of a character constant, with its quotes.
+    """Decode a character constant to its code point.
 
     Raises:
-        LiteralError: it is no single character.
+        LiteralError: it is not a single character.
     """
     if text[1] == "\\":
         found = _ESCAPE.match(text, 1)
@@ -58,7 +58,7 @@ def character(text: str) -> Int:
 
 
 def _escaped(found: re.Match[str], foreign: str) -> tuple[str, int]:
-    """The characters of an escape and its code; ``foreign`` is the quote not to be escaped."""
+    """Decode an escape to characters and a code; ``foreign`` is the quote that has no escape."""
     octal, byte = found["octal"], found["byte"]
     if octal or byte:
         code = int(octal, 8) if octal else int(byte, 16)
@@ -77,7 +77,7 @@ def _escaped(found: re.Match[str], foreign: str) -> tuple[str, int]:
 
 
 def quote(text: str, mark: str = '"', *, ascii_only: bool = False) -> str:
-    """A string, or with ``'`` as mark a character, as Go source has it."""
+    """Quote a string, or with ``'`` as mark a character, as in Go source."""
     return f"{mark}{''.join(_shown(char, mark, ascii_only) for char in text)}{mark}"
 
 
@@ -101,7 +101,7 @@ _WHOLE = re.compile(
     r"|0[oO]?(?P<oct>(?:_?[0-7])+)|(?P<dec>0|[1-9](?:_?[0-9])*))"
 )
 _BASES = {"hex": 16, "bin": 2, "oct": 8, "dec": 10}
-# Digits are never given back: those of a number that is none would be tried in all ways.
+# Possessive, since backtracking over the digits of an invalid number would be exponential.
 _DECIMAL = re.compile(
     r"[+-]?(?:\d(?:_?\d)*+\.?(?:\d(?:_?\d)*+)?|\.\d(?:_?\d)*+)(?:[eE][+-]?\d(?:_?\d)*+)?",
     re.ASCII,
@@ -112,15 +112,15 @@ _HEXADECIMAL = re.compile(
     re.ASCII,
 )
 _DIGITS = 400
-"""More digits than any number needs; a longer one is no integer that fits."""
+"""Largest number of parsed digits; a longer integer does not fit anyway."""
 _COMPLEX = re.compile(r"(.*?[^eEpP])([+-].*)i")
 
 
 def number(text: str) -> Int | float | complex | None:
-    """The value of a number; None for one that only an unsigned integer could hold.
+    """Decode a number; return None for one that only fits into an unsigned integer.
 
     Raises:
-        LiteralError: it is no number, or too large.
+        LiteralError: the text is not a number, or too large.
     """
     if text.endswith("i"):
         return _imaginary(text)

@@ -1,7 +1,7 @@
-"""Values as the original operator prints them: Go's ``%v`` and ``encoding/json``.
+"""Printing of values as in Service Binding Operator: Go's ``%v`` and ``encoding/json``.
 
-Binding data is text, and its text is a contract: ``1e+06`` for the float 1000000.0, ``[a b]`` for
-a list, ``map[a:1]`` for an object with its keys sorted, ``<nil>`` for null.
+Workloads rely on the text of binding data: ``1e+06`` for the float 1000000.0, ``[a b]`` for a
+list, ``map[a:1]`` for an object with sorted keys, ``<nil>`` for null.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import msgspec
 
 _INT64 = 2**63
 _BRIEF = 200
-"""Characters of a value that a message shows."""
+"""Longest shown value in a message, in characters."""
 _NO_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def go_text(value: Any) -> str:
-    """The value as ``fmt.Sprint`` prints it after ``encoding/json`` decoded it."""
+    """Print a value as ``fmt.Sprint`` does after ``encoding/json`` decoded it."""
     match value:
         case None:
             return "<nil>"
@@ -47,7 +47,7 @@ def go_text(value: Any) -> str:
 
 
 def brief(value: Any) -> str:
-    """The value as :func:`go_text` prints it, no longer than a message should show."""
+    """Print a value as :func:`go_text` does, cut for a message."""
     text = go_text(value)
     return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}..."
 
@@ -63,7 +63,7 @@ _TYPES: dict[type, str] = {
 
 
 def go_type(value: Any) -> str:
-    """The name of the type that ``encoding/json`` gives a value."""
+    """Return the Go type that ``encoding/json`` decodes a value to."""
     if isinstance(value, int) and not -_INT64 <= value < _INT64:
         return "float64"
     return _TYPES.get(type(value), "<nil>")
@@ -73,19 +73,19 @@ _ESCAPED = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
 
 
 def go_json(value: Any) -> str:
-    """Compact JSON with sorted keys and with ``<``, ``>`` and ``&`` escaped."""
+    """Encode compact JSON with sorted keys and with ``<``, ``>`` and ``&`` escaped."""
     if _is_plain(value):
         try:
             text = msgspec.json.encode(value, order="sorted").decode()
         except (UnicodeEncodeError, TypeError):
             return json_by_member(value)
-        # Outside of texts none of them stands.
+        # These characters only occur inside strings.
         return text.translate(_ESCAPED)
     return json_by_member(value)
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether there are no numbers that Go writes in another way, nor anything but JSON."""
+    """Whether ``value`` is JSON without numbers that Go formats differently."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
@@ -104,7 +104,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def json_by_member(value: Any) -> str:
-    """The same as :func:`go_json`, of any value that templates may have."""
+    """Encode any value of a template as :func:`go_json` does, member by member."""
     match value:
         case None | bool() | str():
             text = json.dumps(value, ensure_ascii=False)
@@ -127,12 +127,12 @@ def json_by_member(value: Any) -> str:
 
 
 def go_float(value: float) -> str:
-    """The shortest digits, as ``%v`` prints them."""
+    """Print a float with the shortest digits, as ``%v`` does."""
     return _float(value, 6)
 
 
 def _float(value: float, highest: int, *, lowest: int = -4) -> str:
-    """The shortest digits; an exponent below ``lowest`` and from ``highest`` on."""
+    """Print the shortest digits, with an exponent below ``lowest`` and from ``highest`` on."""
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     if not isinstance(exponent, int):
         return "NaN" if exponent in {"n", "N"} else ("-Inf" if sign else "+Inf")

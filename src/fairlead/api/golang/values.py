@@ -1,8 +1,8 @@
-r"""The values of a template: JSON values, and what Go's types add to them.
+r"""The values of a template: JSON values with the distinctions of Go's types.
 
-Templates tell an ``int`` of their own from the ``int64`` of the data, and what an interface holds
-from the value itself: both show in errors and in ``%T``. Strings are Go's, of bytes: a byte that
-is no UTF-8 (of ``slice``, or written as ``\xff``) is a surrogate from U+DC80 to U+DCFF here.
+Templates distinguish their own ``int`` from the ``int64`` of the data, and a value in an interface
+from a plain one: both show in errors and in ``%T``. Strings are Go's, of bytes: a byte that is not
+UTF-8 (from ``slice``, or written as ``\xff``) is a surrogate from U+DC80 to U+DCFF here.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ class Byte(int):
 
 
 class Boxed(msgspec.Struct, frozen=True):
-    """A member of a list or an object, whose members are of type ``interface {}``."""
+    """A member of a list or an object, whose Go type is ``interface {}``."""
 
     value: Any
 
 
 class Absent(enum.Enum):
-    """Values that are none."""
+    """Markers of missing values."""
 
     NO_VALUE = 1
     """A key that is missing, or null after a pipeline."""
     NO_ARGUMENT = 2
-    """Nothing was piped into a command."""
+    """No value was piped into a command."""
 
 
 NO_VALUE = Absent.NO_VALUE
@@ -44,21 +44,21 @@ NO_ARGUMENT = Absent.NO_ARGUMENT
 
 
 def box(value: Any) -> Boxed:
-    """A member of a list or object; integers that no ``int64`` holds are ``float64``."""
+    """Box a member of a list or object; an integer beyond ``int64`` becomes a ``float64``."""
     if type(value) is int and not -_INT64 <= value < _INT64:
         return Boxed(float(value))
     return Boxed(value)
 
 
 def unbox(value: Any) -> Any:
-    """Return the value that an interface holds, NO_VALUE if it holds none."""
+    """Return the value in an interface, NO_VALUE for null."""
     if isinstance(value, Boxed):
         return NO_VALUE if value.value is None else value.value
     return value
 
 
 def held(value: Any) -> Any:
-    """A value as it is printed: None when there is none."""
+    """Return a value for printing: None for no value."""
     plain = unbox(value)
     return None if plain is NO_VALUE else plain
 
@@ -77,7 +77,7 @@ _TYPES: dict[type, str] = {
 
 
 def type_name(value: Any) -> str:
-    """The name of a value's Go type."""
+    """Return the name of a value's Go type."""
     if value is None:
         return "<nil>"
     return "interface {}" if isinstance(value, Boxed) else _TYPES[type(value)]
@@ -95,18 +95,18 @@ _KINDS: dict[type, str] = {
 
 
 def kind(value: Any) -> str:
-    """Return the basic kind of a value, "" for lists, objects and none."""
+    """Return the basic kind of a value, "" for lists, objects and no value."""
     return _KINDS.get(type(value), "")
 
 
 def truth(value: Any) -> bool:
-    """Whether ``if`` takes a value for true: neither none nor empty nor zero."""
+    """Whether ``value`` is true for ``if``: not missing, empty or zero."""
     plain = unbox(value)
     return plain is not NO_VALUE and bool(plain)
 
 
 def to_bytes(text: str) -> bytes:
-    """The bytes of a string; surrogates that stand for no byte are U+FFFD."""
+    """Encode a string; surrogates that stand for no byte become U+FFFD."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -114,21 +114,21 @@ def to_bytes(text: str) -> bytes:
 
 
 def from_bytes(content: bytes) -> str:
-    """The string of bytes."""
+    """Decode bytes to a string."""
     return content.decode("utf-8", "surrogateescape")
 
 
 def joined(parts: list[str]) -> str:
-    """Strings one after the other: halves of a character become one again."""
+    """Join strings; bytes of one character in different parts are combined again."""
     text = "".join(parts)
     return text if text.isascii() else from_bytes(to_bytes(text))
 
 
 def well_formed(text: str) -> str:
-    """The string with U+FFFD for each byte that is no UTF-8."""
+    """Replace each byte that is not UTF-8 by U+FFFD."""
     return text if text.isascii() else to_bytes(text).decode("utf-8", "replace")
 
 
 def size(text: str) -> int:
-    """How many bytes a string has."""
+    """Return the length of a string in bytes."""
     return len(text) if text.isascii() else len(to_bytes(text))

@@ -1,4 +1,4 @@
-"""The nodes of a parsed template."""
+"""The nodes of a JSONPath template, its errors and its budget."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _LONGEST = 1_000
 
 
 class JSONPathError(ValueError):
-    """The template cannot be read, or finds nothing in the value it is applied to.
+    """The template is invalid, or finds nothing in its input.
 
-    The text fits into a condition, however large the value is that it shows.
+    The text is cut to fit into a condition.
     """
 
     def __init__(self, text: str) -> None:
@@ -25,25 +25,25 @@ class MissingField(JSONPathError):  # noqa: N818 (named after what it says)
 
 
 class Exhausted(JSONPathError):  # noqa: N818 (named after what it says)
-    """The template goes beyond a bound; the text names it."""
+    """The template exceeds a bound; the text names it."""
 
 
 class BudgetExhausted(Exhausted):
-    """Several templates together go beyond a bound that they share; the text names it."""
+    """Several templates together exceed their shared bound; the text names it."""
 
 
 class Budget:
-    """Values that several templates may look at together; ``text`` says it of more."""
+    """Number of values that several templates may visit together; ``text`` is the error."""
 
     def __init__(self, left: int, text: str) -> None:
         self.left = left
         self._text = text
 
     def spend(self, count: int) -> None:
-        """Look at so many.
+        """Subtract visited values.
 
         Raises:
-            BudgetExhausted: there are no more to look at.
+            BudgetExhausted: too few were left.
         """
         self.left -= count
         if self.left < 0:
@@ -79,11 +79,11 @@ class Wildcard(msgspec.Struct, frozen=True):
 
 
 class Recursive(msgspec.Struct, frozen=True):
-    """The value itself and every container below it."""
+    """The value itself and every container inside it."""
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """Elements of a list; ``index`` stands for the single element at ``start``."""
+    """Elements of a list; ``index`` means the single element at ``start``."""
 
     start: int | None
     stop: int | None
@@ -92,13 +92,13 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 class Path(msgspec.Struct, frozen=True):
-    """Steps, each applied to what the one before it found."""
+    """Steps, each applied to the results of the one before."""
 
     steps: tuple[Node, ...]
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """Elements for which the comparison holds; no operator means that ``left`` exists."""
+    """Elements for which the comparison holds; without an operator those that have ``left``."""
 
     left: Path
     operator: str = ""
@@ -106,7 +106,7 @@ class Filter(msgspec.Struct, frozen=True):
 
 
 class Union(msgspec.Struct, frozen=True):
-    """The results of several paths, one after the other."""
+    """The results of several paths, in order."""
 
     paths: tuple[Path, ...]
 

@@ -1,4 +1,4 @@
-"""From the text of a template to its nodes."""
+"""The parser of JSONPath templates."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _KEY = re.compile(r"^'([^']*)'$")
 _SLICE = re.compile(r"^(-?\d*)(?::(-?\d*))?(?::(-?\d*))?$")
 _MOST = 2**63
 _LENGTH = 64 * 1024
-"""Characters of a template."""
+"""Longest template, in characters."""
 
 
 def parse(template: str) -> tuple[Node, ...]:
-    """The nodes of a template, text and paths in their order.
+    """Parse a template to texts and paths, in order.
 
     Raises:
-        JSONPathError: an action is not closed, or holds what no action can hold.
+        JSONPathError: an action is not closed or invalid.
     """
     if len(template) > _LENGTH:
         raise JSONPathError(f"template has more than {_LENGTH} characters")
@@ -60,7 +60,7 @@ def parse(template: str) -> tuple[Node, ...]:
 
 
 class _Action:
-    """Reads one action, from after its ``{`` to after its ``}``."""
+    """Parses an action, from after its ``{`` to after its ``}``."""
 
     def __init__(self, text: str, position: int) -> None:
         self.text = text
@@ -167,7 +167,7 @@ class _Action:
             if character in {"", "\n"}:
                 raise JSONPathError("unterminated filter")
             if character in {"'", '"'}:
-                # As in the original, only the first pair of quotes hides a parenthesis.
+                # As in Kubernetes, only the first pair of quotes hides a parenthesis.
                 closed = closed or (character == quote and self.text[position - 1] != "\\")
                 quote = quote or character
             position += 1
@@ -186,7 +186,7 @@ def _filter(text: str) -> Filter:
 
 
 def _inner(text: str) -> Path:
-    """The path within a filter. Filters nest no deeper than quotes hide their parentheses."""
+    """Parse the path in a filter. The depth is bounded, since only quotes hide parentheses."""
     first = parse(f"{{{text}}}")[0]
     return first if isinstance(first, Path) else Path(())
 

@@ -1,4 +1,4 @@
-"""Applies a parsed template to a value."""
+"""Evaluation of parsed JSONPath templates."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 _NESTING = 50
-"""Ranges within one another: each takes a few frames of Python's stack."""
+"""Deepest nesting of ranges: each takes a few frames of Python's stack."""
 _TEXT = 1024 * 1024
-"""Characters of one template's text."""
+"""Longest output of a template, in characters."""
 _VALUES = 200_000
-"""Values that one template looks at: it is a tenant's, and ``..*..*`` multiplies them."""
+"""Largest number of values that a template visits: ``..*..*`` multiplies them."""
 _ABSENT = object()
 _SHORT = 100
 """Fields of a path that is followed at once; far fewer than ``_VALUES`` allows."""
@@ -50,10 +50,10 @@ _OF_A_STEP = 3
 
 
 class JSONPath:
-    """One template, parsed once.
+    """A parsed template.
 
     Raises:
-        JSONPathError: the template cannot be read.
+        JSONPathError: the template is invalid.
     """
 
     def __init__(self, template: str, *, allow_missing: bool = False) -> None:
@@ -66,11 +66,11 @@ class JSONPath:
         """Return what each text and action of the template gives, in their order.
 
         Args:
-            value: that the template is applied to.
-            budget: that it shares with others, beside its own.
+            value: the input.
+            budget: a budget shared with other templates, beside its own.
 
         Raises:
-            JSONPathError: a field is nowhere, or a step does not fit its input.
+            JSONPathError: a field is missing, or a step does not fit its input.
         """
         # Most columns and most definitions of bindings are fields alone, and the fields are there.
         if self._fields and (found := _along(self._fields, value)) is not _ABSENT:
@@ -99,10 +99,10 @@ def _along(fields: tuple[str, ...], value: Any) -> Any:
 
 
 class _Search:
-    """Applies nodes to values; ranges are marked by the words ``range`` and ``end``.
+    """Applies nodes to values; the words ``range`` and ``end`` delimit ranges.
 
-    A range without ``end`` reaches to the end of the template, and what follows it is then applied
-    once more, to the value outside; one over nothing is applied to null, and gives nothing.
+    A range without ``end`` reaches to the end of the template, and the nodes after it are then
+    applied once more, to the outer value; an empty range is applied to null, without a result.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class _Search:
         return found
 
     def descend(self, value: Any) -> list[Any]:
-        """The value and every container below it that holds something, each before its own."""
+        """Return the value and all nonempty containers inside it, outer ones first."""
         found: list[Any] = []
         waiting = [value]
         while waiting:
@@ -236,10 +236,10 @@ class _Search:
 
 
 def print_results(results: Sequence[Sequence[Any]]) -> str:
-    """All results as one text: values of one action with spaces between, containers as JSON.
+    """Print results as one text: an action's values separated by spaces, containers as JSON.
 
     Raises:
-        JSONPathError: the text is larger than what a Secret holds.
+        JSONPathError: the text is larger than a Secret may be.
     """
     parts: list[str] = []
     left = _TEXT

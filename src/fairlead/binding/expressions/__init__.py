@@ -1,4 +1,4 @@
-"""The languages that users of bindings write in, read as the original operators read them.
+"""The languages in bindings, with the same semantics as in the original operators.
 
 Values are found by :mod:`fairlead.api.jsonpath`. ``fixedpath`` is the part of it that has field
 steps alone, along which values can be written. ``gotemplate`` renders entries and names

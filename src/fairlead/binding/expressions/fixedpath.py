@@ -1,4 +1,4 @@
-"""Fixed JSONPaths: field steps alone, along which missing parents are made."""
+"""Fixed JSONPaths: field steps only, along which missing parents can be created."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ FixedPath = tuple[str, ...]
 
 
 class ProjectionError(Exception):
-    """A workload has something else where the binding has to go; the text names the place."""
+    """The binding's place in a workload has another value; the text names the place."""
 
 
 @lru_cache(maxsize=1024)
 def fixed_path(expression: str) -> FixedPath:
-    """The field names of a fixed JSONPath such as ``.spec.template`` or ``['spec'].a``.
+    """Parse a fixed JSONPath such as ``.spec.template`` or ``['spec'].a`` to field names.
 
     Raises:
-        JSONPathError: it cannot be read, or has other steps than fields.
+        JSONPathError: the path is invalid, or has other steps than fields.
     """
     nodes = parse(f"{{{expression}}}")
     steps = nodes[0].steps if len(nodes) == 1 and isinstance(nodes[0], Path) else ()
@@ -36,7 +36,7 @@ def fixed_path(expression: str) -> FixedPath:
 
 
 def read(body: JSON, path: FixedPath) -> Any:
-    """The value at a path, None when there is none."""
+    """Return the value at a path, None if it is missing."""
     value: Any = body
     for name in path:
         if not isinstance(value, dict):
@@ -46,16 +46,16 @@ def read(body: JSON, path: FixedPath) -> Any:
 
 
 def read_list(body: JSON, path: FixedPath) -> list[Any]:
-    """The list at a path; an empty one, of its own, when there is no list."""
+    """Return the list at a path; a new empty one if there is no list."""
     value = read(body, path)
     return value if isinstance(value, list) else []
 
 
 def ensure_list(body: JSON, path: FixedPath) -> list[Any]:
-    """The list at a path, made with its parents when missing or null.
+    """Return the list at a path; create it with its parents if it is missing or null.
 
     Raises:
-        ProjectionError: something else is in the way.
+        ProjectionError: another value is in the path.
     """
     parent = _parent(body, path)
     value = parent.get(path[-1])
@@ -72,7 +72,7 @@ def write(body: JSON, path: FixedPath, value: Any) -> None:
     """Set the value at a path, with its parents.
 
     Raises:
-        ProjectionError: a parent is something else than an object.
+        ProjectionError: a parent is not an object.
     """
     _parent(body, path)[path[-1]] = value
 

@@ -1,8 +1,8 @@
-"""Go's text/template, whole, for JSON values (https://pkg.go.dev/text/template).
+"""Go's complete text/template for JSON values (https://pkg.go.dev/text/template).
 
-``template`` renders what ``reading`` makes of a text; ``evaluating`` knows what expressions give,
-``calling`` what can be called. Errors have Go's words, except that they never
-show a value: it may be a password. A template ends, for it is a tenant's: ``bounds`` says when.
+``reading`` parses a text, ``template`` renders it, ``evaluating`` evaluates expressions, and
+``calling`` has the functions. Errors have Go's texts, but never show a value, which may be a
+password. Templates are a tenant's, so ``bounds`` limits them.
 """
 
 from fairlead.binding.expressions.gotemplate.bounds import SOURCE, BoundError, Budget

@@ -1,4 +1,4 @@
-"""How much a template may do: it is a tenant's, and has to end."""
+"""Bounds of templates, which tenants write."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from fairlead.binding.expressions.gotemplate.nodes import TemplateError
 
 
 SOURCE = 128 * 1024
-"""Characters of a template, or of all the mappings of a binding."""
+"""Longest template, or all mappings of a binding together, in characters."""
 NESTING = 50
-"""Parentheses within one another: each level takes a few frames of Python's stack."""
+"""Deepest nesting of parentheses: each level takes a few frames of Python's stack."""
 DEPTH = 1_000
-"""Templates that call one another."""
+"""Deepest nesting of template calls."""
 STEPS = 100_000
-"""Actions, commands, arguments and turns of ``range``."""
+"""Largest number of actions, commands, arguments and iterations of ``range``."""
 OUTPUT = 1024 * 1024
-"""Bytes of what is rendered: a Secret holds no more."""
+"""Largest output, in bytes: a Secret holds no more."""
 WORK = 4 * 1024 * 1024
-"""Bytes of strings and members of lists that functions and comparisons go through."""
+"""Largest number of bytes and members that functions and comparisons process."""
 ESCAPING = 4
-"""What a character costs that is looked at by itself, for ``js`` and ``%q``."""
+"""Cost of a character that is processed one by one, for ``js`` and ``%q``, in bytes."""
 
 
 class BoundError(TemplateError):
-    """A bound; the text names it."""
+    """A bound is exceeded; the text names it."""
 
 
 class Budget:
-    """What is left of the bounds of one rendering, or of several that share it."""
+    """The remaining budget of one rendering, or of several that share it."""
 
     def __init__(self) -> None:
         self.steps = STEPS
@@ -34,34 +34,34 @@ class Budget:
         self.work = WORK
 
     def allow(self, steps: int) -> None:
-        """So many steps more."""
+        """Add steps to the budget."""
         self.steps += steps
 
     def step(self) -> None:
-        """One step.
+        """Subtract a step.
 
         Raises:
-            BoundError: it was one too many.
+            BoundError: no step was left.
         """
         self.steps -= 1
         if self.steps < 0:
             raise BoundError(f"templates take more than {STEPS} steps")
 
     def write(self, size: int) -> None:
-        """Bytes of output.
+        """Subtract bytes of output.
 
         Raises:
-            BoundError: they are too many.
+            BoundError: too few were left.
         """
         self.output -= size
         if self.output < 0:
             raise BoundError(f"templates render more than {OUTPUT} bytes")
 
     def spend(self, size: int) -> None:
-        """Bytes that a function goes through.
+        """Subtract bytes that a function processes.
 
         Raises:
-            BoundError: they are too many.
+            BoundError: too few were left.
         """
         self.work -= size
         if self.work < 0:

@@ -1,4 +1,4 @@
-"""What expressions give, and where an error was."""
+"""Evaluation of expressions, with the place of errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from fairlead.binding.expressions.gotemplate.scopes import Variables
 
 
 class Evaluator:
-    """Evaluates for one call of a template; errors name the operand that was looked at last."""
+    """Evaluates expressions in one call of a template; errors name the last operand."""
 
     def __init__(
         self, text: str, parsed: str, functions: Mapping[str, Callee], budget: Budget
@@ -52,12 +52,12 @@ class Evaluator:
         self.place: Placed | None = None
 
     def at(self, node: Placed) -> None:
-        """Look at a node: a step, and where an error is from now on."""
+        """Count a step, and make a node the place of errors."""
         self.budget.step()
         self.place = node
 
     def error(self, text: str) -> TemplateError:
-        """An error at the node looked at last, in Go's form."""
+        """Return an error at the last node, in Go's form."""
         node = self.place
         if node is None:
             return TemplateError(f"template: {self.parsed}: {text}")
@@ -68,7 +68,7 @@ class Evaluator:
         return TemplateError(f"template: {where}: executing {name} at <{node}>: {text}")
 
     def pipeline(self, dot: Any, node: Pipeline) -> Any:
-        """The value of a pipeline, with what it holds taken out; its variables get it too."""
+        """Evaluate a pipeline to an unboxed value, and set its variables."""
         self.at(node)
         value: Any = NO_ARGUMENT
         for command in node.commands:
@@ -81,7 +81,7 @@ class Evaluator:
         return value
 
     def assign(self, name: str, value: Any) -> None:
-        """A new value for a variable that there is."""
+        """Assign a value to an existing variable."""
         cell = self.variables.cell(name)
         if cell is None:
             raise self.error(f"undefined variable: {name}")
@@ -108,7 +108,7 @@ class Evaluator:
             raise self.error(f"can't give argument to non-function {node}")
 
     def _plain(self, dot: Any, node: Operand) -> Any:
-        """The value of the dot or of a literal."""
+        """Return the value of the dot or of a literal."""
         match node:
             case Dot():
                 return dot
@@ -121,7 +121,7 @@ class Evaluator:
         raise self.error(f"can't evaluate {node}")
 
     def _fields(self, dot: Any, node: Field | Chain | Variable, has_arguments: bool) -> Any:
-        """The value of fields, or of a variable; none of them is a function with arguments."""
+        """Return the value of fields or of a variable; neither accepts arguments."""
         self.at(node)
         match node:
             case Field():
@@ -185,7 +185,7 @@ class Evaluator:
             raise
 
     def _decide(self, dot: Any, name: str, arguments: Sequence[Operand], piped: Any) -> Any:
-        """The first argument that decides ``and`` or ``or``, else the last one."""
+        """Return the first argument that decides ``and`` or ``or``, else the last one."""
         value: Any = NO_VALUE
         for argument in arguments:
             value = self._argument(dot, "value", argument)
@@ -213,7 +213,7 @@ class Evaluator:
         return self._plain(dot, node)
 
     def _fitted(self, value: Any, kind: Kind) -> Any:
-        """A value as an argument of a kind."""
+        """Convert a value to an argument of a kind."""
         if kind == "value":
             return value
         if kind == "any":

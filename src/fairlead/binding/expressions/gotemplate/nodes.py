@@ -1,4 +1,4 @@
-"""What a template is made of; expressions print as they are written, for error messages."""
+"""The nodes of a template; expressions print as written, for error messages."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _LONGEST = 1_000
 
 
 class TemplateError(ValueError):
-    """A template that cannot be read, does not fit its data, or goes beyond a bound.
+    """A template is invalid, does not fit its data, or exceeds a bound.
 
-    The text fits into a condition, however long the names in the template are.
+    The text is cut to fit into a condition.
     """
 
     def __init__(self, text: str) -> None:
@@ -23,7 +23,7 @@ class TemplateError(ValueError):
 
 
 class Dot(msgspec.Struct, frozen=True):
-    """The value at hand."""
+    """The current value."""
 
     position: int
 
@@ -51,7 +51,7 @@ class Bool(msgspec.Struct, frozen=True):
 
 
 class Number(msgspec.Struct, frozen=True):
-    """A number or a character; the value is None when no ``int`` holds it."""
+    """A number or a character; the value is None if it does not fit into ``int``."""
 
     position: int
     text: str
@@ -62,7 +62,7 @@ class Number(msgspec.Struct, frozen=True):
 
 
 class Quoted(msgspec.Struct, frozen=True):
-    """A string, as it is written and as it is meant."""
+    """A string, as written and as decoded."""
 
     position: int
     text: str
@@ -83,7 +83,7 @@ class Function(msgspec.Struct, frozen=True):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """Fields of the value at hand, one within the other."""
+    """A path of fields of the current value."""
 
     position: int
     names: tuple[str, ...]
@@ -93,7 +93,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """A variable, its name with ``$``, and fields of it."""
+    """A variable with ``$`` in its name, and a path of its fields."""
 
     position: int
     name: str
@@ -104,7 +104,7 @@ class Variable(msgspec.Struct, frozen=True):
 
 
 class Chain(msgspec.Struct, frozen=True):
-    """Fields of what an expression gives."""
+    """A path of fields of an expression's value."""
 
     position: int
     of: Pipeline | Function
@@ -125,7 +125,7 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class Pipeline(msgspec.Struct, frozen=True):
-    """Commands, each with the value of the one before as last argument, and who gets the last."""
+    """Commands, each with the previous value as last argument, and variables for the result."""
 
     position: int
     commands: tuple[Command, ...]
@@ -154,7 +154,7 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Action(msgspec.Struct, frozen=True):
-    """A pipeline whose value is printed, unless variables get it."""
+    """A pipeline whose value is printed, unless it sets variables."""
 
     position: int
     pipeline: Pipeline

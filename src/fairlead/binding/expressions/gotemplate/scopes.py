@@ -1,4 +1,4 @@
-"""Variables: names while a template is read, values while it runs; finding one takes no search."""
+"""Variables: names during parsing, values during rendering, both found by one lookup."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 
 class Names:
-    """The names that are declared so far."""
+    """The declared names."""
 
     def __init__(self) -> None:
         self._order = ["$"]
         self._counts = {"$": 1}
 
     def declare(self, name: str) -> None:
-        """One more of the name."""
+        """Declare a name."""
         self._order.append(name)
         self._counts[name] = self._counts.get(name, 0) + 1
 

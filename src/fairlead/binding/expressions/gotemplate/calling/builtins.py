@@ -1,6 +1,6 @@
 """The functions of every template (https://pkg.go.dev/text/template#hdr-Functions).
 
-``and`` and ``or`` are not among what runs here: they look at no argument that does not count.
+``and`` and ``or`` run elsewhere, since they evaluate their arguments lazily.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def _slice(budget: Budget, item: Any, *keys: Any) -> Any:
 
 
 def _limits(keys: tuple[Any, ...], length: int) -> tuple[int, int]:
-    """Start and end; a third key limits a capacity that nobody sees."""
-    # Go takes literals and variables here, but nothing straight from the data.
+    """Return start and end; a third key only limits the capacity, which is not visible."""
+    # Go accepts literals and variables here, but no values directly from the data.
     given = [_position(key, length) for key in keys]
     places = [*given, *(0, length, length)[len(given) :]]
     for low, high in ((0, 1), (1, 2)):

@@ -1,4 +1,4 @@
-"""What functions are: what they take, and how they say that it does not fit."""
+"""The type of functions: their arguments and their errors."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from fairlead.binding.expressions.gotemplate.bounds import Budget
 
 
 Kind = Literal["value", "any", "string"]
-"""How an argument comes: as it is found; as a plain value, None for none; as a string alone."""
+"""Form of an argument: as found; as a plain value, None for no value; or only a string."""
 
 
 class CallError(ValueError):
-    """Arguments that do not fit; the text is Go's."""
+    """Invalid arguments; the text is Go's."""
 
 
 class Callee(msgspec.Struct, frozen=True):
-    """A function: the kinds of its arguments, and of any number that may follow."""
+    """A function: the kinds of its fixed arguments, and of any further ones."""
 
     run: Callable[..., Any]
     fixed: tuple[Kind, ...] = ()
     more: Kind | None = None
     counts: bool = False
-    """Whether it is given the budget first, to spend what it writes before it writes it."""
+    """Whether its first argument is the budget, to subtract the output before creating it."""
 
     def fits(self, count: int) -> str:
-        """What is wrong with so many arguments, "" when nothing is."""
+        """Return the error for a number of arguments, "" if it is valid."""
         wanted = len(self.fixed)
         if self.more is None:
             return f"want {wanted} got {count}" if count != wanted else ""
         return f"want at least {wanted} got {count}" if count < wanted else ""
 
     def kind(self, place: int) -> Kind:
-        """The kind of an argument."""
+        """Return the kind of an argument."""
         return self.fixed[place] if place < len(self.fixed) else self.more or "any"
 
 
 def of_string(run: Callable[[str], str]) -> Callee:
-    """A function from a string to a string."""
+    """Return the callee of a function from a string to a string."""
     return Callee(run, ("string",))
 
 

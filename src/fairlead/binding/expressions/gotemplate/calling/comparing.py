@@ -1,4 +1,4 @@
-"""``eq`` and its like: Go compares values of one basic kind alone."""
+"""``eq`` and other comparisons: Go only compares values of one basic kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INVALID = "invalid type for comparison"
 
 
 def equal(budget: Budget, first: Any, *others: Any) -> bool:
-    """Whether the first is equal to any of the others."""
+    """Whether ``first`` is equal to any of ``others``."""
     if not others:
         raise CallError("missing argument for comparison")
     left = unbox(first)
@@ -44,14 +44,14 @@ def _equal(budget: Budget, left: Any, right: Any) -> bool:
         return bool(left == right)
     if left is NO_VALUE or right is NO_VALUE:
         return left is right
-    # Go shows the values, which may have passwords in them.
+    # Go's message shows the values, which may contain passwords.
     if type(left) is type(right):
         raise CallError(f"non-comparable type {type_name(left)}")
     raise CallError(f"non-comparable types {type_name(left)}, {type_name(right)}")
 
 
 def less(budget: Budget, first: Any, second: Any) -> bool:
-    """Whether the first comes before the second."""
+    """Whether ``first`` is less than ``second``."""
     left, right = unbox(first), unbox(second)
     kinds = {kind(left), kind(right)}
     if "" in kinds:
@@ -67,20 +67,20 @@ def less(budget: Budget, first: Any, second: Any) -> bool:
 
 
 def _plain(left: str, right: str) -> bool:
-    """Whether the order of characters is that of bytes."""
+    """Whether both strings are ASCII, so that characters sort like bytes."""
     return left.isascii() and right.isascii()
 
 
 def less_or_equal(budget: Budget, first: Any, second: Any) -> bool:
-    """Whether the first does not come after the second."""
+    """Whether ``first`` is at most ``second``."""
     return less(budget, first, second) or equal(budget, first, second)
 
 
 def greater(budget: Budget, first: Any, second: Any) -> bool:
-    """Whether the first comes after the second."""
+    """Whether ``first`` is greater than ``second``."""
     return not less_or_equal(budget, first, second)
 
 
 def greater_or_equal(budget: Budget, first: Any, second: Any) -> bool:
-    """Whether the first does not come before the second."""
+    """Whether ``first`` is at least ``second``."""
     return not less(budget, first, second)

@@ -1,4 +1,4 @@
-"""One number or string in the width, precision and form that its flags ask for."""
+"""Formatting of one number or string by flags, width and precision."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Flags(msgspec.Struct):
 
 
 def padded(text: str, flags: Flags, *, zero: bool | None = None) -> str:
-    """The text in its width, counted in characters."""
+    """Pad a text to its width in characters."""
     width = flags.width or 0
     if flags.minus:
         return text.ljust(width)
@@ -40,7 +40,7 @@ _BASES = {"d": "d", "b": "b", "o": "o", "O": "o", "x": "x", "X": "X"}
 
 
 def integer(value: int, verb: str, flags: Flags) -> str:
-    """An integer; a precision is the least number of digits."""
+    """Format an integer; a precision is the least number of digits."""
     if flags.precision == 0 and value == 0:
         return padded("", flags, zero=False)
     sign = "-" if value < 0 else "+" if flags.plus else " " if flags.space else ""
@@ -62,7 +62,7 @@ def _prefix(digits: str, verb: str, flags: Flags) -> str:
 
 
 def unicode(value: int, flags: Flags) -> str:
-    """A code as ``U+0041``, with ``#`` the character after it."""
+    """Format a code point as ``U+0041``, with ``#`` followed by the character."""
     code = value if value >= 0 else value + 2**64
     text = f"U+{format(code, 'X').rjust(max(flags.precision or 0, 4), '0')}"
     shown = chr(value) if 0 <= value <= 0x10FFFF else ""
@@ -72,7 +72,7 @@ def unicode(value: int, flags: Flags) -> str:
 
 
 def quoted(text: str, flags: Flags, mark: str) -> str:
-    """A string or character as Go source has it."""
+    """Quote a string or character as in Go source."""
     if mark == '"' and flags.sharp and _fits_backquotes(text):
         return f"`{text}`"
     return quote(text, mark, ascii_only=flags.plus)
@@ -86,7 +86,7 @@ def _fits_backquotes(text: str) -> bool:
 
 
 def hexadecimal(content: bytes, verb: str, flags: Flags) -> str:
-    """The bytes of a string; with a space between them, each with its own prefix."""
+    """Format the bytes of a string; with the space flag separated, each with its prefix."""
     if not content:
         return padded("", flags)
     digits = [format(byte, "02X" if verb == "X" else "02x") for byte in content]
@@ -96,7 +96,7 @@ def hexadecimal(content: bytes, verb: str, flags: Flags) -> str:
 
 
 def floating(value: float, verb: str, flags: Flags) -> str:
-    """A number with a fraction; without precision the shortest digits that mean it."""
+    """Format a float; without precision with the shortest digits that represent it."""
     sign = "-" if math.copysign(1, value) < 0 else "+" if flags.plus else ""
     text = _number(abs(value), "g" if verb == "v" else verb, flags.precision)
     if flags.sharp and verb != "b" and math.isfinite(value):
@@ -124,7 +124,7 @@ def _number(value: float, verb: str, precision: int | None) -> str:
 
 
 def _power(value: float, precision: int | None) -> str:
-    """A hexadecimal fraction and a power of two."""
+    """Format a float as a hexadecimal fraction and a power of two."""
     mantissa, exponent = math.frexp(value)
     whole, power = (int(math.ldexp(mantissa, 53)), exponent - 1) if value else (0, 0)
     digits = 13
@@ -145,7 +145,7 @@ def _power(value: float, precision: int | None) -> str:
 
 
 def _with_point(text: str, verb: str, precision: int | None) -> str:
-    """With a point, and for ``%g`` with as many digits as the precision, or six."""
+    """Add a point, and for ``%g`` zeros up to the precision, or six digits."""
     body, tail = text, ""
     marks = "pP" if verb in "xX" else "eE"
     for mark in marks:

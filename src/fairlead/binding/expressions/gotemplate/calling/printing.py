@@ -10,7 +10,7 @@ from fairlead.binding.expressions.gotemplate.bounds import Budget
 
 
 def printed(budget: Budget, *values: Any) -> str:
-    """The values, with a space between two of which neither is a string."""
+    """Print values, with a space between two if neither is a string."""
     parts: list[str] = []
     for place, value in enumerate(values):
         if place and not isinstance(value, str) and not isinstance(values[place - 1], str):
@@ -20,7 +20,7 @@ def printed(budget: Budget, *values: Any) -> str:
 
 
 def printed_line(budget: Budget, *values: Any) -> str:
-    """The values with spaces between them, and a line's end."""
+    """Print values with spaces between them, and a newline."""
     return joined([" ".join(_shown(budget, value) for value in values), "\n"])
 
 

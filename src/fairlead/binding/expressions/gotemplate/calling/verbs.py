@@ -26,7 +26,7 @@ from fairlead.binding.expressions.gotemplate.calling.fields import (
 
 
 _MOST = 1_000_000
-"""Widths and precisions from arguments are no larger, and those that are written ten times."""
+"""Largest width or precision from an argument; in the format ten times as large."""
 _LENGTH = 9
 _FLAGS = re.compile(r"[#0+\- ]*")
 _NUMBER = re.compile(r"[0-9]*")
@@ -35,7 +35,7 @@ _DIGITS = re.compile(r"[0-9]{1,7}")
 
 
 def formatted(budget: Budget, layout: str, *values: Any) -> str:
-    """The layout with its verbs replaced; what does not fit says so in the text, as in Go."""
+    """Replace the verbs of a format; errors are in the text, as in Go."""
     return _Printer(budget, layout, values).run()
 
 
@@ -73,7 +73,7 @@ class _Printer:
         self.add(f"%!(EXTRA {', '.join(shown)})")
 
     def verb(self) -> None:
-        """One verb, from after its ``%``."""
+        """Process a verb, from after its ``%``."""
         flags = self.flags()
         self.fits = True
         numbered = self.precision(flags, self.width(flags))
@@ -110,7 +110,7 @@ class _Printer:
         )
 
     def argument_number(self) -> bool:
-        """Takes ``[3]``, the number of the argument that comes next; whether there was one."""
+        """Consume ``[3]``, the number of the next argument; return whether there was one."""
         if not self.layout.startswith("[", self.position):
             return False
         self.reordered = True
@@ -127,7 +127,7 @@ class _Printer:
         return is_number
 
     def width(self, flags: Flags) -> bool:
-        """Takes the width; whether an argument's number stands before what follows."""
+        """Consume the width; return whether an unused argument number precedes the next part."""
         numbered = self.argument_number()
         if not self.star():
             flags.width = self.digits()
@@ -141,7 +141,7 @@ class _Printer:
         return False
 
     def precision(self, flags: Flags, numbered: bool) -> bool:
-        """Takes the precision, if there is one; whether an argument's number precedes the verb."""
+        """Consume an optional precision; return whether an argument number precedes the verb."""
         if not self.layout.startswith(".", self.position):
             return numbered
         self.position += 1
@@ -167,7 +167,7 @@ class _Printer:
         self.position += len(found)
         number = found.lstrip("0") or "0"
         if len(number) > _LENGTH or int(number) // 10 > _MOST:
-            # As Go has it, nothing is read after such a number.
+            # As in Go, the rest of the format is skipped after such a number.
             self.position = len(self.layout)
             return None
         return int(number) if found else None
@@ -181,14 +181,14 @@ class _Printer:
         return int(value) if is_int and abs(value) <= _MOST else None
 
     def value(self, value: Any, verb: str, flags: Flags) -> str:
-        """A value under a verb."""
+        """Format a value by a verb."""
         value = box(value).value
         if value is None:
             return padded("<nil>", flags) if verb in "vT" else self.bad(value, verb, flags)
         if verb == "T":
             return padded(type_name(value)[: flags.precision], flags)
         match value:
-            # Go shows an address for %p, and takes %w for errors alone.
+            # Go prints an address for %p, and accepts %w only for errors.
             case dict() if verb not in "pw":
                 return self.members(value, verb, flags)
             case list() if verb not in "pw":
@@ -219,7 +219,7 @@ class _Printer:
         return f"[{' '.join(shown)}]"
 
     def inner(self, value: Any, verb: str, flags: Flags) -> str:
-        """A member of a list or object, paid for as it is made."""
+        """Format a member of a list or object, and subtract it from the budget."""
         if value is None:
             shown = "interface {}(nil)" if flags.syntax else "<nil>"
         else:
@@ -229,7 +229,7 @@ class _Printer:
 
 
 def _scalar(value: Any, verb: str, flags: Flags) -> str | None:
-    """None for a verb that the type does not have."""
+    """Format a scalar; return None for a verb that its type does not support."""
     match value:
         case bool():
             return padded("true" if value else "false", flags) if verb in "tv" else None

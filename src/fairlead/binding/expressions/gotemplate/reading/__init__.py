@@ -1,1 +1,1 @@
-"""From the text of a template to its nodes: parser > pipelines > lexer > literals."""
+"""Parsing of templates, in layers: parser > pipelines > lexer > literals."""

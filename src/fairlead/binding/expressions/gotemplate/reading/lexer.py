@@ -1,4 +1,4 @@
-"""From the text of a template to its tokens, one after the other, in linear time."""
+"""The lexer of templates, in linear time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairlead.api.golang.literals import quote
 
 
 class Token(NamedTuple):
-    """A piece of a template; an ``error`` has what is wrong as its text, and is the last."""
+    """A token of a template; an ``error`` token has the message as its text, and is the last."""
 
     kind: str
     text: str
@@ -49,7 +49,7 @@ _SINGLE = {"=": "assign", "|": "pipe"}
 
 
 class _Wrong(Exception):  # noqa: N818 (becomes a token)
-    """What the error token says."""
+    """The message of the error token."""
 
     def __init__(self, text: str, position: int) -> None:
         super().__init__(text)
@@ -57,7 +57,7 @@ class _Wrong(Exception):  # noqa: N818 (becomes a token)
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """The tokens of a template; the last is ``eof`` or ``error``."""
+    """Yield the tokens of a template; the last is ``eof`` or ``error``."""
     lexer = _Lexer(text)
     try:
         yield from lexer.texts()
@@ -74,7 +74,7 @@ class _Lexer:
         self.depth = 0
 
     def texts(self) -> Iterator[Token]:
-        """Text, and the tokens of the action after it, until the end."""
+        """Yield texts and the tokens of actions, until the end."""
         while self.position < len(self.text):
             start = self.text.find("{{", self.position)
             end = len(self.text) if start < 0 else start
@@ -126,7 +126,7 @@ class _Lexer:
             self.position += 2
 
     def inside(self) -> Token | None:
-        """The next token of an action."""
+        """Return the next token of an action."""
         start = self.position
         if start >= len(self.text):
             raise _Wrong("unclosed action", start)
@@ -151,7 +151,7 @@ class _Lexer:
     def spaces(self) -> Token | None:
         end = _SPACES.match(self.text, self.position).end()  # type: ignore[union-attr]
         if self.text.startswith("-}}", end):
-            # The last space belongs to the trim marker.
+            # The trim marker needs the last space.
             end -= 1
         return self.take("space", end) if end > self.position else None
 

@@ -1,4 +1,4 @@
-"""From tokens to the templates that a text defines."""
+"""The parser: from tokens to the templates that a text defines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Templates = dict[str, list[Node]]
 
 
 class _Block(msgspec.Struct):
-    """What is open: the text itself, ``define``, ``block`` or a branch."""
+    """An open block: the text itself, ``define``, ``block`` or a branch."""
 
     word: str
     position: int
@@ -38,11 +38,11 @@ class _Block(msgspec.Struct):
     body: list[Node] = msgspec.field(default_factory=list)
     otherwise: list[Node] | None = None
     opened: Token | None = None
-    """Where Go sees what is wrong with the end of a ``block``."""
+    """The token where Go reports a wrong end of a ``block``."""
     chained: bool = False
-    """Opened by ``else if`` or ``else with``: one ``end`` closes it and the one around it."""
+    """Whether ``else if`` or ``else with`` opened it: one ``end`` closes it and the outer one."""
     ranges: int = 0
-    """How many ``range`` of the same template are open, this one included."""
+    """Number of open ``range`` in the same template, this one included."""
 
     @property
     def current(self) -> list[Node]:
@@ -50,10 +50,10 @@ class _Block(msgspec.Struct):
 
 
 def parse(text: str, name: str, functions: Collection[str]) -> Templates:
-    """The templates by their names, the text's own under ``name``.
+    """Parse a text to templates by name; the text itself is ``name``.
 
     Raises:
-        TemplateError: the text is none that Go takes, or too long.
+        TemplateError: the text is invalid or too long.
     """
     if len(text) > SOURCE:
         raise TemplateError(f"template: {name}: template has more than {SOURCE} characters")
@@ -61,7 +61,7 @@ def parse(text: str, name: str, functions: Collection[str]) -> Templates:
 
 
 class _Parser(Pipelines):
-    """Keeps what is open in a list: blocks may nest as deep as the text is long."""
+    """Keeps open blocks in a list, not on the stack: they may nest as deep as the text is long."""
 
     def __init__(self, text: str, name: str, functions: Collection[str]) -> None:
         super().__init__(text, name, functions)
@@ -126,7 +126,7 @@ class _Parser(Pipelines):
         )
 
     def turn(self) -> None:
-        """``else``, alone or with what it opens."""
+        """Process ``else``, with an optional ``if`` or ``with``."""
         following = self.peek_word()
         opens = following.kind == "keyword" and following.text in {"if", "with"}
         if not opens:
@@ -143,7 +143,7 @@ class _Parser(Pipelines):
             self.branch(following, chained=True)
 
     def check_place(self, top: _Block, word: str) -> None:
-        """That ``else`` or ``end`` may stand here."""
+        """Raise TemplateError if ``else`` or ``end`` is not allowed here."""
         if not top.word:
             raise self.error(f"unexpected {{{{{word}}}}}")
         if top.word in {"define", "block"} and word == "else":
@@ -184,7 +184,7 @@ class _Parser(Pipelines):
         self.enter("block", name)
 
     def enter(self, word: str, name: str) -> None:
-        """Into a template of its own, which sees no variable of the one around it."""
+        """Open a template of its own, without the variables of the outer one."""
         opened = self.latest if word == "block" else None
         self.open.append(_Block(word, 0, self.names, 0, name=name, opened=opened))
         self.names = Names()

@@ -1,4 +1,4 @@
-"""The inside of an action: pipelines, commands and operands."""
+"""The parser of actions: pipelines, commands and operands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NOT_CALLED = (Bool, Dot, Nil, Number, Quoted)
 
 
 class Pipelines:
-    """Reads pipelines from the tokens of one text; errors carry the line of the last token."""
+    """Parses pipelines from the tokens of a text; errors have the last token's line."""
 
     def __init__(self, text: str, name: str, functions: Collection[str]) -> None:
         self.text = text
@@ -52,52 +52,52 @@ class Pipelines:
         self._nesting = 0
 
     def next(self) -> Token:
-        """The next token."""
+        """Return the next token."""
         if self._ahead:
             return self._ahead.pop()
         self.latest = next(self._tokens, Token("eof", "EOF", len(self.text)))
         return self.latest
 
     def back(self, *tokens: Token) -> None:
-        """Give tokens back, to come again in this order."""
+        """Push tokens back, to be returned again in this order."""
         self._ahead += reversed(tokens)
 
     def peek(self) -> Token:
-        """The next token, which stays."""
+        """Return the next token without consuming it."""
         token = self.next()
         self.back(token)
         return token
 
     def next_word(self) -> Token:
-        """The next token that is no space."""
+        """Return the next token that is not a space."""
         while (token := self.next()).kind == "space":
             pass
         return token
 
     def peek_word(self) -> Token:
-        """The next token that is no space; spaces before it are gone."""
+        """Return the next token that is not a space without consuming it, but skip spaces."""
         token = self.next_word()
         self.back(token)
         return token
 
     def expect(self, kind: str, context: str) -> None:
-        """Takes a token of a kind.
+        """Consume a token of a kind.
 
         Raises:
-            TemplateError: it is another one.
+            TemplateError: the token is of another kind.
         """
         if (token := self.next_word()).kind != kind:
             raise self.unexpected(token, context)
 
     def error(self, text: str) -> TemplateError:
-        """An error in the line of the token read last, in Go's form."""
+        """Return an error in the line of the last token, in Go's form."""
         return TemplateError(f"template: {self.name}:{self._line(self.latest)}: {text}")
 
     def _line(self, token: Token) -> int:
         return self.text.count("\n", 0, token.position) + 1
 
     def unexpected(self, token: Token, context: str) -> TemplateError:
-        """The error of a token that cannot stand here, or that is one itself."""
+        """Return the error for an unexpected token or an error token."""
         if token.kind != "error":
             return self.error(f"unexpected {token} in {context}")
         text = token.text
@@ -107,10 +107,10 @@ class Pipelines:
         return self.error(text)
 
     def pipeline(self, context: str, end: str) -> Pipeline:
-        """Reads a pipeline up to the token that ends it.
+        """Parse a pipeline up to its end token.
 
         Raises:
-            TemplateError: it is none.
+            TemplateError: the pipeline is invalid.
         """
         position = self.peek_word().position
         variables, assigns = self._declarations(context)
@@ -131,7 +131,7 @@ class Pipelines:
                 raise self.error(f"non executable command in pipeline stage {stage}")
 
     def _declarations(self, context: str) -> tuple[tuple[Variable, ...], bool]:
-        """The variables before ``:=`` or ``=``, and whether they are only assigned."""
+        """Parse the variables before ``:=`` or ``=``, and whether they are only assigned."""
         variables: list[Variable] = []
         while (token := self.peek_word()).kind == "variable":
             self.next()
@@ -139,7 +139,7 @@ class Pipelines:
             following = self.peek_word()
             is_comma = (following.kind, following.text) == ("mark", ",")
             if following.kind not in {"assign", "declare"} and not is_comma:
-                # What follows a space is another operand, and the space has to be seen.
+                # A space separates operands, so it is pushed back, too.
                 self.back(token, *([after] if after.kind == "space" else []))
                 break
             self.next_word()
