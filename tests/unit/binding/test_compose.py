@@ -344,7 +344,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
         folder = tmp_path / name
         folder.mkdir()
         (folder / name).write_text("mine")
-        with pytest.raises(FolderError, match="has files that this command has not made"):
+        with pytest.raises(FolderError, match="has files that this command did not write"):
             write(folder, "x", {})
         assert [path.name for path in folder.iterdir()] == [name]
     (tmp_path / "link").symlink_to(tmp_path / "notes")

@@ -1,4 +1,4 @@
-"""Manifests: YAML or JSON as people keep it in files, taken apart into objects."""
+"""Manifests: objects in YAML or JSON files."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from fairlead.binding.outside.memory import ObjectError, Objects, Place
 
 _MAX_DEPTH = 100
 _MAX_VALUES = 1_000_000
-"""In one file: more than tens of thousands of objects have."""
+"""Largest number of values in a file: more than tens of thousands of objects have."""
 
 
 class DocumentError(ValueError):
-    """A file that cannot be read as manifests; the text names it and the place in it."""
+    """A file with invalid manifests; the text names it and the place in it."""
 
 
 class Document(NamedTuple):
-    """One document or list item, and where it comes from."""
+    """A document or list item with its origin."""
 
     origin: str
     body: JSON
 
 
 def documents(origin: str, text: str) -> Iterator[Document]:
-    """The objects in a file; lists are taken apart, empty documents left out.
+    """Yield the objects in a file; lists are split, empty documents skipped.
 
     Raises:
-        DocumentError: it is no YAML, or has something else than objects.
+        DocumentError: the file is not YAML, or has values that are not objects.
     """
     try:
         found = yamltext.load_all(text, aliases=True, max_depth=_MAX_DEPTH, max_nodes=_MAX_VALUES)
@@ -58,24 +58,24 @@ def _objects(origin: str, value: Any) -> Iterator[Document]:
 
 
 class Documents(NamedTuple):
-    """Objects, and where each that was given comes from."""
+    """Objects, with the origins of given ones."""
 
     objects: Objects
     origins: dict[Place, str]
 
     def called(self, place: Place) -> str:
-        """What messages call the object at a place."""
+        """Return the name of the object at a place for messages."""
         found = self.objects.get(place)
         name = f"{found.kind} {found.key}" if found else place.name
         return f"{self.origins[place]}: {name}" if place in self.origins else name
 
 
 def collection(found: Iterable[Document], namespace: str) -> Documents:
-    """The objects of documents; those without a namespace are in ``namespace``.
+    """Collect the objects of documents; ``namespace`` is for those without one.
 
     Raises:
-        DocumentError: one is no object, has a field that its kind does not know, or is there
-            twice; the text names its file and field.
+        DocumentError: a document is not an object, has an unknown field, or repeats an object;
+            the text names its file and field.
     """
     given = list(found)
     result = Documents(Objects(namespace=namespace), {})
@@ -90,10 +90,10 @@ def collection(found: Iterable[Document], namespace: str) -> Documents:
 
 
 def _check_fields(body: JSON) -> None:
-    """Refuse what an API server would leave out of a binding or a mapping without a word.
+    """Refuse unknown fields of a binding or a mapping, which an API server would drop silently.
 
     Raises:
-        ObjectError: there is such a field.
+        ObjectError: there is an unknown field.
     """
     schema = schemas().get((str(body.get("apiVersion")), str(body.get("kind"))))
     if schema is not None and (why := unknownfields.refusal(body, schema)):
@@ -102,7 +102,7 @@ def _check_fields(body: JSON) -> None:
 
 @cache
 def schemas() -> dict[tuple[str, str], JSON]:
-    """The schemas of Service Binding's kinds, by apiVersion and kind."""
+    """Return the schemas of Service Binding's kinds, by apiVersion and kind."""
     return {
         (f"{spec['group']}/{version['name']}", spec["names"]["kind"]): version["schema"][
             "openAPIV3Schema"
@@ -114,7 +114,7 @@ def schemas() -> dict[tuple[str, str], JSON]:
 
 @contextmanager
 def _named(document: Document) -> Iterator[None]:
-    """Say of an error which object of which file it is about."""
+    """Add file and object to the text of an ObjectError."""
     try:
         yield
     except ObjectError as error:

@@ -1,4 +1,4 @@
-"""Kubernetes objects in memory: what the pipeline reads, and where its changes go."""
+"""Kubernetes objects in memory, which the pipeline reads and changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KNOWN = [
     SERVICEBINDINGS,
 ]
 _MADE_UP = "memory:"
-"""How the uids begin that objects without one have here."""
+"""Prefix of generated uids of objects without one."""
 
 
 _DNS = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -39,7 +39,7 @@ _KEY = re.compile(r"(?!\.\.)(?!\.$)[-._a-zA-Z0-9]{1,253}")
 
 
 class Place(NamedTuple):
-    """Where an object is among all others, whichever version it is written in."""
+    """The key of an object, independent of its version."""
 
     group: str
     plural: str
@@ -48,17 +48,17 @@ class Place(NamedTuple):
 
 
 class ObjectError(ValueError):
-    """What is no object that can be kept; the text says which field is wrong."""
+    """An invalid object; the text names the field."""
 
 
 class Objects:
     """Objects by their places.
 
-    Those that have no namespace are in ``namespace``, but for kinds that are known to have none.
-    What an API server adds, such as a uid, they need not have.
+    Objects without a namespace are in ``namespace``, unless their kind is known to be
+    cluster-scoped. Fields that an API server adds, such as a uid, may be missing.
 
     Raises:
-        ObjectError: one of ``bodies`` is no object, or there is another one in its place.
+        ObjectError: one of ``bodies`` is not an object, or repeats another.
     """
 
     def __init__(self, bodies: Iterable[JSON] = (), *, namespace: str = "default") -> None:
@@ -74,10 +74,10 @@ class Objects:
             self.add(body)
 
     def learn(self, body: JSON) -> None:
-        """Take notice of the kinds that a CustomResourceDefinition defines; others are ignored.
+        """Add the kinds of a CustomResourceDefinition; other objects are ignored.
 
         Raises:
-            ObjectError: it is none that can be read.
+            ObjectError: the CustomResourceDefinition is malformed.
         """
         if body.get("kind") != known.CUSTOMRESOURCEDEFINITIONS.kind:
             return
@@ -90,10 +90,10 @@ class Objects:
             self._resources[one.group, one.version, one.kind] = one
 
     def add(self, body: JSON) -> Place:
-        """Keep an object; of a custom kind with a CRD, that was learnt before.
+        """Store an object; the CRD of its kind has to be known before.
 
         Raises:
-            ObjectError: it lacks what every object has, or there is another one in its place.
+            ObjectError: a required field is missing, or the object repeats another.
         """
         stored = _stored(body)
         metadata = stored["metadata"]
@@ -116,7 +116,7 @@ class Objects:
         kind = body["kind"]
         found = self._resources.get((group, version, kind))
         if found is None:
-            # Of another version of a known kind, or as the kind's name has it in most cases.
+            # Like another version of a known kind, or guessed from the kind's name.
             same = [one for key, one in self._resources.items() if key[::2] == (group, kind)]
             plural, namespaced = (
                 (same[0].plural, same[0].namespaced) if same else (_plural(kind), True)
@@ -131,11 +131,11 @@ class Objects:
                 yield Place(*kind, name), found
 
     def get(self, place: Place) -> Object | None:
-        """The object at a place, None when there is none."""
+        """Return the object at a place, None without one."""
         return self._objects.get(place[:3], {}).get(place.name)
 
     def replace(self, place: Place, body: JSON) -> None:
-        """Have another body for the object at a place."""
+        """Replace the body of the object at a place."""
         self._put(place, body)
 
     def _put(self, place: Place, body: JSON) -> None:
@@ -151,7 +151,7 @@ class Objects:
             del self._marked[*place[:3], mark][place.name]
 
     def shown(self, place: Place) -> JSON:
-        """The object at a place without what was made up for it."""
+        """Return the object at a place without generated fields."""
         body = self._objects[place[:3]][place.name].to_dict()
         metadata = body["metadata"]
         if str(metadata.get("uid", "")).startswith(_MADE_UP):
@@ -163,7 +163,7 @@ class Objects:
         real = [one for one in owners if not one["uid"].startswith(_MADE_UP)]
         kept = {key: value for key, value in notes.items() if f"/{_MADE_UP}" not in key}
         if real != owners:
-            # Whoever finds it would look for records that nothing here has.
+            # The annotation would promise records that manifests do not have.
             kept.pop(RECORDED_ANNOTATION, None)
         for name, before, after in (
             ("annotations", notes, kept),
@@ -176,7 +176,7 @@ class Objects:
         return body
 
     def answer(self, read: Read) -> Answer:
-        """The answer to a read of the pipeline; whoever asks may do everything."""
+        """Answer a read of the pipeline; all reviews are allowed."""
         match read:
             case Get():
                 return self._get(read)
@@ -218,9 +218,9 @@ class Objects:
         return Failure("NoMatch", f'no matches for {what} in version "{version}": {remedy}')
 
     def apply(self, context: BaseContext, *, now: str) -> list[Place]:
-        """Write what a context decided, status included; what came of it is in the context.
+        """Write the decisions of a context with the status; refusals are reported in the context.
 
-        Returns the places of the Secret and of the workloads that have changed.
+        Return the places of the changed Secret and workloads.
         """
         changes = context.changes
         workloads = context.changed_workloads()
@@ -274,7 +274,7 @@ class Objects:
 
 
 def field_error(error: msgspec.ValidationError, root: str = "") -> str:
-    """What does not fit a type, after the field it is about; ``root`` is where the type begins."""
+    """Return a validation error with its field first; ``root`` is the path of the value."""
     text, _, path = str(error).partition(" - at `")
     field = root + path.rstrip("`").removeprefix("$")
     field = field.lstrip(".") or "object"
@@ -282,7 +282,7 @@ def field_error(error: msgspec.ValidationError, root: str = "") -> str:
 
 
 def _stored(body: JSON) -> JSON:
-    """A copy as a server keeps it, with ``stringData`` among ``data``."""
+    """Return a copy as a server stores it, with ``stringData`` moved to ``data``."""
     for field in ("apiVersion", "kind"):
         if not isinstance(body.get(field), str) or not body[field]:
             raise ObjectError(f"{field}: it must be a text that is not empty")
@@ -300,7 +300,7 @@ def _stored(body: JSON) -> JSON:
 
 
 def _check_names(found: Object) -> None:
-    """Names become parts of paths, as keys of Secrets do; a server refuses what would lead out."""
+    """Refuse invalid names, as a server does: names and keys become parts of paths."""
     name, namespace = found.meta.name, found.meta.namespace
     if not name:
         raise ObjectError("metadata.name: an object needs a name")
@@ -329,7 +329,7 @@ def _encode_texts(secret: JSON) -> None:
 
 
 def _marks(found: Object) -> list[str]:
-    """What :class:`Marked` finds an object by: keys of annotations, and uids of owners."""
+    """Return the index keys for :class:`Marked`: annotations, and uids of owners."""
     owners = (owner.uid for owner in found.meta.owner_references)
     return [mark for mark in dict.fromkeys([*found.meta.annotations, *owners]) if mark]
 
@@ -348,7 +348,7 @@ def _made_up(place: Place) -> str:
 
 
 def _plural(kind: str) -> str:
-    """The plural of a kind that nobody has defined, as kubectl guesses it."""
+    """Guess the plural of a kind without a CRD, as kubectl does."""
     lower = kind.lower()
     if lower.endswith("s"):
         return f"{lower}es"

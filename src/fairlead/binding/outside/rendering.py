@@ -1,7 +1,7 @@
-"""What the controller would write for the bindings among manifests.
+"""Rendering of the Secrets and workloads that the controller would write for manifests.
 
-Each binding has its pass, in the order in which they have precedence, until nothing changes any
-more: that is where a controller in a cluster ends, too.
+Passes over the bindings, in the order of their precedence, are repeated until nothing changes,
+which is the final state in a cluster, too.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from fairlead.binding.workloads.records import KINDS_ANNOTATION
 
 
 REDACTED = "<redacted>"
-"""In the place of values; not base64, so that no server takes it for one."""
+"""Placeholder of values; not base64, so that a server refuses it."""
 
 _NOW = "1970-01-01T00:00:00Z"
-"""Of conditions, which are not printed: what is rendered depends on the manifests alone."""
+"""Time of conditions, which are not printed: the result depends on the manifests alone."""
 
 _MOST_ROUNDS = 10
-"""Each settles at least one binding that had to wait for another."""
+"""Largest number of rounds; each settles at least one binding that waited for another."""
 
 
 class Rendering(msgspec.Struct):
-    """What would be written, and why it is not all that the bindings ask for."""
+    """The objects to write, and the problems of incomplete bindings."""
 
     objects: list[JSON]
     problems: list[str]
 
 
 class Bindings:
-    """The bindings of a collection, for workloads of Kubernetes or of another place.
+    """The bindings of a collection, for workloads in Kubernetes or elsewhere.
 
-    Workloads of another place are found by ``workloads``; ``write`` writes them, and tells whether
-    that changed anything.
+    ``workloads`` finds workloads elsewhere; ``write`` writes them, and returns whether that
+    changed anything.
 
     Raises:
-        DocumentError: two bindings have one uid.
+        DocumentError: two bindings have the same uid.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Bindings:
                 yield place
 
     def _check_uids(self) -> None:
-        """By their uids bindings tell apart what is whose, so that copies would fight for ever."""
+        """Refuse equal uids: records are by uid, so two such bindings would undo each other."""
         seen: dict[str, Place] = {}
         for place in self.places:
             other = seen.setdefault(self._binding(place).meta.uid, place)
@@ -92,7 +92,7 @@ class Bindings:
         return found
 
     def settle(self) -> None:
-        """Have passes until none changes anything."""
+        """Repeat passes until none changes anything."""
         for _ in range(_MOST_ROUNDS):
             changed = [self._pass(place) for place in self.places]
             if not any(changed):
@@ -101,7 +101,7 @@ class Bindings:
         raise RuntimeError(f"after {_MOST_ROUNDS} rounds these still change something: {names}")
 
     def _pass(self, place: Place) -> bool:
-        """One pass over one binding; whether it changed anything."""
+        """Make one pass over a binding; return whether it changed anything."""
         objects, api = self._collection.objects, self._apis[place[:2]]
         binding = self._noted(objects, api, place)
         self.problems.pop(place, None)
@@ -124,9 +124,9 @@ class Bindings:
         return False
 
     def _undefined(self, context: BaseContext) -> list[str]:
-        """Services of which a cluster binds more than can be told here, without their CRD.
+        """Return problems of services with built-in definitions but without their CRD.
 
-        Definitions that Fairlead has built in count for a CRD that has none itself.
+        Built-in definitions only apply if the CRD has none itself, which is unknown here.
         """
         services = [] if context.unbind_requested else context.services_read
         kinds = dict.fromkeys(
@@ -142,7 +142,7 @@ class Bindings:
         ]
 
     def _noted(self, objects: Objects, api: Api, place: Place) -> Object:
-        """The binding with the kinds of its workloads noted, as the controller does it first."""
+        """Return the binding with the annotation of kinds, which the controller adds first."""
         binding = self._binding(place)
         kinds = None if binding.meta.deleting else api.kinds(binding, found=True)
         if kinds is not None:
@@ -152,7 +152,7 @@ class Bindings:
         return self._binding(place)
 
     def told(self) -> list[str]:
-        """The problems, each with the file and the name of its binding."""
+        """Return the problems, each with the file and the name of its binding."""
         return [
             f"{self._collection.called(place)}: {self.problems[place]}"
             for place in self.places
@@ -166,11 +166,11 @@ def _crd_of(resource: Resource) -> Place:
 
 
 def render(collection: Documents, options: BindingOptions) -> Rendering:
-    """The Secrets and workloads that the controller would write, by namespace, kind and name.
+    """Return the Secrets and workloads that the controller would write.
 
     Raises:
-        DocumentError: two bindings have one uid.
-        RuntimeError: bindings undo each other's work.
+        DocumentError: two bindings have the same uid.
+        RuntimeError: the bindings undo each other's changes.
     """
     objects = collection.objects
     before = dict(objects)
@@ -185,7 +185,7 @@ def render(collection: Documents, options: BindingOptions) -> Rendering:
 
 
 def redacted(body: JSON) -> JSON:
-    """An object without the values that it keeps secret."""
+    """Return an object without the values of a Secret."""
     if (body["apiVersion"], body["kind"]) != ("v1", "Secret"):
         return body
     return {**body, "data": dict.fromkeys(body.get("data") or {}, REDACTED)}

@@ -1,8 +1,8 @@
-"""Bindings of Compose services: no cluster, the same pipeline.
+"""Bindings of Compose services: the same pipeline without a cluster.
 
-``project`` reads Compose files, ``operations`` is what can be done to a service, ``override``
-makes the Compose file and the secret files of it.
+``project`` reads Compose files, ``operations`` implements the operations on a service,
+``override`` generates the Compose file and its secret files.
 
-Source: the Compose specification (https://github.com/compose-spec/compose-spec); Spring Cloud
-Bindings reads what is below SERVICE_BINDING_ROOT as the Service Binding specification has it.
+Source: the Compose specification (https://github.com/compose-spec/compose-spec). Spring Cloud
+Bindings reads the files below SERVICE_BINDING_ROOT by the Service Binding specification.
 """

@@ -11,26 +11,26 @@ from pathlib import Path
 
 COMPOSE_FILE = "compose.yaml"
 _IGNORE = "# Made by `fairlead binding compose`, which overwrites this folder.\n*\n"
-"""What ``.gitignore`` has in a folder of ours: it keeps Secrets from being committed."""
+"""Content of ``.gitignore`` in a generated folder, which keeps Secrets out of commits."""
 
 _OURS = re.compile(r"[-a-z0-9]+-[0-9a-f]{8}")
-"""Names of folders with the files of one binding."""
+"""Names of folders with a binding's files."""
 
 
 class FolderError(ValueError):
-    """A folder that is not to be written into; the text says why and what to do."""
+    """The folder may not be written to; the text says why, and the remedy."""
 
 
 def write(folder: Path, compose: str, files: Mapping[str, Mapping[str, bytes]]) -> None:
-    """Have exactly these files in a folder, which only its owner can enter.
+    """Write files to a folder that only its owner can enter, and delete other generated ones.
 
-    The files can be read by everybody who gets there: containers have them mounted one by one,
-    under users of their own. What the former Compose file mounts stays until the next time, for
-    containers may still run with it; the Compose file is replaced at once.
+    The files themselves are readable by all, since containers mount them under other users. Files
+    that the former Compose file mounts are kept until the next call, since containers may still
+    use them; the Compose file is replaced atomically.
 
     Raises:
-        FolderError: there is something in the folder that this function has not made.
-        OSError: it cannot be written.
+        FolderError: the folder has files that this function did not write.
+        OSError: the folder cannot be written.
     """
     former = _former(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def write(folder: Path, compose: str, files: Mapping[str, Mapping[str, bytes]]) 
 
 
 def _former(folder: Path) -> str:
-    """The Compose file that is there, "" where there is none."""
+    """Return the content of the existing Compose file, "" without one."""
     if not folder.exists() and not folder.is_symlink():
         return ""
     if folder.is_symlink() or not folder.is_dir():
@@ -58,14 +58,14 @@ def _former(folder: Path) -> str:
     ours = ignore.is_file() and ignore.read_text(errors="replace") == _IGNORE
     if any(folder.iterdir()) and not ours:
         raise FolderError(
-            f"{folder} has files that this command has not made: "
+            f"{folder} has files that this command did not write: "
             "choose another folder with --output-dir"
         )
     return file.read_text(errors="replace") if file.is_file() else ""
 
 
 def _put(path: Path, content: bytes, mode: int) -> None:
-    """Replace a file at once, without ever letting others read it before it has its mode."""
+    """Replace a file atomically, and never readable by others before it has its mode."""
     new = path.with_name(f".{path.name[:200]}.new")
     new.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW

@@ -1,7 +1,7 @@
-"""What bindings do to services of Compose.
+"""Operations of bindings on Compose services.
 
-A service is one container, whatever a binding calls its containers. A Secret is mounted as one
-Compose secret for each entry; a variable has its value, since Compose has no reference to one.
+A service is a single container, so a binding's container names are ignored. A Secret is mounted as
+one Compose secret per entry; a variable gets the value, since Compose has no references.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from fairlead.binding.workloads.projection import InTheWayError, Owner
 
 
 _KEY = re.compile(r"(?!\.\.)(?!\.$)[-._a-zA-Z0-9]{1,253}")
-"""Keys of Secrets; they become names of files."""
+"""Valid keys of Secrets, which become file names."""
 
 
 class Put(msgspec.Struct):
-    """What one binding has on one service; ``root`` is what it sets SERVICE_BINDING_ROOT to.
+    """The items of a binding on a service; ``root`` is its value of SERVICE_BINDING_ROOT.
 
-    ``directories`` are paths in the container with the content of each, ``volumes`` what the
-    binding calls them.
+    ``directories`` are paths in the container with their content, ``volumes`` their names in the
+    binding.
     """
 
     owner: Owner
@@ -41,7 +41,7 @@ class Put(msgspec.Struct):
 
 
 class ComposeService:
-    """A service as a binding sees it; ``others`` is what other bindings have on it."""
+    """A service for one binding; ``others`` are the items of other bindings."""
 
     changed = True
 
@@ -56,7 +56,7 @@ class ComposeService:
 
 
 class ComposeOperations:
-    """One binding on one service; ``content`` is that of its Secret."""
+    """The operations of one binding on one service; ``content`` is its Secret's."""
 
     def __init__(self, workload: ComposeService, content: Mapping[str, bytes]) -> None:
         self.workload = workload
@@ -64,14 +64,14 @@ class ComposeOperations:
         self._content = content
 
     def containers(self, names: Collection[str]) -> list[ComposeService]:
-        """The service itself, whatever the names."""
+        """Return the service itself; names are ignored."""
         return [self.workload]
 
     async def volume(self, name: str, secret: str, mode: int | None = None) -> None:
-        """Nothing yet: Compose mounts secrets without a volume.
+        """Add nothing: Compose mounts secrets without a volume.
 
         Raises:
-            ProjectionError: files are to have a mode, which this cannot give them.
+            ProjectionError: the binding requests a mode of files, which is not supported.
         """
         if mode is not None:
             raise ProjectionError(
@@ -80,10 +80,10 @@ class ComposeOperations:
             )
 
     async def mount(self, container: ComposeService, volume: str, directory: str) -> None:
-        """Have each entry of the Secret as a file in a directory below the binding root.
+        """Mount each entry of the Secret as a file in a directory below the binding root.
 
         Raises:
-            ProjectionError: something else is there, or the root is not known.
+            ProjectionError: another mount has the path, or the binding root is unknown.
         """
         path = posixpath.join(self._root(), directory)
         self._check_entries()
@@ -103,10 +103,10 @@ class ComposeOperations:
         container.put.volumes[path] = volume
 
     async def variable(self, container: ComposeService, name: str, key: str, secret: str) -> None:
-        """Have a variable with the value of an entry.
+        """Add a variable with the value of an entry.
 
         Raises:
-            ProjectionError: something else is there, or the value can be in no variable.
+            ProjectionError: another variable has the name, or the value is not text.
         """
         if not name or "=" in name or "\0" in name or name == ROOT_VARIABLE:
             raise ProjectionError(
@@ -126,32 +126,32 @@ class ComposeOperations:
         container.put.environment[name] = self._value(key)
 
     async def whole(self, container: ComposeService, secret: str) -> None:
-        """Have every entry as a variable; raises as :meth:`variable` does."""
+        """Add every entry as a variable; raises as :meth:`variable` does."""
         for key in self._content:
             await self.variable(container, key, key, secret)
 
     async def secret_name(self, path: str, secret: str) -> None:
-        """Raises ProjectionError: Compose knows no Secret by its name."""
+        """Raise ProjectionError: Compose has no references to Secrets."""
         raise ProjectionError(
             f"{self.workload} has no place for the name of a Secret: "
             "remove spec.application.bindingPath.secretPath"
         )
 
     def content(self, mark: str) -> None:
-        """Nothing to do: services are made anew by whoever reads what is printed."""
+        """Do nothing: Compose itself recreates services whose configuration changed."""
 
     def settle(self) -> str:
-        """Nothing is there from earlier: services are read without what was bound before."""
+        """Mark as settled: the project's files have no items of earlier runs."""
         self.settled = True
         return ""
 
     def take_away(self) -> None:
-        """Have nothing of the binding on the service."""
+        """Remove all of the binding's items from the service."""
         self.workload.put = Put(self.workload.put.owner)
         self.settled = True
 
     def _root(self) -> str:
-        """The binding root, which is set where the service does not say it."""
+        """Return the binding root, and set it if the service does not."""
         workload = self.workload
         if ROOT_VARIABLE not in workload.service.environment:
             workload.put.root = DEFAULT_ROOT
@@ -182,18 +182,18 @@ class ComposeOperations:
 
 
 class Plan:
-    """What bindings have on the services of a project, by the uids of the bindings."""
+    """The items of bindings on the services of a project, by the bindings' uids."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
         self.puts: dict[str, dict[str, Put]] = {}
 
     def workloads(self, context: BaseContext) -> ComposeWorkloads:
-        """Finds the services of a binding."""
+        """Return the finder of a binding's services."""
         return ComposeWorkloads(self, context)
 
     def others(self, service: str, owner: Owner) -> list[Put]:
-        """What bindings but this one have on a service."""
+        """Return the items of other bindings on a service."""
         return [
             puts[service]
             for uid, puts in self.puts.items()
@@ -201,7 +201,7 @@ class Plan:
         ]
 
     def write(self, context: BaseContext) -> bool:
-        """Take over what a context persists; whether that is something else than before."""
+        """Store the items that a context persists; return whether they changed."""
         found = [item.workload for item in context.changes.workloads]
         puts = {one.service.name: one.put for one in found if isinstance(one, ComposeService)}
         before = self.puts.get(context.owner.uid, {})
@@ -210,7 +210,7 @@ class Plan:
 
 
 class ComposeWorkloads:
-    """Finds the services that one binding names or selects; the kind of workload is not asked."""
+    """Finds the services that a binding names or selects, regardless of the workload's kind."""
 
     def __init__(self, plan: Plan, context: BaseContext) -> None:
         self._plan = plan
@@ -220,16 +220,16 @@ class ComposeWorkloads:
     async def selected(
         self,
     ) -> tuple[list[ComposeOperations], list[tuple[ComposeOperations, ReadError]]]:
-        """The services; raises ReadError where none is there."""
+        """Return the services; raises ReadError without any."""
         content = self._context.content()
         return [self._operations(service, content) for service in self._services()], []
 
     async def leftovers(self) -> list[ComposeOperations]:
-        """None: Compose files are read without what was bound before."""
+        """Return none: the project's files have no items of earlier runs."""
         return []
 
     async def bound(self) -> list[ComposeOperations]:
-        """None, for the same reason."""
+        """Return none: the project's files have no items of earlier runs."""
         return []
 
     def _services(self) -> list[Service]:

@@ -1,4 +1,4 @@
-"""The Compose file that binds services, to be given after their own, and its secret files."""
+"""The Compose file that binds services, for use after the project's, and its secret files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from fairlead.binding.services.items import secret_name
 
 
 class Override(msgspec.Struct):
-    """What binds the services of a project, and why it is not all that the bindings ask for.
+    """The Compose file of a project's bindings, and the problems of incomplete ones.
 
-    ``files`` are the contents of secret files by folder and name. A folder's name has a hash of
-    its content, so that Compose makes containers anew when that changes.
+    ``files`` are the secret files' contents by folder and name. A folder's name contains a hash of
+    its content, so that Compose recreates containers after a change.
     """
 
     body: JSON
@@ -31,10 +31,10 @@ class Override(msgspec.Struct):
 def override(
     project: Project, collection: Documents, options: BindingOptions, folder: str
 ) -> Override:
-    """Bind services; ``folder`` is the path of secret files as Compose has to read it.
+    """Bind services; ``folder`` is the path of secret files in the Compose file.
 
     Raises:
-        DocumentError: two bindings have one uid, or a secret of the project is in the way.
+        DocumentError: two bindings have the same uid, or a secret of the project has our name.
     """
     plan = Plan(project)
     bindings = Bindings(collection, options, plan.workloads, plan.write)
@@ -80,12 +80,12 @@ def _secret(place: str, key: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """A text that Compose does not interpolate."""
+    """Escape a text against Compose's interpolation."""
     return text.replace("$", "$$")
 
 
 def hidden(body: JSON) -> JSON:
-    """The same without the values of variables that come from Secrets."""
+    """Return the Compose file without values of variables from Secrets."""
     services = {
         name: service
         | (

@@ -1,4 +1,4 @@
-"""Compose files, as far as it matters where a binding may go."""
+"""Compose files: the parts that may conflict with a binding."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fairlead.binding.outside.documents import Document, DocumentError
 
 _SECRETS = "/run/secrets"
 _MOUNTS = {"volumes": "", "tmpfs": "", "secrets": _SECRETS, "configs": "/"}
-"""Fields of a service that mount something, and where what has no absolute path is."""
+"""Fields of a service with mounts, and the directory of relative targets."""
 
 
 class Service(msgspec.Struct):
-    """One service, of all files together.
+    """A service, merged from all files.
 
-    ``environment`` has None where a value is taken from the shell; ``mounts`` are paths in the
-    container at which something is.
+    ``environment`` has None for a value from the shell; ``mounts`` are the used paths in the
+    container.
     """
 
     name: str
@@ -31,22 +31,22 @@ class Service(msgspec.Struct):
 
 
 class Project(msgspec.Struct):
-    """Services by name, and the names of the secrets that the files define."""
+    """Services by name, and the names of secrets in the files."""
 
     services: dict[str, Service] = {}
     secrets: set[str] = set()
 
 
 def is_compose(document: Document) -> bool:
-    """Whether a document is Compose's, and no object of Kubernetes."""
+    """Whether ``document`` is a Compose file and not a Kubernetes object."""
     return not {"apiVersion", "kind"} & document.body.keys() and "services" in document.body
 
 
 def project(files: Iterable[Document]) -> Project:
-    """What is in Compose files; later ones add to earlier ones.
+    """Merge Compose files; later ones add to earlier ones.
 
     Raises:
-        DocumentError: one has something else than the Compose specification; names the field.
+        DocumentError: a file does not follow the Compose specification; the text names the field.
     """
     result = Project()
     for document in files:
@@ -79,7 +79,7 @@ def _entries(document: Document, body: JSON, field: str) -> JSON:
 
 
 def _pairs(document: Document, field: str, value: Any) -> Iterator[tuple[str, str | None]]:
-    """Names and values, of either form: an object, or a list of ``NAME=value``."""
+    """Yield names and values of an object, or of a list of ``NAME=value``."""
     if isinstance(value, dict):
         for name, one in value.items():
             if isinstance(one, dict | list):
@@ -102,7 +102,7 @@ def _text(value: Any) -> str | None:
 
 
 def _mounts(document: Document, field: str, value: Any, folder: str) -> Iterator[str]:
-    """Where something is mounted, of any form of volumes, tmpfs, secrets and configs."""
+    """Yield the target paths of volumes, tmpfs, secrets and configs in any form."""
     several = [value] if isinstance(value, str) else value or []
     if not isinstance(several, list):
         raise _wrong(document, field, "it is a list")
