@@ -1,5 +1,5 @@
-"""One explanation for the whole chain: what each system tells of its links, joined.
+"""One explanation for the whole chain, joined from the links of each system.
 
-Workload < binding < Secret < service < the provider's object < role. The four systems know
-nothing of one another; this room knows of all of them, reads, and writes nothing.
+Workload < binding < Secret < service < the provider's object < role. The four systems do not
+depend on one another; this package depends on all of them, and only reads.
 """

@@ -1,4 +1,4 @@
-"""Where a service comes from: the provider's object, and the role."""
+"""The links behind a service: the provider's object, and the role."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fairlead.postgres.commands.links import role_by_status, role_link
 
 
 class Beyond:
-    """Finds the links behind a service; ``notes`` tell what could not be seen.
+    """Finds the links behind a service; ``notes`` say what could not be read.
 
     Args:
-        client: of the cluster of the service, with the rights of the person who asks.
-        operator_namespace: where the PostgresAccess operator's settings are.
+        client: a client of the service's cluster, with the caller's rights.
+        operator_namespace: namespace of the PostgresAccess operator's settings.
     """
 
     def __init__(self, client: Client, operator_namespace: str) -> None:
@@ -25,13 +25,13 @@ class Beyond:
         self._operator_namespace = operator_namespace
 
     async def __call__(self, resource: Resource, service: Object) -> list[Link]:
-        """The links that are known of, the nearest first."""
+        """Return the known links, the nearest first."""
         origin = await self._origin(resource, service)
         links = [origin] if origin is not None else []
         if resource.group_resource != POSTGRESACCESSES.group_resource:
             return links
         if origin is not None:
-            # The server is the provider's: what its operator says has come with the status.
+            # The role is on the provider's server: its state is in the synced status.
             return [*links, role_by_status(service)]
         role, notes = await role_link(self._client, service, self._operator_namespace)
         self.notes += notes

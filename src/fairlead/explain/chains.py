@@ -1,4 +1,4 @@
-"""Chains of links, and where each breaks first, from its source."""
+"""Chains of links, and the first break of each from its source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairlead.binding.commands.chain import Chain as BindingChain
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The links of one subject, from what uses it to where it comes from.
+    """The links of a subject, from its workload to its origin.
 
     ``broken`` names the link that the others wait for; ``reason``, ``message`` and ``next_step``
     are its own.
@@ -27,7 +27,7 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """All chains that were asked for; ``ready`` when none of them is broken."""
+    """The requested chains; ``ready`` if none of them is broken."""
 
     target: str
     ready: bool
@@ -36,7 +36,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def of_binding(found: BindingChain) -> Chain:
-    """A binding's chain in the words of all chains."""
+    """Convert the chain of a binding."""
     return Chain(
         subject=found.binding,
         ready=found.ready,
@@ -49,7 +49,7 @@ def of_binding(found: BindingChain) -> Chain:
 
 
 def join(subject: str, links: Iterable[Link]) -> Chain:
-    """Put links in their order; what fails because a link behind it does is waiting."""
+    """Sort links; a link that fails because of one behind it waits."""
     ordered = sorted(links, key=lambda one: ORDER.index(one.name))
     judged: list[Link] = []
     for link in reversed(ordered):

@@ -1,7 +1,7 @@
-"""``fairlead explain``: what a target depends on, link by link; nothing is written.
+"""``fairlead explain``: the dependencies of a target, link by link; nothing is written.
 
 A target is a workload, a binding, a PostgresAccess, an APIServiceBinding, a Secret, or an object
-of a kind that a provider brings. What the caller has no right to read is told in notes.
+of a bound kind. Objects that the caller may not read are noted.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from fairlead.konnector.commands.overview.links import binding_link
 async def explain(
     client: Client, target: Target, namespace: str, operator_namespace: str
 ) -> Explanation:
-    """Look at a target, and at all that it depends on.
+    """Explain a target with its dependencies.
 
     Args:
-        client: of the cluster, with the rights of the person who asks.
-        target: what to explain; a kind of "" stands for all bindings of the namespace.
-        namespace: where it is.
-        operator_namespace: where the PostgresAccess operator's settings are.
+        client: a client with the caller's rights.
+        target: the target; a kind of "" means all bindings of the namespace.
+        namespace: its namespace.
+        operator_namespace: namespace of the PostgresAccess operator's settings.
 
     Raises:
-        UnknownTargetError: it is not there, or is nothing that depends on anything.
-        ClientError: the cluster cannot be reached, or does not let the target be read.
+        UnknownTargetError: the target does not exist, or has no dependencies.
+        ClientError: the cluster is unavailable, or refuses to read the target.
     """
     return await _Explaining(client, target, namespace, operator_namespace).run()
 
@@ -56,7 +56,7 @@ class _Explaining:
         self._notes: list[str] = []
 
     async def run(self) -> Explanation:
-        """All chains, and notes."""
+        """Return all chains, and notes."""
         target = self._target
         chains = await self._chains()
         text = f"{target.kind}/{target.name}" if target.kind else f"namespace {self._namespace}"
@@ -89,7 +89,7 @@ class _Explaining:
         return [of_binding(one) for one in found.chains]
 
     async def _bound_kind(self) -> Resource | None:
-        """The kind of the target, if a provider brings it."""
+        """Return the target's kind, if an APIServiceBinding brings it."""
         try:
             bindings = await list_all(self._client, APISERVICEBINDINGS)
         except Forbidden:
@@ -114,7 +114,7 @@ class _Explaining:
         return None
 
     async def _object(self, resource: Resource) -> Chain:
-        """The chain of one object that may serve a binding."""
+        """Return the chain of an object that may be a binding's service."""
         found = await self._get(resource)
         text = f"{found.kind} {found.key}"
         secret = await self._secret_of(found)
@@ -129,7 +129,7 @@ class _Explaining:
         return found
 
     async def _secret_of(self, found: Object) -> list[Link]:
-        """The Secret that an object generates or names."""
+        """Return the link of the Secret that an object generates or names."""
         name = _secret_named(found)
         if not name:
             return []
@@ -147,7 +147,7 @@ class _Explaining:
         return Seen(text=text, sight="NotFound", key=key) if found is None else seen(text, found)
 
     async def _secret(self) -> Chain:
-        """The chain of a Secret: its entries, and the access that generates it."""
+        """Return the chain of a Secret: its entries, and the access that generates it."""
         found = await self._get(SECRETS)
         link = secret_link([seen(f"Secret {found.key}", found)], None)
         links = [link] if link is not None else []
@@ -170,7 +170,7 @@ class _Explaining:
 
 
 def _object_link(found: Object) -> Link:
-    """How an object stands by itself."""
+    """Return the link of an object by its own status."""
     text, body = f"{found.kind} {found.key}", found.to_dict()
     if found.meta.deleting:
         return Link(
@@ -199,7 +199,7 @@ def _object_link(found: Object) -> Link:
 
 
 def _secret_named(found: Object) -> str:
-    """The Secret that an object generates, or names as the service of a binding does."""
+    """Return the Secret that an object generates, or names in ``.status.binding.name``."""
     if found.kind == POSTGRESACCESSES.kind:
         try:
             return found.decode(PostgresAccess).spec.generated_secret

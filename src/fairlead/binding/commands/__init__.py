@@ -1,1 +1,1 @@
-"""What the commands of Service Binding find out."""
+"""The logic of Service Binding's commands."""

@@ -1,6 +1,6 @@
-"""The chain from a workload to where its service comes from, and where it is broken.
+"""The chain from a workload to the origin of its service, and its first break.
 
-Pure: what was seen of the objects is judged here.
+Pure functions of the objects that were read.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from fairlead.binding.workloads.records import Record
 Sight = Literal["there", "NotFound", "NotServed", "Forbidden", "Error"]
 
 FEW = 3
-"""Workloads that are all right and listed one by one; more are counted."""
+"""Largest number of ok workloads that are listed one by one; more are counted."""
 
 _UNDONE = "find out with metadata.managedFields who has removed it"
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The links of one binding, from its workloads to where its services come from."""
+    """The links of a binding, from its workloads to the origins of its services."""
 
     binding: str
     ready: bool
@@ -52,7 +52,7 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that was looked for: ``text`` names it, ``problem`` says why it was not seen."""
+    """The result of a read: ``text`` names the object, ``problem`` says why it was not read."""
 
     text: str
     sight: Sight
@@ -62,24 +62,24 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def deleting(self) -> bool:
-        """Whether it is going."""
+        """Whether the object is being deleted."""
         return bool((self.body.get("metadata") or {}).get("deletionTimestamp"))
 
 
 def seen(text: str, found: Object) -> Seen:
-    """An object that is there."""
+    """Return the result of a successful read."""
     return Seen(text=text, sight="there", body=found.to_dict(), key=found.key)
 
 
 class BoundWorkload(msgspec.Struct, frozen=True, kw_only=True):
-    """A selected workload, and the record of this binding that it has."""
+    """A selected workload with the binding's record."""
 
     workload: Seen
     record: Record | None = None
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What a binding says of itself: ``secret`` is the one that it projects."""
+    """A binding's status; ``secret`` is the projected one."""
 
     text: str
     secret: str = ""
@@ -89,25 +89,25 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
     def condition(self, type_: str) -> Condition | None:
-        """One of its conditions."""
+        """Return a condition by its type."""
         return get_condition(self.conditions, type_)
 
     @property
     def ready(self) -> bool:
-        """Whether it says so, of its spec as it is."""
+        """Whether Ready is True for the present spec."""
         found = self.condition(READY)
         return self.fresh and not self.problem and found is not None and found.status == "True"
 
     @property
     def collected(self) -> bool:
-        """Whether it has all that it wants of its services."""
+        """Whether all entries of its services are collected."""
         known = (self.condition(type_) for type_ in (SERVICE_AVAILABLE, COLLECTION_READY))
         found = [one for one in known if one is not None]
         return bool(found) and all(one.status == "True" for one in found)
 
 
 def secret_named(service: Seen) -> str:
-    """The Secret that a service names, or is; "" while it names none."""
+    """Return the Secret that a service names, or is; "" without one."""
     if service.body.get("kind") == "Secret" and service.body.get("apiVersion") == "v1":
         return service.key.name
     value: object = service.body
@@ -117,7 +117,7 @@ def secret_named(service: Seen) -> str:
 
 
 def binding_link(told: Told) -> Link:
-    """How the binding stands by its status."""
+    """Return the link of a binding, by its status."""
     link, broken = _linkers("binding", told.text)
     if told.problem:
         return broken("InvalidSpec", told.problem)
@@ -136,12 +136,12 @@ def binding_link(told: Told) -> Link:
 
 
 def workload_links(bound: Iterable[BoundWorkload], told: Told, reference: str) -> list[Link]:
-    """How the workloads stand, those that something is wrong with first.
+    """Return the links of workloads, those with a problem first.
 
     Args:
-        bound: those that are selected.
-        told: of the binding.
-        reference: what it selects, in words, for when there are none.
+        bound: the selected workloads.
+        told: the binding's status.
+        reference: the description of its selection, for when it is empty.
     """
     links = [_workload_link(one, told) for one in bound]
     if not links:
@@ -168,7 +168,7 @@ class _Linked(Protocol):
 
 
 def _linkers(name: LinkName, object_: str) -> tuple[_Linked, _Broken]:
-    """What makes a link of this name by its state, and by a reason why it is broken."""
+    """Return functions that make a link of this name by its state, or by a failure's reason."""
 
     def link(state: State, about: str, remedy: str = "") -> Link:
         return Link(name=name, object=object_, state=state, about=about, remedy=remedy)
@@ -218,7 +218,7 @@ def _places(record: Record) -> str:
 
 
 def service_link(found: Seen, told: Told) -> Link:
-    """How a service stands, by itself and by what it offers."""
+    """Return the link of a service, by its conditions and its entries."""
     link, broken = _linkers("service", found.text)
     if found.sight == "NotServed":
         remedy = "install its CRD, bind it with fairlead bind, or correct the reference"
@@ -255,9 +255,9 @@ def _mend(found: Seen) -> str:
 
 
 def secret_link(wanted: Sequence[Seen], own: Seen | None) -> Link | None:
-    """How the Secrets stand: those that services name, and the binding's own.
+    """Return the link of the Secrets: those that services name, and the binding's own.
 
-    None where nothing says yet which Secret it will be.
+    Return None while no Secret is named.
     """
     every = [*wanted, *([own] if own is not None else [])]
     if not every:
@@ -292,10 +292,10 @@ def _missing_secret(found: Seen, *, own: bool) -> Link:
 
 
 def chain(told: Told, links: Iterable[Link]) -> Chain:
-    """Put the links in their order, and say where the chain breaks first, from its source.
+    """Sort the links, and find the first break from the source.
 
-    What does not go on because something before it does not is waiting, not broken: a binding
-    whose service is not there, and a workload whose binding is not Ready.
+    A link that fails because of an earlier one waits and is not broken: a binding whose service
+    does not exist, and a workload whose binding is not Ready.
     """
     ordered = sorted(links, key=lambda one: ORDER.index(one.name))
     judged: list[Link] = []
@@ -316,7 +316,7 @@ def chain(told: Told, links: Iterable[Link]) -> Chain:
 
 
 def _follows(link: Link, open_: set[LinkName], told: Told) -> bool:
-    """Whether a link fails because others that it needs do."""
+    """Whether ``link`` fails because of links that it needs."""
     if link.name == "workload":
         return "binding" in open_ and link.reason == "NotProjected"
     if link.name == "binding":

@@ -1,6 +1,6 @@
-"""``fairlead binding explain``: what is read of a cluster for the chains; nothing is written.
+"""``fairlead binding explain``: the reads of a cluster for the chains; nothing is written.
 
-What the runner has no right to read is told in notes, and by the status of the binding alone.
+Objects that the caller may not read are noted, and judged by the binding's status alone.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from fairlead.client.lookups import find
 
 
 AT_ONCE = 8
-"""So many bindings are looked at at a time."""
+"""Number of bindings that are read concurrently."""
 
 Beyond: TypeAlias = Callable[[Resource, Object], Awaitable[Sequence[Link]]]
-"""Where a service comes from: links of what this cluster's own objects do not tell."""
+"""Function that returns the links behind a service, such as its provider's."""
 
 
 class UnknownTargetError(ClientError):
-    """There is nothing of this name that could be explained."""
+    """The target does not exist, or cannot be explained."""
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
-    """What a binding refers to: one object, or with a ``selector`` several."""
+    """A reference of a binding: to one object, or with a ``selector`` to several."""
 
     group: str
     version: str
@@ -61,19 +61,19 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """The kind, or the plural where that alone is written."""
+        """The kind, or the plural without a kind."""
         return self.kind or self.plural
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The reference as text."""
         if self.selector is not None:
             return f"{self.shown} by a selector"
         return f"{self.shown} {Key(self.namespace, self.name)}"
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """A binding of either API, as far as it matters here."""
+    """The used fields of a binding of either API."""
 
     told: Told
     uid: str
@@ -82,23 +82,23 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What is to be explained: a workload or a binding; a kind of "" stands for all bindings."""
+    """The target to explain: a workload or a binding; a kind of "" means all bindings."""
 
     kind: str = ""
     name: str = ""
 
     @property
     def of_binding(self) -> bool:
-        """Whether it is one or all bindings."""
+        """Whether the target is one or all bindings."""
         return self.kind.partition(".")[0] in {"", *_BINDING_WORDS}
 
     def is_api(self, resource: Resource) -> bool:
-        """Whether it may be a binding of this API; its group may stand behind the kind."""
+        """Whether the target may be a binding of ``resource``; a group may follow the kind."""
         group = self.kind.partition(".")[2]
         return group in {"", resource.group}
 
     def is_kind(self, resource: Resource) -> bool:
-        """Whether its kind is this one, in one of the words that kubectl takes for it."""
+        """Whether the target's kind is ``resource``, by one of the names that kubectl accepts."""
         words = {resource.kind.lower(), resource.plural, *_SHORT.get(resource.plural, ())}
         return self.kind in words | {f"{word}.{resource.group}" for word in words}
 
@@ -114,10 +114,10 @@ _SHORT = {
 
 
 def parse_target(text: str) -> Target:
-    """``deployment/web`` or ``servicebinding/web-db``; "" is all bindings of the namespace.
+    """Parse ``deployment/web`` or ``servicebinding/web-db``; "" means all bindings.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the text has another form.
     """
     if not text:
         return Target()
@@ -131,7 +131,7 @@ def parse_target(text: str) -> Target:
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """All chains that were asked for; ``ready`` when none of them is broken."""
+    """The requested chains; ``ready`` if none of them is broken."""
 
     target: str
     ready: bool
@@ -142,17 +142,17 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 async def explain(
     client: Client, target: Target, namespace: str, beyond: Beyond | None = None
 ) -> Explanation:
-    """Look at bindings, and at all that they depend on.
+    """Explain bindings with their dependencies.
 
     Args:
-        client: of the cluster, with the rights of whoever asks.
-        target: what to explain.
-        namespace: where it is.
-        beyond: finds where a service comes from.
+        client: a client with the caller's rights.
+        target: the target.
+        namespace: its namespace.
+        beyond: finds the links behind a service.
 
     Raises:
-        UnknownTargetError: there is no such binding, or nothing binds the workload.
-        ClientError: the cluster cannot be reached, or bindings must not be listed.
+        UnknownTargetError: the binding does not exist, or none selects the workload.
+        ClientError: the cluster is unavailable, or forbids to list bindings.
     """
     explaining = _Explaining(client, target, namespace, beyond)
     chains = await explaining.run()
@@ -176,7 +176,7 @@ class _Explaining:
         self.notes: list[str] = []
 
     async def run(self) -> list[Chain]:
-        """The chains, by the names of their bindings."""
+        """Return the chains, ordered by binding."""
         wishes = await self._wishes()
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._chain(one)) for one in wishes]
@@ -190,7 +190,7 @@ class _Explaining:
         return found
 
     async def _wishes(self) -> list[Wish]:
-        """The bindings that may have to do with the target."""
+        """Return the bindings that may concern the target."""
         found: list[Wish] = []
         known = False
         for resource in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS):
@@ -220,7 +220,7 @@ class _Explaining:
         return not target.of_binding or not target.name or binding.meta.name == target.name
 
     async def _chain(self, wish: Wish) -> Chain | None:
-        """The chain of a binding; None where it has nothing to do with the target."""
+        """Return the chain of a binding; None if it does not concern the target."""
         async with self._slots:
             bound = await self._workloads(wish)
             if bound is None:
@@ -256,7 +256,7 @@ class _Explaining:
         return (await self._find(SECRETS, namespace, name, f"Secret {Key(namespace, name)}"))[0]
 
     async def _look(self, reference: Reference) -> tuple[Seen, Resource | None, Object | None]:
-        """What one object looks like, with its resource where that is served."""
+        """Read an object, with its resource if that is served."""
         resource = await self._resource(reference)
         if isinstance(resource, Seen):
             return resource, None, None
@@ -294,7 +294,7 @@ class _Explaining:
         return seen(text, found), found
 
     async def _workloads(self, wish: Wish) -> list[BoundWorkload] | None:
-        """The selected workloads; None where the target is another one."""
+        """Return the selected workloads; None if the target is another workload."""
         reference, target = wish.workload, self._target
         if reference is None:
             return [] if target.of_binding else None
@@ -339,11 +339,11 @@ def _record(workload: Seen, uid: str) -> Record | None:
 
 
 def wish_of(binding: Object) -> Wish:
-    """What a binding of either API asks for and says of itself."""
+    """Return the references and the status of a binding of either API."""
     group = binding.api_version.partition("/")[0]
     found = binding.to_dict().get("status")
     status: JSON = found if isinstance(found, dict) else {}
-    # The coreos API tells no generation.
+    # The coreos API has no observedGeneration.
     told = Told(
         text=f"ServiceBinding {binding.key} ({group})",
         conditions=stored_conditions(binding.to_dict()),
