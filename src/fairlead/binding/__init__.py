@@ -1,25 +1,25 @@
 """Service bindings: a backing service's connection data reaches a workload.
 
-What comes in: a ServiceBinding of servicebinding.io or binding.operators.coreos.com, which names
+The input is a ServiceBinding of servicebinding.io or binding.operators.coreos.com, which names
 services and workloads. A pipeline of handlers works on a context: they collect entries from the
-services, name them, put them together as a Secret, and project that onto the workloads. Handlers
-decide only: they read from and write to the context. What goes out: the Secret, changed workloads
-and a status, as ``changes`` and ``status`` of the context.
+services, name them, combine them in a Secret, and project it onto the workloads. Handlers only
+decide: they read from and write to the context. The output is the Secret, changed workloads and a
+status, as ``changes`` and ``status`` of the context.
 
 This package is a library that needs no cluster::
 
     builder = SpecBuilder().after("binding_items", my_handler)
     context = builder.process(binding, objects.answer)
 
-``objects`` answers the reads, here :class:`Objects` out of memory. What the package exports is
-its interface: the builders with their stages and contexts; ``Context``, which is all that a
-handler may know; ``WorkloadOperations`` and ``Workloads``, by which another place to bind in is
-added. ``docs/binding-library.md`` has it by example.
+``objects`` answers the reads, here :class:`Objects` in memory. The package's exports are its
+interface: the builders with their stages and contexts; ``Context``, the interface of handlers;
+``WorkloadOperations`` and ``Workloads``, to add another place to bind in. Examples are in
+``docs/binding-library.md``.
 
-Inside, ``builders`` has the stages of both APIs, ``handlers`` one module for each part of the way,
-``contexts`` what each API has, and ``expressions`` the languages that users write in.
-``controller`` and ``cluster`` run it all in a cluster: they answer the reads of a pass, write what
-it decided in an order that never leaves a projection unaccounted for, and watch what was read.
+Inside, ``builders`` has the stages of both APIs, ``handlers`` a module for each group of stages,
+``contexts`` the fields of each API, and ``expressions`` the languages of definitions and
+templates. ``controller`` and ``cluster`` run it in a cluster: they answer the reads of a pass,
+write its decisions in an order in which each projection has a record, and watch the read objects.
 
 Sources: the Service Binding specification 1.1 (https://servicebinding.io/spec/core/1.1.0/), and
 Service Binding Operator for binding.operators.coreos.com

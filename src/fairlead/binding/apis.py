@@ -1,4 +1,4 @@
-"""The two APIs, as the controllers and the commands tell them apart."""
+"""The two Service Binding APIs, for controllers and commands."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, rea
 class Api(msgspec.Struct, frozen=True):
     """One of the two APIs: its resource, its stages and contexts, and its finalizer.
 
-    ``kind`` tells a binding's kind of workloads without judging the rest of it, None where it says
-    none; ``secret`` the Secret in its status. ``former`` are finalizers that another controller of
-    the API puts on bindings for what unbinding takes away as well.
+    ``kind`` returns a binding's kind of workloads without validation, None without one; ``secret``
+    the Secret in its status. ``former`` are finalizers of another controller of the API, whose
+    projections unbinding removes as well.
     """
 
     name: str
@@ -35,20 +35,18 @@ class Api(msgspec.Struct, frozen=True):
     former: tuple[str, ...] = ()
 
     def held(self, binding: Object) -> list[str]:
-        """The finalizers that unbinding takes off a binding, as far as it has them.
+        """Return the binding's finalizers that unbinding removes.
 
-        Also those of other controllers: each of them waits until no workload has anything of the
-        binding.
+        Those of other controllers are included: they too wait until no workload has a projection.
         """
         ours = {self.finalizer, *self.former}
         return [one for one in binding.meta.finalizers if one in ours]
 
     def kinds(self, binding: Object, *, found: bool) -> str | None:
-        """The annotation of the kinds of workloads, where it has to change before projecting.
+        """Return the annotation of workload kinds, if it has to change before projecting.
 
-        The binding's own is one of them once workloads of it could be looked for: onto others
-        nothing is projected. A binding that was projected before kinds were noted gets the
-        annotation when its projections have records.
+        The binding's own kind is added when its workloads could be read: nothing is projected onto
+        others. A binding from before the annotation gets it when its projections have records.
         """
         known = read_kinds(binding.meta.annotations)
         if known is None and self.secret(binding):
@@ -58,7 +56,7 @@ class Api(msgspec.Struct, frozen=True):
         return None if kinds == known else kinds_text(kinds)
 
     def unnoted(self, binding: Object) -> Object:
-        """The binding without the kinds that others have noted on it before it was ever seen."""
+        """Return the binding without the annotation of kinds if a user added it to a new one."""
         if KINDS_ANNOTATION not in binding.meta.annotations or self.held(binding):
             return binding
         if self.secret(binding):
@@ -69,7 +67,7 @@ class Api(msgspec.Struct, frozen=True):
 
 
 def spec_api(workloads: FindWorkloads | None = None) -> Api:
-    """servicebinding.io."""
+    """Return the API servicebinding.io."""
     return Api(
         "servicebinding",
         SERVICEBINDINGS,
@@ -77,13 +75,13 @@ def spec_api(workloads: FindWorkloads | None = None) -> Api:
         SpecBuilder(workloads=workloads),
         spec.workload_kind,
         spec.status_secret,
-        # Service Binding Operator gives bindings of both APIs the same.
+        # Service Binding Operator uses one finalizer for bindings of both APIs.
         former=(COREOS_FINALIZER,),
     )
 
 
 def coreos_api(options: BindingOptions, workloads: FindWorkloads | None = None) -> Api:
-    """binding.operators.coreos.com."""
+    """Return the API binding.operators.coreos.com."""
     return Api(
         "servicebinding-coreos",
         COREOS_SERVICEBINDINGS,

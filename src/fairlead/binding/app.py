@@ -1,4 +1,4 @@
-"""The binding controllers, put together."""
+"""Assembly of the binding controllers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def controllers(
     options: BindingOptions | None = None,
     metrics: BindingMetrics | None = None,
 ) -> list[BindingController]:
-    """The controllers of both Service Binding APIs; they share their informers."""
+    """Return the controllers of both Service Binding APIs, which share informers."""
     chosen, counted = options or BindingOptions(), metrics or BindingMetrics()
-    # One workload may have bindings of both.
+    # Shared, since a workload may have bindings of both APIs.
     pace = workload_pace(monotonic)
     return [
         BindingController(cluster, spec_api(), chosen, counted, pace),
@@ -37,10 +37,10 @@ async def build(
     options: BindingOptions | None = None,
     webhooks: AdmissionOptions | None = None,
 ) -> None:
-    """Add the binding controllers, and the webhooks if any, to a manager not started yet."""
+    """Add the binding controllers, and webhooks if any, to a manager before it is started."""
     manager.add_cluster(cluster)
     if webhooks is not None:
-        # What certificates are made with is in an extra.
+        # Imported here, since the package for certificates is an extra.
         from fairlead.binding.admission import serving
 
         await serving.add(manager, cluster, webhooks, options)
@@ -55,7 +55,7 @@ async def install_crds(client: Client) -> None:
     """Create or update the CRDs of both APIs, and wait until they are served.
 
     Raises:
-        CRDError: one was not established in time.
+        CRDError: a CRD was not established in time.
         ApiError: the server refused.
     """
     await _install_crds(client, crds())

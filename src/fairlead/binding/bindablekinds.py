@@ -1,7 +1,7 @@
-"""Keeps the list of kinds that can be bound, from the CustomResourceDefinitions there are.
+"""Maintains BindableKinds, the list of bindable kinds, from CustomResourceDefinitions.
 
-CRDs are large and nearly none of them counts, so they are watched as metadata alone, and each is
-read once after it came or changed. Nothing is written before all of them were.
+CRDs are large and few of them are bindable, so only their metadata is watched, and each is read
+once after a change. The list is first written after all of them have been read.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fairlead.runtime.controller.controller import ControllerStats
 
 
 _READERS = 4
-"""CRDs that are read at the same time."""
+"""Number of CRDs that are read concurrently."""
 
 
 def bindable_kinds(crd: JSON) -> list[BindableKind]:
-    """What a CRD offers to bindings: each of its served versions, or those that we know."""
+    """Return a CRD's bindable versions: all served ones, or those with built-in definitions."""
     spec = crd.get("spec") or {}
     group, kind = spec.get("group", ""), (spec.get("names") or {}).get("kind", "")
     whole = is_bindable(crd)
@@ -42,7 +42,7 @@ def _view(crd: Object | None) -> Any:
 
 
 class BindableKindsController:
-    """Writes the only BindableKinds of a cluster; ``controller`` is what to run."""
+    """Writes a cluster's only BindableKinds, by ``controller``."""
 
     name = "bindablekinds"
 
@@ -53,20 +53,20 @@ class BindableKindsController:
         self._written = cluster.informer(BINDABLEKINDS)
         self._known: dict[str, list[BindableKind]] = {}
         self._unread: dict[str, object] = {}
-        """By the names of CRDs, which of their changes was the last."""
+        """The last change of each CRD that has not been read yet, by name."""
         self._list = Request(cluster.name, "", BINDABLEKINDS_NAME)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until canceled."""
         self.controller.watch(self._crds, self._came, predicate=changed(_view))
         self.controller.watch(self._written, lambda _: [self._list])
         await self._crds.synced()
-        # Also where there is no CRD at all.
+        # Once at the start, so that the list exists without any CRD.
         self.controller.enqueue(self._list)
         await self.controller.run()
 
     def adopt(self, stats: ControllerStats) -> None:
-        """Count into these numbers from now on."""
+        """Use these statistics from now on."""
         self.controller.adopt(stats)
 
     def _came(self, delta: Delta) -> list[Request]:
@@ -75,12 +75,12 @@ class BindableKindsController:
         return [self._list._replace(name=name)]
 
     async def reconcile(self, request: Request) -> None:
-        """Read a CRD, or write the list when all of them are read.
+        """Read a CRD, or write the list after all of them have been read.
 
         Raises:
-            ClientError: the server is not there, or the list was changed meanwhile.
+            ClientError: the server is unavailable, or the list was changed meanwhile.
         """
-        # No CRD has such a name: theirs have a dot in them.
+        # A CRD's name has a dot, so it cannot be this one.
         if request.name != BINDABLEKINDS_NAME:
             await self._read(request.name)
             self.controller.enqueue(self._list)
@@ -95,7 +95,7 @@ class BindableKindsController:
             self._known.pop(name, None)
         else:
             self._known[name] = bindable_kinds(crd.to_dict())
-        # Only now, for others are read at the same time, and whoever is done first would write.
+        # Removed after the read: others are read concurrently, and the list must wait for all.
         if self._unread.get(name) is last:
             self._unread.pop(name, None)
 

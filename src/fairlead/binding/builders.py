@@ -1,7 +1,7 @@
-"""Builders: what an API is to the pipeline, which is its stages and how its contexts are made.
+"""Builders: the stages of an API, and the provider of its contexts.
 
-``DefaultBuilder`` is binding.operators.coreos.com, ``SpecBuilder`` servicebinding.io. Builders are
-values: each method gives another one, with a stage more, less or in another's place.
+``DefaultBuilder`` is for binding.operators.coreos.com, ``SpecBuilder`` for servicebinding.io.
+Builders are immutable: each method returns another one with a stage added, removed or replaced.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Provider: TypeAlias = Callable[[Object, Snapshot], OtherT]
 
 
 class StageError(ValueError):
-    """A stage that is not there, or there twice; the text names it and those that are there."""
+    """A stage is missing or duplicated; the text names it and the existing ones."""
 
 
 class Builder(Generic[ContextT_co]):
@@ -63,60 +63,60 @@ class Builder(Generic[ContextT_co]):
 
     @property
     def names(self) -> list[str]:
-        """The names of the stages in their order."""
+        """The names of the stages in order."""
         return [one.name for one in self.stages]
 
     def before(self, name: str, *added: Stage | Handler) -> Self:
-        """Insert stages before the one with a name."""
+        """Return a builder with stages inserted before another."""
         at = self._position(name)
         return self._with([*self.stages[:at], *added, *self.stages[at:]])
 
     def after(self, name: str, *added: Stage | Handler) -> Self:
-        """Insert stages after the one with a name."""
+        """Return a builder with stages inserted after another."""
         at = self._position(name) + 1
         return self._with([*self.stages[:at], *added, *self.stages[at:]])
 
     def replace(self, name: str, handler: Handler) -> Self:
-        """Put another handler in the place, and under the name, of a stage."""
+        """Return a builder with another handler for a stage, under its name."""
         at = self._position(name)
         put = Stage(name, handler, self.stages[at].always)
         return self._with([*self.stages[:at], put, *self.stages[at + 1 :]])
 
     def without(self, *names: str) -> Self:
-        """Remove stages."""
+        """Return a builder without some stages."""
         gone = {self._position(name) for name in names}
         return self._with([one for at, one in enumerate(self.stages) if at not in gone])
 
     def provided_by(self, provider: Provider[OtherT]) -> Builder[OtherT]:
-        """The same stages over contexts of another provider."""
+        """Return a builder with the same stages and another provider of contexts."""
         return Builder(self.stages, provider)
 
     def build(self) -> Pipeline:
-        """The pipeline of these stages."""
+        """Return the pipeline of the stages."""
         return Pipeline(self.stages)
 
     async def run(
         self, binding: Object, snapshot: Snapshot, pipeline: Pipeline | None = None
     ) -> ContextT_co:
-        """Make one pass over a binding; ``pipeline`` has other stages than the builder's.
+        """Make one pass over a binding; ``pipeline`` replaces the builder's stages.
 
-        The context says what came of it: ``changes`` is what to write, ``status`` the status.
+        The returned context has the result: ``changes`` to write, and ``status``.
 
         Raises:
-            InvalidBinding: the binding contradicts itself.
+            InvalidBinding: the binding is contradictory.
             msgspec.ValidationError: it does not fit its type.
-            TooManyReadsError: a handler does not stop asking.
-            Exception: what the snapshot's responder has raised.
+            TooManyReadsError: the pass has too many reads.
+            Exception: an error of the snapshot's responder.
         """
         context = self.provider(binding, snapshot)
         await (pipeline or self.build()).process(context)
         return context
 
     def process(self, binding: Object, answer: Callable[[Read], Answer]) -> ContextT_co:
-        """Make one pass as :meth:`run` does, over answers that are there at once.
+        """Make one pass as :meth:`run` does, with a synchronous answer to each read.
 
         Raises:
-            RuntimeError: a handler waits for something else than its context.
+            RuntimeError: a handler awaits something else than its context.
         """
         return at_once(self.run(binding, Snapshot(_Answered(answer))))
 
@@ -141,7 +141,7 @@ class Builder(Generic[ContextT_co]):
 
 
 class _Answered:
-    """A responder that never waits."""
+    """A responder without I/O."""
 
     def __init__(self, answer: Callable[[Read], Answer]) -> None:
         self._answer = answer
@@ -150,7 +150,7 @@ class _Answered:
         return [self._answer(read) for read in reads]
 
     async def give_way(self) -> None:
-        """Go on: there are no other passes."""
+        """Return at once: there are no other passes."""
 
 
 _REQUIRED = "required_entries"
@@ -175,7 +175,7 @@ _CLOSE = (
 
 
 class SpecBuilder(Builder[SpecContext]):
-    """servicebinding.io; ``workloads`` finds those of another place than Kubernetes."""
+    """The builder of servicebinding.io; ``workloads`` finds workloads outside Kubernetes."""
 
     def __init__(self, *, workloads: FindWorkloads | None = None) -> None:
         def provider(binding: Object, snapshot: Snapshot) -> SpecContext:
@@ -186,10 +186,10 @@ class SpecBuilder(Builder[SpecContext]):
 
 
 class DefaultBuilder(Builder[CoreosContext]):
-    """binding.operators.coreos.com.
+    """The builder of binding.operators.coreos.com.
 
-    ``workloads`` finds those of another place than Kubernetes; ``cross_namespace`` lets bindings
-    name services of other namespaces, ``requester_key`` does where it proves who asked for them.
+    ``workloads`` finds workloads outside Kubernetes; ``cross_namespace`` allows services of other
+    namespaces, ``requester_key`` only if it proves the requester.
     """
 
     def __init__(

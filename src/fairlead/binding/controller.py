@@ -1,8 +1,8 @@
-"""The controller of one Service Binding API: runs the pipeline, answers it, writes the outcome.
+"""The controller of one Service Binding API: runs the pipeline and writes its result.
 
-Level-triggered: a pass computes everything from what is there now and writes only what differs.
-What it read is watched until the next pass, so nothing is polled; pauses are for what no watch
-can announce, such as rights that are missing.
+It is level-triggered: a pass computes everything from the present state and writes only
+differences. The objects that it read are watched until the next pass, so nothing is polled; a pass
+is only repeated after a delay if no watch can show the change, such as for missing rights.
 """
 
 from __future__ import annotations
@@ -70,17 +70,17 @@ from fairlead.runtime.controller.controller import ControllerStats
 COMPONENT = "fairlead-binding"
 
 _ENDLESS_SECONDS = 300.0
-"""Until a binding is looked at again whose pass has no end; only its own change is sooner."""
+"""Delay before a binding with too many reads is tried again, in seconds, unless it changes."""
 
 _LEFTOVERS = Pipeline([unbind_leftovers, persist])
-"""What is done for a binding that contradicts itself."""
+"""The pipeline of a contradictory binding."""
 
 _CONFLICTS = 4
-"""Times that a pass is repeated at once where others have written meanwhile."""
+"""Number of immediate repetitions of a pass after conflicts."""
 _CONFLICT_SECONDS = 0.05
-"""Until it is, at most."""
+"""Longest delay before such a repetition, in seconds."""
 _NEVER_SEEN = sys.maxsize
-"""A version that no watch shows: the server is asked."""
+"""A version larger than any that a watch shows, so that the server is asked."""
 
 
 def _content(binding: Object | None) -> Any:
@@ -93,11 +93,11 @@ def _content(binding: Object | None) -> Any:
 
 
 _WANTED = changed(_content)
-"""What we write ourselves, a status or the annotation of kinds, is no reason to look again."""
+"""Predicate that ignores our own writes: status and the annotation of kinds."""
 
 
 class BindingController:
-    """Reconciles the bindings of one API in one cluster; ``controller`` is what to run."""
+    """Reconciles the bindings of one API in one cluster, by ``controller``."""
 
     def __init__(
         self,
@@ -120,8 +120,8 @@ class BindingController:
         self._waits = Waits(_seconds)
         self._versions: dict[Request, int] = {}
         self._contended: dict[Request, None] = {}
-        """Requests whose last pass has ended in a conflict, in the order of their conflicts."""
-        # No namespace waits for all that another one has.
+        """Requests whose last pass ended in a conflict, in order."""
+        # Fair between namespaces: one with many bindings must not delay the others.
         self.controller = Controller(
             api.name,
             self.reconcile,
@@ -136,7 +136,7 @@ class BindingController:
         self._answers = Answers(cluster.client, self._dependencies, self._mappings)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until canceled."""
         self.controller.watch(self._bindings, predicate=_WANTED, cluster=self._cluster.name)
         self._crds.subscribe(self._on_crd)
         await self._mappings.start()
@@ -146,14 +146,14 @@ class BindingController:
             await self._dependencies.close()
 
     def adopt(self, stats: ControllerStats) -> None:
-        """Count into these numbers from now on."""
+        """Use these statistics from now on."""
         self.controller.adopt(stats)
 
     def _on_crd(self, delta: Delta) -> None:
-        # What was there at the start is what discovery has found.
+        # Discovery already has the CRDs of the first list.
         if delta.initial:
             return
-        # The kind may be served in other versions, or not at all, from now on.
+        # The served versions of the kind may have changed.
         self._cluster.client.discovery.invalidate()
         group = delta.object.meta.name.partition(".")[2]
 
@@ -170,10 +170,10 @@ class BindingController:
         return self._dependencies.noted(concerned)
 
     async def reconcile(self, request: Request) -> Result | None:
-        """Bring one binding nearer to what its spec says.
+        """Reconcile one binding.
 
         Raises:
-            ClientError: the server is not there, or something changed meanwhile.
+            ClientError: the server is unavailable, or an object was changed meanwhile.
         """
         try:
             result = await self._repeated(request)
@@ -184,11 +184,11 @@ class BindingController:
         return result
 
     async def _repeated(self, request: Request) -> Result | None:
-        # Where repeating has not helped, pauses that grow do: each pass asks for all it needs.
+        # Immediate repetitions only once; then the growing delays of the work queue apply.
         for _ in range(0 if request in self._contended else _CONFLICTS):
             with contextlib.suppress(Conflict):
                 return await self._reconcile(request)
-            # What the watch shows is too old; others have written, and are not waited for.
+            # The watch lags behind another writer: read the binding from the server.
             self._versions[request] = _NEVER_SEEN
             await asyncio.sleep(random.uniform(0, _CONFLICT_SECONDS))  # noqa: S311 - spreads
         return await self._reconcile(request)
@@ -199,13 +199,13 @@ class BindingController:
         except NotFound:
             await self._forget(request)
             return None
-        # Finalizers of others keep it; ours is done.
+        # Our finalizer is removed, and others' keep the binding.
         if binding.meta.deleting and not self._api.held(binding):
             await self._forget(request)
             return None
         left = 0.0 if binding.meta.deleting else self._passes.left(request)
         if left:
-            # What changes all the time is joined.
+            # Frequent changes are combined into one pass.
             return Result(requeue_after=left)
         self._passes.done(request)
         try:
@@ -213,19 +213,19 @@ class BindingController:
         except TooManyReadsError as error:
             return await self._endless(request, binding, error)
         except Conflict:
-            # What the watch shows is too old.
+            # The watch lags behind another writer: read the binding from the server.
             self._versions[request] = _NEVER_SEEN
             raise
 
     def _seen(self, request: Request) -> Object | None:
-        """The binding as its watch shows it, unless that lags behind what we wrote ourselves."""
+        """Return the cached binding, None if the cache lags behind our own writes."""
         found = self._bindings.get(request.namespace, request.name)
-        # A watch that has broken off may lack the last change.
+        # A broken watch may lack the last change.
         if found is None or self._bindings.error:
             return None
         try:
             fresh = int(found.meta.resource_version) >= self._versions.get(request, 0)
-        # Versions are numbers on every server that is known; the API only promises a string.
+        # resourceVersions are numbers on all known servers, but the API only promises a string.
         except ValueError:
             return None
         return found if fresh else None
@@ -235,15 +235,15 @@ class BindingController:
         return self._wrote(request, found)
 
     def _wrote(self, request: Request, binding: Object) -> Object:
-        """Note the version that the watch has to show before it is believed."""
+        """Record the version that the cache has to reach before it is used."""
         with contextlib.suppress(ValueError):
             self._versions[request] = int(binding.meta.resource_version)
         return binding
 
     async def _prepare(self, request: Request, context: BaseContext) -> None:
-        """Note the finalizer and the kinds of workloads, before anything is projected.
+        """Add the finalizer and note the kinds of workloads, before anything is projected.
 
-        Or a binding could go, or turn to another kind, and leave its projection.
+        Otherwise a binding could be deleted, or change its kind, and leave its projection.
         """
         binding = context.binding
         fields: JSON = {}
@@ -259,9 +259,10 @@ class BindingController:
             context.binding = self._wrote(request, patched)
 
     async def _note_kinds(self, binding: Object, context: BaseContext) -> Object:
-        """Once all is projected as it should be, nothing of former kinds or without record is.
+        """Reduce the noted kinds to the present one after a successful pass.
 
-        What was made of workloads of a former kind, as ReplicaSets, may still read a Secret.
+        Former kinds stay noted while objects of their workloads, such as ReplicaSets, may read a
+        Secret.
         """
         kind = self._api.kind(binding)
         if context.flow.error or kind is None or not context.reader.kind_is_read:
@@ -278,12 +279,12 @@ class BindingController:
             context, blind = await self._run(request, binding)
         except (InvalidBinding, msgspec.ValidationError) as error:
             return await self._unfit(request, binding, error)
-        # Before the writes: what somebody else undoes each time is not written again at once, and
-        # neither is what changes for ever.
+        # Before the writes: a projection that another writer keeps undoing, or that keeps
+        # changing, is not written again at once.
         pause = await self._pause_for_fight(request, context) or await self._pause_for_pace(
             context
         )
-        # Where reading has failed nobody knows what there is to take off: the binding stays.
+        # After a failed read the projections are unknown, so the binding keeps its finalizer.
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)
         if not context.meta.deleting:
@@ -291,25 +292,24 @@ class BindingController:
         written = await self._write(request, context)
         self._metrics.passed(self.name, request, context)
         self._wrote(request, await self._note_kinds(written, context))
-        # Last, when no workload names them any more: a Pod that starts in between would miss its
-        # Secret.
+        # Last, when no workload names the Secrets: a Pod that starts earlier would miss its own.
         await self._committer.drop_superseded(context)
         await self._dependencies.settle(request, context.reader.snapshot.asked)
         self._tell_of_wait(request, binding, context)
         return self._next(request, context, blind=blind, pause=pause)
 
     async def _unfit(self, request: Request, binding: Object, error: Exception) -> Result | None:
-        """Say what is wrong with a spec, and unbind what it does not select any more.
+        """Report an invalid spec, and unbind workloads that it no longer selects.
 
-        Of one that does not even fit its type nobody knows what it selects.
+        A spec that does not fit its type has no known selection, so nothing is unbound.
         """
         left = ""
         if isinstance(error, InvalidBinding) and self._api.secret(binding):
-            # One that is being deleted is not judged.
+            # A binding that is being deleted is not validated.
             leaving = {**binding.to_dict()}
             leaving["metadata"] = {**leaving["metadata"], "deletionTimestamp": now()}
             context, _ = await self._run(request, object_from_dict(leaving), _LEFTOVERS)
-            # Nothing but what is taken off: of a spec like this nothing is projected.
+            # Only removals are written: an invalid spec is not projected.
             await self._committer.workloads(context)
             left = "; ".join(filter(None, [*context.refusals, context.flow.error]))
         text = f"{error}; {left}" if left else str(error)
@@ -319,9 +319,9 @@ class BindingController:
         return Result(backoff=delays.NO_WATCH) if left else None
 
     async def _endless(self, request: Request, binding: Object, error: Exception) -> Result:
-        """Say what a binding asks too much of, and leave it alone for long.
+        """Report a binding with too many reads, and delay it for long.
 
-        None of what it asked for is watched: each change would have it ask for all of it again.
+        Its reads are not watched: each change would start the same reads again.
         """
         text = f"{error}; the next try is in {_ENDLESS_SECONDS:.0f} s, or when the binding changes"
         await self._committer.status(binding, invalid_status(binding, text, now()))
@@ -333,7 +333,7 @@ class BindingController:
     async def _run(
         self, request: Request, binding: Object, pipeline: Pipeline | None = None
     ) -> tuple[BaseContext, bool]:
-        """Make one pass over a binding; also tell whether changes may go unseen."""
+        """Make one pass over a binding; also return whether changes may be missed."""
         lock = self._evaluating.setdefault(request.namespace, asyncio.Lock())
         async with AsyncExitStack() as turn:
             answering = Pass(self._answers, request, lock, turn)
@@ -343,7 +343,7 @@ class BindingController:
         return context, answering.blind
 
     async def _write(self, request: Request, context: BaseContext) -> Object:
-        """Write the outcome; what comes back of it as it was wanted is no reason to look again."""
+        """Write the result, and have its own echoes in the watches start no pass."""
         namespace = context.meta.namespace
         places: list[tuple[Resource, str, str]] = []
         for workload in context.changed_workloads():
@@ -351,7 +351,7 @@ class BindingController:
             places.append((workload.resource, namespace, workload.original.meta.name))
         if context.changes.secret:
             places.append((SECRETS, namespace, context.changes.secret.name))
-        # Before the requests: a watch may show a write before its answer is here.
+        # Recorded before the requests: a watch may show a write before its answer.
         for place in places:
             self._dependencies.writing(request, *place)
         stored: Stored = {}
@@ -365,7 +365,7 @@ class BindingController:
                 self._fights.arrived(request, _projected(context))
             for resource, _, name in places:
                 found = stored.get((resource, name)) if settled else None
-                # After an error the next pass has to see whatever is there.
+                # After an error the next pass has to see the actual state.
                 version = found.meta.resource_version if found else ""
                 self._dependencies.stored(request, (resource, namespace, name), version)
         return written
@@ -386,7 +386,10 @@ class BindingController:
         return None
 
     async def _pause_for_fight(self, request: Request, context: BaseContext) -> float:
-        """Seconds to wait when somebody keeps removing the projection; 0 to write now."""
+        """Return the seconds to wait if another writer keeps removing the projection; 0 for none.
+
+        Without the pause two writers would roll the workload out without end.
+        """
         changed = context.changed_selected()
         if not changed or context.meta.deleting:
             return 0.0
@@ -405,10 +408,9 @@ class BindingController:
         return pause
 
     async def _pause_for_pace(self, context: BaseContext) -> float:
-        """Seconds to wait before workloads that are changed all the time are changed again.
+        """Return the seconds to wait before workloads that change too often change again.
 
-        A binding's first projection onto a workload comes at once, and so does all that is taken
-        away.
+        A binding's first projection onto a workload, and all removals, are written at once.
         """
         if context.meta.deleting:
             return 0.0
@@ -433,7 +435,7 @@ class BindingController:
         return max(left.values())
 
     def _arrived(self, context: BaseContext, workload: Workload) -> None:
-        """Count what the server has taken; what it refused has changed nothing."""
+        """Count a write that the server accepted."""
         if any(workload is one for one in context.changed_selected()):
             context.changes.arrived = True
             if _is_known(context, workload):
@@ -445,7 +447,7 @@ class BindingController:
         if pause:
             return Result(requeue_after=pause)
         if not context.flow.error and (context.changes.annotation or _unfinished(context)):
-            # The write itself is an echo and wakes nobody, so the pass after it is asked for.
+            # Our own write starts no pass, so the next one is requested here.
             return Result(requeue_after=0.0)
         if blind or context.flow.transient:
             return Result(backoff=delays.NO_WATCH)
@@ -453,9 +455,9 @@ class BindingController:
         return Result(requeue_after=left) if left else None
 
     def _tell_of_wait(self, request: Request, binding: Object, context: BaseContext) -> None:
-        """A Warning where what has not come yet stays away, or where something else is amiss now.
+        """Send a Warning if an object stays missing, or if the wait ended with another problem.
 
-        What turns in the status has its Event already; this is about time passing.
+        Changes of the status have their own Events; this is about elapsed time.
         """
         condition = context.get_condition(READY)
         if condition is None:
@@ -482,9 +484,9 @@ class BindingController:
 
 
 def _unfinished(context: BaseContext) -> bool:
-    """Whether former Secrets may go now that no workload has them any more, if nothing else has.
+    """Whether another pass is needed to delete former Secrets after the workloads were written.
 
-    Also whether all have records now, so that it can be told which Secrets are former ones.
+    It is also needed when all projections just got records, which former Secrets are found by.
     """
     unrecorded = context.kinds is None and bool(context.former_secret)
     former = bool(context.changes.superseded) or unrecorded
@@ -492,16 +494,16 @@ def _unfinished(context: BaseContext) -> bool:
 
 
 def _projected(context: BaseContext) -> tuple[object, ...]:
-    """What tells one projection from another: its binding, its Secret, and where it goes.
+    """Return the identity of a projection: generation, Secret and workloads.
 
-    Whoever changes the binding or its Secret wants another projection; that is no fight.
+    A change of the binding or its Secret makes another projection, which is no fight.
     """
     names = ", ".join(str(workload) for workload in context.changed_selected())
     return context.meta.generation, context.secret, names
 
 
 def _is_known(context: BaseContext, workload: Workload) -> bool:
-    """Whether the binding is on the workload already."""
+    """Whether the workload already has the binding's record."""
     return record_key(context.meta.uid) in workload.original.meta.annotations
 
 
@@ -515,7 +517,7 @@ def _seconds() -> float:
 
 
 def _age(condition: Condition) -> float:
-    """Seconds since a condition changed its status; 0 when it does not say."""
+    """Return the seconds since a condition changed its status; 0 without a valid time."""
     try:
         changed = parse_time(condition.last_transition_time)
     except ValueError:

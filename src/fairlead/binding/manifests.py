@@ -1,8 +1,8 @@
-"""What a real cluster needs to run the binding controllers, with no right too many.
+"""Manifests of the binding controllers with the least rights.
 
-Rights on services and workloads reach the controllers by aggregation: whoever offers a kind also
+Rights on services and workloads reach the controllers by aggregation: the owner of a kind also
 creates a ClusterRole labelled ``servicebinding.io/controller: "true"`` (specification 1.1, RBAC).
-The rights on the workloads of ``apps`` come along in such a role, to be left out where unwanted.
+The rights on the workloads of ``apps`` are in such a role, which can be left out.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ NAME = names.NAME
 _PLURAL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _GROUP = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 _CORE = frozenset({"pods", "podtemplates", "replicationcontrollers"})
-"""Workloads without a group."""
+"""Plurals of workloads in the core group."""
 _GROUPS = {
     **dict.fromkeys(("daemonsets", "deployments", "replicasets", "statefulsets"), "apps"),
     **dict.fromkeys(("cronjobs", "jobs"), "batch"),
 }
-"""Whose workloads these are, which people name without their group."""
+"""API groups of workloads, for a hint if the group is omitted."""
 _ADMISSION = "admissionregistration.k8s.io"
 _AGGREGATED = "service-binding-controller-role"
-"""As it is called everywhere, so that what grants or audits rights by its name goes on."""
+"""Name of the aggregated ClusterRole, as in other implementations, for grants and audits."""
 
 
 def manifests(
@@ -52,21 +52,21 @@ def manifests(
     projected: Collection[str] = (),
     fail_closed: bool = False,
 ) -> list[JSON]:
-    """Everything to apply, in order.
+    """Return all manifests in order.
 
     Args:
-        namespace: of the controllers.
-        image: that runs them.
-        pods: how many, how large and where; one of them works at a time, and webhooks are
-            served by all.
-        webhooks: serve the admission webhooks.
-        fail_open: those of :data:`fairlead.binding.admission.names.WEBHOOKS` without which
-            writes go on when the server cannot be asked.
-        projected: resources, as ``plural.group``, of workloads that are bound as they are created.
-        fail_closed: none of these is created while the server cannot be asked.
+        namespace: the controllers' namespace.
+        image: the container image.
+        pods: number, resources and placement of Pods; one is the leader, and all serve
+            webhooks.
+        webhooks: whether to serve the admission webhooks.
+        fail_open: those of :data:`fairlead.binding.admission.names.WEBHOOKS` whose failure does
+            not block writes.
+        projected: resources, as ``plural.group``, of workloads that are bound on creation.
+        fail_closed: whether a failure of the projector blocks their creation.
 
     Raises:
-        ValueError: one of ``projected`` names no resource.
+        ValueError: one of ``projected`` is not a resource.
     """
     kinds = [_resource(name) for name in projected]
     flags = _webhook_flags(namespace, projector=bool(kinds)) if webhooks else ()
@@ -101,7 +101,7 @@ def _webhook_flags(namespace: str, *, projector: bool) -> tuple[str, ...]:
 
 
 def _resource(text: str) -> tuple[str, str]:
-    """Plural and group of a ``plural.group``; the core group is ""."""
+    """Parse a ``plural.group``; the core group is ""."""
     plural, _, group = text.partition(".")
     if not _PLURAL.fullmatch(plural) or (group and not _GROUP.fullmatch(group)):
         raise ValueError(f"--project {text}: name a resource as plural.group, or plural for core")
@@ -116,14 +116,14 @@ def _resource(text: str) -> tuple[str, str]:
 
 
 def _projected_role(kinds: Collection[tuple[str, str]]) -> list[JSON]:
-    """What is bound as it is created is also watched, and loses its record when it is unbound."""
+    """Return the role to watch workloads bound on creation, and to remove their records."""
     verbs = (*READ_VERBS, "update", "patch")
     rules = [rule(group, [plural], verbs) for plural, group in kinds]
     return [controller_role(f"{NAME}-projected", rules)] if rules else []
 
 
 def _bundle_rule() -> JSON:
-    """What is written into the configurations is whom API servers trust."""
+    """Return the rule to write the CA bundle into the webhook configurations."""
     resources = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
     return rule(_ADMISSION, resources, (*READ_VERBS, "patch"), names=[NAME])
 
@@ -137,7 +137,7 @@ def _deployment(program: Program, *, webhooks: bool) -> JSON:
 
 
 def _webhooks(program: Program, mutating: list[JSON], validating: list[JSON]) -> list[JSON]:
-    """The Service and the configurations; the last, for writes wait for what they name."""
+    """Return the Service and the configurations; the latter last, since writes then need it."""
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -163,7 +163,7 @@ def _webhooks(program: Program, mutating: list[JSON], validating: list[JSON]) ->
 
 
 def _user_roles(program: Program) -> list[JSON]:
-    """Rights on bindings for those who edit or view in a namespace."""
+    """Return the roles that add rights on bindings to ``edit`` and ``view``."""
     verbs = {"editor": ALL_VERBS, "viewer": READ_VERBS}
     targets = {"editor": "edit", "viewer": "view"}
     return [
@@ -177,7 +177,7 @@ def _user_roles(program: Program) -> list[JSON]:
 
 
 def _bindable_kinds_roles(program: Program) -> list[JSON]:
-    """Everybody who has logged in may see which kinds can be bound."""
+    """Return the roles that let all authenticated users read the bindable kinds."""
     role = program.cluster_role(
         "service-binding-bindablekinds-viewer-role",
         [rule(BINDABLEKINDS.group, [BINDABLEKINDS.plural], READ_VERBS)],
@@ -190,7 +190,7 @@ def _bindable_kinds_roles(program: Program) -> list[JSON]:
 
 
 def controller_role(name: str, rules: list[JSON]) -> JSON:
-    """A ClusterRole whose rights every Service Binding controller gets by aggregation."""
+    """Return a ClusterRole that is aggregated to every Service Binding controller."""
     return _program().cluster_role(name, rules, labels={CONTROLLER_LABEL: "true"})
 
 
@@ -216,7 +216,7 @@ def _workload_rules() -> list[JSON]:
     apps = ["deployments", "statefulsets", "daemonsets", "replicasets"]
     return [
         rule("apps", apps, verbs),
-        # Which former Secrets may go is seen in them.
+        # They show which former Secrets are still read.
         rule("apps", ["controllerrevisions"], READ_VERBS),
         rule("batch", ["jobs"], READ_VERBS),
         rule("batch", ["cronjobs"], verbs),

@@ -1,7 +1,7 @@
-"""Metrics of bindings and of the passes over them, by API and by outcome.
+"""Metrics of bindings and of passes, by API and outcome.
 
-Neither bindings nor namespaces are told, so that there are as many series as stages, not as
-bindings. Numbers are counted as the passes go and read when somebody asks.
+No label names a binding or namespace, so the number of series depends on the stages only. Counters
+are updated by the passes and read at each scrape.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from fairlead.binding.contexts.base import BaseContext
 Outcome = Literal["bound", "unbound", "waiting", "failed", "invalid"]
 
 _LASTING: tuple[Outcome, ...] = tuple(one for one in get_args(Outcome) if one != "unbound")
-"""How the last pass over a binding ends that is there: what was unbound goes."""
+"""Outcomes of existing bindings: an unbound one is deleted."""
 _SPEC = "spec"
-"""Where a binding stops that cannot be read."""
+"""Stage label of a binding with an invalid spec."""
 _READS = "reads"
-"""Where a pass stops that does not come to an end of what it asks for."""
+"""Stage label of a pass with too many reads."""
 _WRITE = "write"
-"""Where a pass stops that went through all stages, and could not write what came of it."""
+"""Stage label of a pass whose result could not be written."""
 
 
 class BindingMetrics(Collector):
-    """Counts passes, and bindings by how their last pass ended."""
+    """Counts passes, and bindings by the outcome of their last pass."""
 
     def __init__(self) -> None:
         self._passes: Counter[tuple[str, str, Outcome]] = Counter()
         self._bindings: dict[str, dict[Hashable, Outcome]] = {}
 
     def invalid(self, api: str, binding: Hashable) -> None:
-        """The spec of a binding cannot be read."""
+        """Count a binding with an invalid spec."""
         self._ended(api, binding, _SPEC, "invalid")
 
     def endless(self, api: str, binding: Hashable) -> None:
-        """A pass has asked for more than a pass may."""
+        """Count a pass with too many reads."""
         self._ended(api, binding, _READS, "failed")
 
     def passed(self, api: str, binding: Hashable, context: BaseContext) -> None:
-        """A pass has ended, and was written."""
+        """Count a finished pass."""
         flow = context.flow
         if flow.error:
             outcome: Outcome = "waiting" if flow.waiting else "failed"
@@ -53,7 +53,7 @@ class BindingMetrics(Collector):
             self._ended(api, binding, "", "unbound" if context.meta.deleting else "bound")
 
     def gone(self, api: str, binding: Hashable) -> None:
-        """There is no such binding any more."""
+        """Drop a deleted binding."""
         self._bindings.get(api, {}).pop(binding, None)
 
     def _ended(self, api: str, binding: Hashable, stage: str, outcome: Outcome) -> None:
@@ -61,7 +61,7 @@ class BindingMetrics(Collector):
         self._bindings.setdefault(api, {})[binding] = outcome
 
     def collect(self) -> Iterable[Metric]:
-        """All series; called at each scrape."""
+        """Return all series; called at each scrape."""
         family = CounterMetricFamily(
             "fairlead_binding_passes",
             "Passes over bindings; stage is where one stopped",

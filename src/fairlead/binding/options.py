@@ -1,4 +1,4 @@
-"""What an operator of the binding controllers may decide."""
+"""Options of the binding controllers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ DEFAULT_NAMESPACE = "fairlead-binding"
 class BindingOptions(msgspec.Struct, kw_only=True, frozen=True):
     """The flags of ``fairlead binding run``.
 
-    ``cross_namespace`` lets bindings of binding.operators.coreos.com name services of other
-    namespaces. Their Secrets are then read with the controller's rights, unless an admission
-    webhook notes in ``servicebinding.io/requester`` on whose behalf. Without it, they may where
-    that note is proven with the key in the Secret ``requester_key``, a namespace and a name; where
-    that is None, they never may. ``workers`` is the number of bindings of one API that are worked
-    on at once.
+    ``cross_namespace`` allows services of other namespaces in bindings of
+    binding.operators.coreos.com. Their Secrets are then read with the controller's rights, unless
+    an admission webhook records the user in ``servicebinding.io/requester``. Without the flag such
+    services are allowed if the key in the Secret ``requester_key``, a namespace and a name, proves
+    that record, and never if it is None. ``workers`` is the number of concurrent passes per API.
     """
 
     cross_namespace: bool = False
@@ -28,10 +27,9 @@ class BindingOptions(msgspec.Struct, kw_only=True, frozen=True):
 class AdmissionOptions(msgspec.Struct, kw_only=True, frozen=True):
     """The flags of the webhook server, which is off without them.
 
-    ``address`` is where it listens, ``hosts`` are the names and addresses by which API servers
-    call it, ``namespace`` is the program's own, where its certificate is and about which, as
-    about kube-system, it never says anything. With ``projector`` workloads are bound as they are
-    created.
+    ``address`` is the listening address, ``hosts`` are the names and addresses by which API
+    servers call it, ``namespace`` is the program's own, which has its certificate and is, like
+    kube-system, exempt from the webhooks. With ``projector`` workloads are bound on creation.
     """
 
     address: str

@@ -1,7 +1,7 @@
-"""Pacing: when to warn of what does not come, and when to stop fighting another writer.
+"""Pacing: when to warn of a missing object, and when to stop fighting another writer.
 
-And how often the same is done, whatever the reason: a binding may depend on what its own write
-changes, and would have its workload rolled out without an end.
+Also how often a write or a pass is repeated for any reason: a binding may depend on fields that
+its own write changes, and would roll out its workload without end.
 """
 
 from __future__ import annotations
@@ -13,66 +13,65 @@ import msgspec
 
 
 PATIENCE_SECONDS = 60.0
-"""That a binding may lack something that has not come yet before an Event warns of it."""
+"""Longest wait for a missing object without a Warning, in seconds."""
 
 WRITES = 5
-"""Times that the same projection is written at once within the window; more is a fight."""
+"""Number of writes of one projection within the window; more count as a fight."""
 WINDOW_SECONDS = 60.0
-"""The window in which writes of the same projection are counted."""
+"""Length of the window of counted writes, in seconds."""
 CALM_SECONDS = 2 * WINDOW_SECONDS
-"""Without such a write, after which a fight is over."""
+"""Time without a write after which a fight is over, in seconds."""
 
 _REMEMBERED = 20_000
-"""Workloads, or bindings, of which it is known how often something was done."""
+"""Number of workloads, or bindings, whose pace is remembered."""
 
 
 class Waits:
-    """Knows which bindings lack something that has not come yet; ``clock`` gives seconds."""
+    """Tracks the bindings that wait for a missing object; ``clock`` returns seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._waits: dict[Hashable, tuple[float, bool]] = {}
 
     def overdue(self, key: Hashable, waited: float) -> bool:
-        """Whether to warn of a wait now; once for each wait.
+        """Whether to warn of the wait of ``key`` now; True once for each wait.
 
         Args:
-            key: who waits.
-            waited: for how many seconds already, where the wait began before the first call.
+            key: the waiting binding.
+            waited: seconds that it had waited before the first call.
         """
         moment = self._clock()
-        # What was overdue when this program started has had its warning from the one before.
+        # If it was overdue at the program's start, the previous process has sent the warning.
         since, told = self._waits.get(key) or (moment - waited, waited >= PATIENCE_SECONDS)
         late = moment - since >= PATIENCE_SECONDS
         self._waits[key] = since, late
         return late and not told
 
     def left(self, key: Hashable) -> float:
-        """Seconds until a warning is due; 0 when none is any more."""
+        """Return the seconds until a warning is due; 0 after it."""
         since, told = self._waits.get(key, (0.0, True))
-        # Never 0, which would say that nothing is due.
+        # Not 0, which would mean that no warning is due.
         return 0.0 if told else max(since + PATIENCE_SECONDS - self._clock(), 0.001)
 
     def over(self, key: Hashable) -> bool:
-        """Note that the wait has ended; returns whether there was one."""
+        """End a wait; return whether there was one."""
         return self._waits.pop(key, None) is not None
 
 
 class Fight(msgspec.Struct):
-    """The writes of one content: when they were in the window, and when the last one was."""
+    """The writes of one content: their times in the window, and the last time."""
 
     content: Hashable
-    # A list of a few: each binding has one for as long as it is there, and a deque takes 0.7 KiB.
+    # A short list and not a deque, which takes 0.7 KiB: each binding has one.
     times: list[float] = []
     last: float = 0.0
     on: bool = False
 
 
 class Fights:
-    """Notices that another writer undoes the same write time and again.
+    """Detects that another writer keeps undoing the same write.
 
-    Once one is noticed there is a write in each window, and no other burst, until there was none
-    for longer. ``clock`` gives seconds.
+    After that there is one write per window, until the fight is over. ``clock`` returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -80,9 +79,9 @@ class Fights:
         self._fights: dict[Hashable, Fight] = {}
 
     def pause(self, key: Hashable, content: Hashable) -> float:
-        """How many seconds to wait before writing this content; 0 for none."""
+        """Return the seconds to wait before writing this content; 0 for none."""
         fight, moment = self._fights.get(key), self._clock()
-        # Other content is a change of what is wanted, not somebody who undoes it.
+        # Other content is a change of the binding, and not a writer who undoes it.
         if fight is None or fight.content != content:
             return 0.0
         if moment - fight.last > CALM_SECONDS:
@@ -93,7 +92,7 @@ class Fights:
         return max(WINDOW_SECONDS - (moment - fight.last), 0.0) if fight.on else 0.0
 
     def arrived(self, key: Hashable, content: Hashable) -> None:
-        """Count a write of this content that the server has taken."""
+        """Count a write of this content that the server accepted."""
         fight = self._fights.get(key)
         if fight is None or fight.content != content:
             fight = self._fights[key] = Fight(content)
@@ -101,19 +100,19 @@ class Fights:
         fight.times.append(fight.last)
 
     def forget(self, key: Hashable) -> None:
-        """Forget the binding, which is gone."""
+        """Drop a deleted binding."""
         self._fights.pop(key, None)
 
 
 class Pace:
-    """How often something is done: at once for a while, then ever more seldom.
+    """Limits the rate of an action: a burst at once, then growing delays.
 
     Args:
-        clock: gives seconds.
-        burst: times that it may be done at once.
-        first: seconds until it may be done once more after that, twice as many each time.
-        most: seconds that this comes to at most.
-        rest: seconds in which one of the times is forgotten.
+        clock: returns seconds.
+        burst: number of actions without a delay.
+        first: first delay after the burst, in seconds; it doubles each time.
+        most: longest delay, in seconds.
+        rest: seconds after which one action is forgotten.
     """
 
     def __init__(
@@ -124,28 +123,28 @@ class Pace:
         self._known: OrderedDict[Hashable, tuple[float, float, float]] = OrderedDict()
 
     def left(self, key: Hashable) -> float:
-        """Seconds until it may be done again; 0 for now."""
+        """Return the seconds until the action is allowed; 0 for now."""
         _, _, due = self._known.get(key, (0.0, 0.0, 0.0))
         return max(due - self._clock(), 0.0)
 
     def done(self, key: Hashable) -> None:
-        """Count that it was done."""
+        """Count an action."""
         moment = self._clock()
         count, last, _ = self._known.pop(key, (0.0, moment, 0.0))
         count = max(count - (moment - last) / self._rest, 0.0) + 1
         over = min(count - self._burst, 30.0)
         pause = 0.0 if over < 0 else min(self._first * 2.0**over, self._most)
         self._known[key] = (count, moment, moment + pause)
-        # Whoever is forgotten begins with a burst anew.
+        # A forgotten key starts with a full burst.
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
 
 
 def workload_pace(clock: Callable[[], float]) -> Pace:
-    """How often bindings change one workload: each change makes its pods anew."""
+    """Return the pace of changes to one workload, each of which rolls out its pods."""
     return Pace(clock, burst=10, first=5.0, most=60.0, rest=60.0)
 
 
 def pass_pace(clock: Callable[[], float]) -> Pace:
-    """How often one binding is looked at: what changes all the time is seen once a second."""
+    """Return the pace of passes over one binding: at last one per second."""
     return Pace(clock, burst=20, first=0.5, most=1.0, rest=1.0)

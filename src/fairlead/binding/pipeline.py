@@ -1,8 +1,8 @@
-"""The pipeline: stages in their order over one context, which is always closed.
+"""The pipeline: stages in order over one context, which is always closed.
 
 An intercepting filter: a handler reads and writes its context and decides whether the next one
-runs. A handler that breaks is contained and becomes an error of the binding it broke on; only
-:class:`~fairlead.binding.reads.PassEnded`, the end of the whole pass, goes through.
+runs. An exception of a handler becomes an error of its binding; only
+:class:`~fairlead.binding.reads.PassEnded`, which ends the whole pass, is passed on.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from fairlead.binding.reads import PassEnded, Unanswered
 
 
 Handler: TypeAlias = Callable[[Context], Awaitable[None] | None]
-"""One that reads is a coroutine function; one that does not may be a plain one."""
+"""A stage's function; a coroutine function if it reads, else possibly a plain one."""
 
 _OURS = {"fairlead", "msgspec", *sys.stdlib_module_names}
-"""The packages whose frames are part of what Fairlead does."""
+"""Packages whose frames in a traceback count as Fairlead's."""
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """A handler under the name by which it can be replaced.
+    """A handler with the name by which it can be replaced.
 
-    A stage that runs ``always`` does so even when an earlier one has stopped the pass.
+    A stage with ``always`` runs even after an earlier one has stopped the pass.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 def stage(handler: Handler) -> Stage:
-    """The stage of a handler, with the name of its function."""
+    """Return the stage of a handler, with the name of its function."""
     return Stage(getattr(handler, "__name__", type(handler).__name__), handler)
 
 
@@ -48,19 +48,19 @@ class Pipeline:
         self.stages = tuple(one if isinstance(one, Stage) else stage(one) for one in stages)
 
     async def process(self, context: Context) -> None:
-        """Open the context, run the handlers until one stops, then what always runs; close it.
+        """Open the context, run the handlers until one stops and the ``always`` ones; close it.
 
         Raises:
-            InvalidBinding: the binding contradicts itself.
-            PassEnded: the pass asks for too much.
-            Exception: what the responder to reads has raised.
+            InvalidBinding: the binding is contradictory.
+            PassEnded: the pass has too many reads.
+            Exception: an error of the responder.
         """
         try:
             await context.open()
             for one in self.stages:
                 if one.always or not context.flow.stop:
                     await _contained(one, context)
-                    # The first that stops or fails is the one that conditions and metrics name.
+                    # Conditions and metrics name the first stage that stopped or failed.
                     if not context.flow.stage and (context.flow.stop or context.flow.error):
                         context.flow.stage = one.name
         except Unanswered as ended:
@@ -69,7 +69,7 @@ class Pipeline:
 
 
 async def _contained(one: Stage, context: Context) -> None:
-    """Run a handler; of an exception only the type is told, for its text may hold a Secret."""
+    """Run a handler; report only an exception's type, since its text may contain a Secret."""
     try:
         done = one.handler(context)
         if done is not None:
@@ -82,7 +82,7 @@ async def _contained(one: Stage, context: Context) -> None:
 
 
 def _culprit(error: Exception, context: Context) -> str:
-    """Whose defect an exception is; handlers, contexts and operations may be given."""
+    """Return whether an exception is a defect of Fairlead or of a given handler or context."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         module = str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] not in _OURS:
@@ -98,10 +98,10 @@ T = TypeVar("T")
 
 
 def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end whose reads are answered without waiting.
+    """Run a coroutine that never waits to its end.
 
     Raises:
-        RuntimeError: it waits for something.
+        RuntimeError: the coroutine waits for something.
     """
     try:
         coroutine.send(None)

@@ -1,8 +1,8 @@
 """Reads of one pass over a binding, and their answers.
 
-A context reads from a :class:`Snapshot`, which asks a :class:`Responder` once for each read, and
-keeps the answers until the pass ends. What a snapshot was asked is what the binding depends on,
-and so what the controller watches.
+A context reads from a :class:`Snapshot`, which asks a :class:`Responder` once for each read and
+keeps the answers until the end of the pass. The reads of a snapshot are the binding's
+dependencies, which the controller watches.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fairlead.api.selectors import LabelMatcher, LabelSelector
 
 
 MOST_READS = 1000
-"""Questions of one pass, one after the other: more than hundreds of services need."""
+"""Largest number of sequential requests of a pass: more than hundreds of services need."""
 
 
 class Get(msgspec.Struct, frozen=True):
-    """One object; ``spec_only`` when its status is of no interest."""
+    """A read of one object; ``spec_only`` if changes of its status do not matter."""
 
     resource: Resource
     namespace: str
@@ -32,7 +32,7 @@ class Get(msgspec.Struct, frozen=True):
 
 
 class ListAll(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
-    """All objects of a resource in a namespace that ``labels`` match: without terms, every one."""
+    """A read of a namespace's objects that match ``labels``; without terms all match."""
 
     resource: Resource
     namespace: str
@@ -41,15 +41,15 @@ class ListAll(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
 
     @cached_property
     def matcher(self) -> LabelMatcher:
-        """``labels`` for many objects: each change of one is compared with them."""
+        """``labels``, compiled: each change of an object is compared with them."""
         return LabelMatcher(self.labels)
 
 
 class Marked(msgspec.Struct, frozen=True):
-    """The objects of a resource in a namespace with a certain annotation, or with a certain owner.
+    """A read of a namespace's objects with an annotation, or with an owner.
 
-    The answer may be of metadata alone, and be a moment old. What is ``optional`` is not looked at
-    time and again while it must not be watched.
+    The answer may have only metadata, and lag for a moment. An ``optional`` read is not repeated
+    while its watch is forbidden.
     """
 
     resource: Resource
@@ -60,14 +60,14 @@ class Marked(msgspec.Struct, frozen=True):
     spec_only: bool = True
 
     def matches(self, meta: ObjectMeta) -> bool:
-        """Whether an object is one of them, wherever it is."""
+        """Whether the object has the annotation or the owner; the namespace is not compared."""
         return (bool(self.annotation) and self.annotation in meta.annotations) or (
             bool(self.owner) and meta.owned_by(self.owner)
         )
 
 
 class Lookup(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The resource of a kind, or of a plural when that is given."""
+    """A read of the resource of a kind, or of a plural if given."""
 
     group: str
     version: str
@@ -76,7 +76,7 @@ class Lookup(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Review(msgspec.Struct, frozen=True):
-    """Whether a user may do this (SubjectAccessReview)."""
+    """A read of a user's right (SubjectAccessReview)."""
 
     user: str
     groups: tuple[str, ...]
@@ -92,9 +92,9 @@ FailureCode = Literal[
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a read has no result; ``Error`` may pass by itself, the others are answers.
+    """The reason why a read has no result; ``Error`` may be temporary, others are answers.
 
-    ``Ineligible`` is what no binding may have as its workload.
+    ``Ineligible`` is for a kind that may not be a workload.
     """
 
     code: FailureCode
@@ -102,7 +102,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class ReadError(Exception):
-    """A read failed; the text is fit for a condition."""
+    """A read failed; the text fits into a condition."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -110,12 +110,12 @@ class ReadError(Exception):
 
     @property
     def missing(self) -> bool:
-        """Whether what was read is not there, or its kind is not, so that a watch tells of it."""
+        """Whether the object or its kind does not exist yet, whose creation a watch shows."""
         return self.failure.code in {"NotFound", "NoMatch"}
 
     @property
     def transient(self) -> bool:
-        """Whether the answer may change without a change of any object that is watched."""
+        """Whether the answer may change without a change of a watched object."""
         return self.failure.code in {"Error", "Forbidden", "Denied"}
 
 
@@ -127,21 +127,21 @@ class Responder(Protocol):
     """Answers the reads of one pass."""
 
     async def answers(self, reads: Sequence[Read]) -> Sequence[Answer]:
-        """Answer reads that do not depend on one another, in their order.
+        """Answer independent reads, in order.
 
-        What it raises ends the pass.
+        An exception ends the pass.
         """
 
     async def give_way(self) -> None:
-        """Let other passes work before this one goes on."""
+        """Let other passes work before this one continues."""
 
 
 class PassEnded(RuntimeError):  # noqa: N818 (an end, which no handler may take for its own error)
-    """The pass cannot go on, whatever its handlers do."""
+    """The pass cannot continue."""
 
 
 class TooManyReadsError(PassEnded):
-    """A pass does not come to its end; the text names the limit and the remedy."""
+    """A pass has too many reads; the text names the limit and the remedy."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -151,7 +151,7 @@ class TooManyReadsError(PassEnded):
 
 
 class Unanswered(PassEnded):
-    """The responder has failed; ``error`` is how."""
+    """The responder failed with ``error``."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -159,7 +159,7 @@ class Unanswered(PassEnded):
 
 
 class Snapshot:
-    """The answers of a responder to the reads of one pass; ``asked`` is what was asked."""
+    """The answers to the reads of one pass; ``asked`` are the reads."""
 
     def __init__(self, responder: Responder) -> None:
         self.asked: dict[Read, None] = {}
@@ -170,19 +170,19 @@ class Snapshot:
         self._finished = False
 
     def put(self, read: Read, answer: Answer) -> None:
-        """Answer a read."""
+        """Store the answer to a read."""
         self._answers[read] = answer
 
     def known(self, read: Read) -> Answer | None:
-        """What was answered already, without asking."""
+        """Return the stored answer to a read, None without one."""
         return self._answers.get(read)
 
     async def get(self, read: Get) -> Object:
         """Read one object.
 
         Raises:
-            ReadError: it is missing, or must not or cannot be read.
-            PassEnded: the responder has failed, or the pass asks for too much.
+            ReadError: the object is missing, or its read is forbidden or failed.
+            PassEnded: the responder failed, or the pass has too many reads.
         """
         answer = await self._answer(read)
         assert isinstance(answer, Object)  # noqa: S101 (a Get is answered by an object)
@@ -191,7 +191,7 @@ class Snapshot:
     async def body(self, read: Get) -> JSON:
         """Read the body of one object, decoded once; raises as :meth:`get` does.
 
-        A caller that changes it makes a copy.
+        Callers must copy it before changing it.
         """
         found = await self.get(read)
         if read not in self._bodies:
@@ -215,14 +215,14 @@ class Snapshot:
         return await self._answer(read) is True
 
     def finish(self) -> None:
-        """Ask no more: from now on what has no answer is taken for what cannot be read."""
+        """Send no further reads: reads without an answer fail from now on."""
         self._finished = True
 
     async def want(self, reads: Iterable[Read]) -> None:
-        """Have several reads answered at once, before one after the other is looked at.
+        """Answer several reads with one request, before they are used one by one.
 
         Raises:
-            PassEnded: the responder has failed, or the pass asks for too much.
+            PassEnded: the responder failed, or the pass has too many reads.
         """
         missing = [read for read in dict.fromkeys(reads) if read not in self._answers]
         if not missing or self._finished:
@@ -238,19 +238,19 @@ class Snapshot:
             self.put(read, answer)
 
     async def give_way(self) -> None:
-        """Let other passes work before this one goes on."""
+        """Let other passes work before this one continues."""
         await self._responder.give_way()
 
     @property
     def unclear(self) -> bool:
-        """Whether something that was asked has no answer yet, of a server that does not work."""
+        """Whether a read failed because the server does not work."""
         answers = (self._answers.get(read) for read in self.asked)
         return any(isinstance(one, Failure) and one.code == "Error" for one in answers)
 
     async def _answer(self, read: Read) -> Answer:
         if self._finished and read not in self._answers:
             raise ReadError(Failure("Error", "it was not read in this pass"))
-        # Noted as asked although it fails: a watch has to tell when the answer changes.
+        # Recorded even if it fails: a watch has to show when the answer changes.
         self.asked[read] = None
         await self.want([read])
         answer = self._answers[read]

@@ -1,8 +1,8 @@
-"""What the controllers may do in a cluster, and which kinds are workloads for that.
+"""The controllers' rights in a cluster, and the kinds that may be workloads.
 
-A binding is written by whoever edits a namespace, and its workloads are written by the
-controllers. What those may write for themselves, or what decides about rights and about what
-others may write, is therefore no workload, whatever a binding or a mapping says of it.
+Any editor of a namespace can write a binding, and the controllers then write its workloads. So
+kinds that the controllers write for themselves, and kinds that decide about rights or about
+others' writes, are never workloads, even if a binding or a mapping names them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _DECIDING = frozenset(
         "rbac.authorization.k8s.io",
     }
 )
-"""Groups of which everything decides about rights, or about what others may write."""
+"""API groups all of whose kinds decide about rights, or about others' writes."""
 _RUNNING = {
     "": frozenset({"pods", "podtemplates", "replicationcontrollers"}),
     "apps": frozenset({"daemonsets", "deployments", "replicasets", "statefulsets"}),
     "batch": frozenset({"cronjobs", "jobs"}),
     "extensions": frozenset({"daemonsets", "deployments", "replicasets"}),
 }
-"""What of built-in groups may be a workload."""
+"""Kinds of built-in groups that may be workloads."""
 _BUILT_IN = frozenset(
     {
         *_RUNNING,
@@ -55,13 +55,13 @@ _BUILT_IN = frozenset(
         "storage.k8s.io",
     }
 )
-"""The groups of Kubernetes' own kinds: those of custom ones may end like them."""
+"""API groups of Kubernetes' own kinds; not recognized by suffix, which CRDs may share."""
 
 Eligibility = Literal["free", "mapped", "never"]
 
 
 def controller_rules() -> list[JSON]:
-    """The rights of the controllers beside those that come by aggregation."""
+    """Return the controllers' rules, without the aggregated ones."""
     own_crds = sorted(crd["metadata"]["name"] for crd in crds())
     bindings = [
         part
@@ -88,7 +88,7 @@ def controller_rules() -> list[JSON]:
 
 
 def _written(rules: Iterable[JSON]) -> Iterator[tuple[str, str]]:
-    """Group and plural of what rules let somebody write."""
+    """Yield group and plural of the resources that rules allow to write."""
     for one in rules:
         if set(one["verbs"]) - set(READ_VERBS):
             for group in one["apiGroups"]:
@@ -98,17 +98,17 @@ def _written(rules: Iterable[JSON]) -> Iterator[tuple[str, str]]:
 
 @cache
 def _own() -> frozenset[tuple[str, str]]:
-    """Group and plural of what the controllers write for themselves."""
+    """Return group and plural of the resources that the controllers write for themselves."""
     rules = [*controller_rules(), *lease_rules("")]
-    # Events are the same under the name of their newer group.
+    # Events exist in both groups.
     return frozenset({*_written(rules), ("events.k8s.io", "events")})
 
 
 def eligibility(resource: Resource) -> Eligibility:
-    """Whether a kind, as the server knows it, may be a workload.
+    """Return whether a kind may be a workload.
 
     Returns:
-        ``never``; ``mapped`` where an administrator's ClusterWorkloadResourceMapping has to name
+        ``never``; ``mapped`` if an administrator's ClusterWorkloadResourceMapping has to name
         the kind; else ``free``.
     """
     if resource.group in _DECIDING or (resource.group, resource.plural) in _own():
