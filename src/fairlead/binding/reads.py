@@ -110,7 +110,7 @@ class ReadError(Exception):
 
     @property
     def missing(self) -> bool:
-        """Whether the object or its kind does not exist yet, whose creation a watch shows."""
+        """Whether the object or its kind does not exist; a watch shows its creation."""
         return self.failure.code in {"NotFound", "NoMatch"}
 
     @property
@@ -243,7 +243,7 @@ class Snapshot:
 
     @property
     def unclear(self) -> bool:
-        """Whether a read failed because the server does not work."""
+        """Whether any read failed with ``Error``, so that its answer is unknown."""
         answers = (self._answers.get(read) for read in self.asked)
         return any(isinstance(one, Failure) and one.code == "Error" for one in answers)
 

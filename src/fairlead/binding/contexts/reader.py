@@ -301,7 +301,7 @@ class Reader:
         try:
             _, found = await self.selected(reference)
         except ReadError as error:
-            # That none is there was read.
+            # A missing workload is a successful read.
             self.kind_is_read = error.missing
             raise
         self.kind_is_read = True
@@ -314,8 +314,7 @@ class Reader:
         """Refuse kinds that may not be workloads, regardless of the requester's rights.
 
         Raises:
-            ReadError: the kind is one of those, or whether an administrator has mapped it cannot
-                be read.
+            ReadError: the kind is refused, or the administrator's mapping of it cannot be read.
         """
         kind = f"{resource.kind} ({resource.group_resource})"
         match eligibility(resource):
@@ -384,7 +383,7 @@ class Reader:
         """Return the resource of a kind; None if it is not served.
 
         Raises:
-            ReadError: that cannot be told.
+            ReadError: the kinds cannot be read.
         """
         try:
             return await self.snapshot.lookup(lookup)

@@ -84,7 +84,7 @@ class Evaluations:
         """Look at so many values, or print a text.
 
         Raises:
-            BudgetExhausted: there are no more to look at.
+            BudgetExhausted: the budget is exceeded.
         """
         self._budget.spend(values + len(text) // _CHARACTERS)
 

@@ -111,7 +111,7 @@ class ReferenceProjection:
                 found += containers_of(self._body, template, self._effort)
             except TooMuchEffortError:
                 raise
-            # Where no container is any more, there is nothing left to take away.
+            # The path no longer leads to containers: there is nothing to remove.
             except ProjectionError:
                 continue
         return found

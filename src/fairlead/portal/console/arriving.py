@@ -68,7 +68,7 @@ class Arriving:
         """See :class:`Entrance`.
 
         Raises:
-            Refusal: the store is away.
+            Refusal: the store is unavailable.
         """
         return await self._entrance.still(request)
 

@@ -97,7 +97,7 @@ class Entering:
         """See :class:`Entrance`.
 
         Raises:
-            Refusal: the store is away.
+            Refusal: the store is unavailable.
         """
         return await self._guard.still(request)
 

@@ -90,7 +90,7 @@ _FAULTS = (
 class Patience(msgspec.Struct, frozen=True):
     """Longest waits, in seconds: for a new export in the cache, for reading, and for writing.
 
-    Removing what was written after a failure takes additional time.
+    The removal of written objects after a failure takes additional time.
     """
 
     known: float = 10.0
@@ -156,6 +156,7 @@ class Applying:
             )
         config = inline_cluster(body.consumer_kubeconfig)
         identity = request.query.get("consumer_id", "") or session.person.author
+        # The person's own bind first: without one the server connects to no address for them.
         asked = await self._asked(session, name, identity)
         with self._turn(session.person):
             message = await self._applied(request, session, asked, config)

@@ -219,6 +219,7 @@ class Bind:
         return web.json_response(found | ({"exports": names} if names else {}))
 
     async def _bound(self, person: Person, session: str, asked: Asked) -> JSON:
+        # The right first: without it the answer must not reveal whether the template exists.
         await self._check_right(person, asked.template)
         template = await self._template(asked.template)
         # One bind per person at a time: the controllers work on a person's requests in turn, and

@@ -48,7 +48,7 @@ def audit(
 def seen(event: str, *, what: str, **more: Any) -> None:
     """Write the line of an event that no HTTP request caused.
 
-    The API server's own audit log tells who caused it.
+    The API server's own audit log names its user.
 
     Args:
         event: such as ``hand-over`` or ``revoke``.

@@ -36,7 +36,7 @@ def refusal_of(error: BaseException) -> Refusal:
         case TooManyRequests() | ServerError():
             return _later("the provider's cluster is busy or away", reason, error.retry_after)
         case ConnectionFailed() | NotServed() | Fenced() | Gone():
-            return _later("the provider's cluster cannot be asked at the moment", reason)
+            return _later("the provider's cluster is unavailable at the moment", reason)
         case AlreadyExists() | Conflict():
             return _refused(409, "this was changed by another request at the same time", reason)
         case Invalid() | BadRequest() | RequestTooLarge():

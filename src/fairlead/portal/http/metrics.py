@@ -29,7 +29,7 @@ _REASONS = {
 
 
 class PortalMetrics(Collector):
-    """Counts what one replica answers."""
+    """Counts the answers of one replica."""
 
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, str, int]] = Counter()

@@ -1,4 +1,4 @@
-"""The application, whose one middleware every request passes."""
+"""The application and its one middleware, which every request passes."""
 
 from __future__ import annotations
 

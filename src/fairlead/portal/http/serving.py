@@ -167,7 +167,7 @@ class PortalServer:
         return "" if self._serving else "it does not listen yet"
 
     async def run(self) -> None:
-        """Serve until cancelled.
+        """Serve until canceled.
 
         Raises:
             ListeningError: the address cannot be listened on.

@@ -1,4 +1,4 @@
-"""One-time codes: a program receives the result of what it began in a browser (S14).
+"""One-time codes, by which a program receives the result of a page in a browser (S14).
 
 The browser carries a code, and the program proves by a secret verifier that it began the sign-in
 or bind (RFC 7636, S256). A reader of the store can use nothing that is in it.
@@ -49,7 +49,7 @@ class Codes:
         """Return a new code for the program that knows the challenge's verifier.
 
         Raises:
-            Refusal: the store is away.
+            Refusal: the store is unavailable.
         """
         code = random_token()
         await self._store.put(
@@ -65,7 +65,7 @@ class Codes:
         """Use up a code; return its record, and whether the verifier matches its challenge.
 
         Raises:
-            Refusal: the store is away.
+            Refusal: the store is unavailable.
         """
         value = None
         if _code(code) and _verifier(verifier):

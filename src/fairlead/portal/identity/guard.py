@@ -58,7 +58,7 @@ class Guard:
         """Whether the session of a running request still exists.
 
         Raises:
-            Refusal: the store is away.
+            Refusal: the store is unavailable.
         """
         token, _ = self._token(request)
         return (self._sessions.believed(token) or await self._sessions.find(token)) is not None
@@ -67,7 +67,7 @@ class Guard:
         """Return the sender's session, None without a valid one.
 
         Raises:
-            Refusal: the store is away.
+            Refusal: the store is unavailable.
         """
         try:
             token, _ = self._token(request)
@@ -92,7 +92,7 @@ class Guard:
         """Return the token, and whether it is from the cookie.
 
         Raises:
-            Refusal: there is none.
+            Refusal: there is no token.
         """
         headers = request.headers.getall(hdrs.AUTHORIZATION, [])
         if len(headers) > 1:

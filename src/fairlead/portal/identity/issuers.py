@@ -172,7 +172,7 @@ class Issuer:
         """Redeem a callback's code and return its person; ``iss`` is the callback's parameter.
 
         Raises:
-            Refusal: the issuer is away, refuses the code, or its answer cannot be trusted.
+            Refusal: the issuer is unavailable or refuses the code, or its token is not valid.
         """
         found = self._known()
         if (iss is None and found.authorization_response_iss_parameter_supported) or (

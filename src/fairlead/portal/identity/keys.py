@@ -231,6 +231,8 @@ class Sealing:
         padded = text + "=" * (-len(text) % 4)
         try:
             body = fernet.decrypt_at_time(padded, int(seconds), int(time.time()))
+            # The purpose is inside the sealed body: a form's token is no sign-in cookie, though
+            # the same keys seal both.
             found, value = msgspec.msgpack.decode(body, type=tuple[str, msgspec.Raw])
             return msgspec.msgpack.decode(value, type=type_) if found == purpose else None
         except (InvalidToken, ValueError):

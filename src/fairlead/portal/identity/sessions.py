@@ -148,7 +148,7 @@ class Sessions:
         """Create a session; return its token, which is stored nowhere, and the session.
 
         Raises:
-            Refusal: there are too many sessions, or the store is away.
+            Refusal: there are too many sessions, or the store is unavailable.
         """
         await self._make_room(person.author)
         token = random_token()
@@ -168,7 +168,7 @@ class Sessions:
         return token, session
 
     def believed(self, token: str) -> Session | None:
-        """Return the cached session of a token; None does not mean that there is none."""
+        """Return the cached session of a token; a session may exist that is not cached."""
         known = self._known.get(hashed(token))
         if known is not None and known[1] > time.monotonic():
             return _current(known[0])
@@ -178,7 +178,7 @@ class Sessions:
         """Return the session of a token; None if it does not exist or has ended.
 
         Raises:
-            Refusal: the store is away.
+            Refusal: the store is unavailable.
         """
         if not _token(token):
             return None
@@ -209,7 +209,7 @@ class Sessions:
         """Return when an author last signed in, in seconds since 1970; None without a session.
 
         Raises:
-            Refusal: the store is away.
+            Refusal: the store is unavailable.
         """
         held = await self._store.held(author)
         return held[-1].expires - self.lifetime if held else None
@@ -218,7 +218,7 @@ class Sessions:
         """End a session: no replica accepts its token from now on.
 
         Raises:
-            Refusal: the store is away.
+            Refusal: the store is unavailable.
         """
         try:
             await self._store.remove(session.key, kind="session")
@@ -229,7 +229,7 @@ class Sessions:
         """End the sessions of a person's author name, or of all; return their number.
 
         Raises:
-            Refusal: the store is away.
+            Refusal: the store is unavailable.
         """
         try:
             return await self._store.remove_of(author)

@@ -182,7 +182,7 @@ class SignIn:
         """End the sender's session on all replicas.
 
         Raises:
-            Refusal: the request may come from another site, or the store is away.
+            Refusal: the request may come from another site, or the store is unavailable.
         """
         check_cluster(request)
         by_cookie = self._cookies.session in request.cookies
@@ -242,6 +242,8 @@ class SignIn:
             raise bad_request("invalid state format")
         sealed = request.cookies.get(self._cookies.sign_in(hashed(state)), "")
         begun = self._sealing.open(_PURPOSE, sealed, Begun, seconds=SIGN_IN_SECONDS)
+        # The cookie's name has only the beginning of the hash, so the whole state is compared; by
+        # hashes, so that the time of the comparison tells nothing.
         if begun is None or hashed(begun.state) != hashed(state):
             raise bad_request("invalid state parameter")
         return begun
@@ -260,6 +262,7 @@ class SignIn:
             begun=begun.begun,
             iss=answered.get("iss"),
         )
+        # Refuses names that would begin with system: before anything is stored.
         self._prefixes.user(person)
         # The state is stored as used only after the issuer named a person, so that requests
         # without a sign-in store nothing here.

@@ -21,18 +21,18 @@ class Names:
         return self._counts.get(name, 0) > 0
 
     def mark(self) -> int:
-        """The place to cut back to."""
+        """Return a mark to cut back to."""
         return len(self._order)
 
     def cut(self, mark: int) -> None:
-        """Forget what was declared since."""
+        """Drop the names declared after a mark."""
         for name in self._order[mark:]:
             self._counts[name] -= 1
         del self._order[mark:]
 
 
 class Variables:
-    """The values of one call of a template, of which the last with a name counts."""
+    """The variables of one call of a template; of equal names the last one counts."""
 
     def __init__(self, dot: Any) -> None:
         self._order: list[tuple[str, list[Any]]] = []
@@ -40,26 +40,26 @@ class Variables:
         self.push("$", dot)
 
     def push(self, name: str, value: Any) -> None:
-        """A new variable."""
+        """Add a variable."""
         cell = [value]
         self._order.append((name, cell))
         self._cells.setdefault(name, []).append(cell)
 
     def cell(self, name: str) -> list[Any] | None:
-        """The place of a variable's value, None when there is no such variable."""
+        """Return the cell with a variable's value, None without such a variable."""
         cells = self._cells.get(name)
         return cells[-1] if cells else None
 
     def latest(self, place: int) -> list[Any]:
-        """The cell of the variable that was pushed last (1), or before it (2)."""
+        """Return the cell of the last variable (1), or of the one before it (2)."""
         return self._order[-place][1]
 
     def mark(self) -> int:
-        """The place to cut back to."""
+        """Return a mark to cut back to."""
         return len(self._order)
 
     def cut(self, mark: int) -> None:
-        """Forget what was pushed since."""
+        """Drop the variables added after a mark."""
         while len(self._order) > mark:
             name, _ = self._order.pop()
             self._cells[name].pop()

@@ -1,4 +1,4 @@
-"""Templates: read once, rendered for data."""
+"""Templates: parsed once, rendered for data."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from fairlead.binding.expressions.gotemplate.scopes import Variables
 
 
 class Template:
-    """One template with those that it defines; ``functions`` are added to those of every one.
+    """A template with those that it defines; ``functions`` are added to the built-in ones.
 
     Raises:
-        TemplateError: it cannot be read; the text is Go's.
+        TemplateError: the template is invalid; the text is Go's.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class Template:
         self._templates = parse(text, name, self._functions)
 
     def render(self, data: Mapping[str, Any], budget: Budget | None = None) -> str:
-        """The template's text for JSON values; templates may share a budget.
+        """Render the template for JSON values; templates may share a budget.
 
         Raises:
-            BoundError: it goes beyond a bound.
-            TemplateError: it does not fit the data.
+            BoundError: a bound is exceeded.
+            TemplateError: the template does not fit the data.
         """
         evaluator = Evaluator(self._text, self._name, self._functions, budget or Budget())
         rendering = _Rendering(self._templates, evaluator, self._no_value)
@@ -71,8 +71,8 @@ class Template:
 
 
 _Block: TypeAlias = Generator["_Block", str | None, str]
-"""A block under way. It yields blocks to run within it, is sent what ended them ("", "break" or
-"continue"), and returns what ends it: so nesting takes none of Python's stack."""
+"""A running block: a generator that yields inner blocks, is sent their end ("", "break" or
+"continue"), and returns its own; so nesting uses none of Python's stack."""
 
 
 class _Rendering:
@@ -125,7 +125,7 @@ class _Rendering:
             self.write(self.no_value if value is NO_VALUE else go_text(value))
 
     def call(self, node: Call, dot: Any) -> _Block:
-        """A template of its own, with its own variables."""
+        """Run another template, with variables of its own."""
         evaluator = self.evaluator
         evaluator.at(node)
         if node.name not in self.templates:
@@ -142,7 +142,7 @@ class _Rendering:
         return ""
 
     def branch(self, node: Branch, dot: Any) -> _Block:
-        """``if``, ``with`` or ``range``; variables of it end with it."""
+        """Run ``if``, ``with`` or ``range``, and drop its variables at the end."""
         evaluator = self.evaluator
         evaluator.at(node)
         mark = evaluator.variables.mark()
@@ -173,7 +173,7 @@ class _Rendering:
         return ""
 
     def declare(self, pipeline: Pipeline, index: Any, item: Any) -> None:
-        """The variables of a ``range``: the item, or the index before it."""
+        """Set the variables of a ``range``: the item, or the index and the item."""
         names = pipeline.variables
         values = [item] if len(names) == 1 else [index, item]
         for place, (variable, value) in enumerate(zip(names, values, strict=False)):
@@ -183,7 +183,7 @@ class _Rendering:
                 self.evaluator.variables.latest(len(names) - place)[0] = value
 
     def turns(self, node: Branch, value: Any) -> tuple[int, Iterable[tuple[Any, Any]]]:
-        """How many turns, and index and item of each."""
+        """Return the number of iterations, and the index and item of each."""
         match value:
             case list():
                 return len(value), ((Int(at), box(item)) for at, item in enumerate(value))
@@ -198,6 +198,6 @@ class _Rendering:
                 return value, ((NO_VALUE, of_type(number)) for number in range(value))
         if value is NO_VALUE:
             return 0, ()
-        # Go shows the value, which may be a password.
+        # Go's message shows the value, which may be a password.
         name = type_name(value)
         raise self.evaluator.error(f"range can't iterate over a value of type {name}")

@@ -48,7 +48,7 @@ class ByReviews:
 
         Raises:
             Refusal: the person's name is Kubernetes' own.
-            ClientError: it cannot be asked.
+            ClientError: the API server refused or is unavailable.
         """
         return await self._reviews.allows(session.person, ADMINISTERS)
 
@@ -56,7 +56,7 @@ class ByReviews:
         """See :class:`Access`.
 
         Raises:
-            ClientError: it cannot be asked.
+            ClientError: the API server refused or is unavailable.
         """
         return await self._reviews.allows_account(namespace, BINDER_NAME, action)
 
@@ -67,7 +67,7 @@ async def check(access: Access, session: Session, what: str) -> None:
     Raises:
         MissingError: the person is no administrator; the error says that ``what`` does not exist.
         Refusal: the person's name is Kubernetes' own.
-        ClientError: it cannot be asked.
+        ClientError: the API server refused or is unavailable.
     """
     if not await access.administers(session):
         raise MissingError(

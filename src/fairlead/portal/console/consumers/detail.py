@@ -114,7 +114,7 @@ class ConsumerPage(View):
             return {"tokens": None, "unread": str(error)}
 
     async def _granted(self, name: str, binding: Object | None) -> tuple[frozenset[str], str]:
-        """Return the ClusterRoleBindings whose rights the konnector has, and a problem.
+        """Return the ClusterRoleBindings that the konnector has the rights of, and a problem.
 
         Only kube-bind's konnector needs them: its ServiceAccount's rights are checked by reviews,
         since this program may not read ClusterRoleBindings. The problem says why a review failed.
@@ -132,7 +132,7 @@ class ConsumerPage(View):
                     else:
                         found.add(role)
         except ClientError as error:
-            return GRANTED, f"what its konnector may watch cannot be asked: {error}"
+            return GRANTED, f"its konnector's rights cannot be read: {error}"
         return frozenset(found), ""
 
 

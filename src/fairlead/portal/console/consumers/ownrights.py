@@ -119,7 +119,7 @@ class OwnRights:
         """See :class:`Actions`.
 
         Raises:
-            ClientError: it cannot be asked.
+            ClientError: the API server refused or is unavailable.
         """
         known = self._known.get(namespace)
         if known is not None and known[0] > time.monotonic():
@@ -139,7 +139,7 @@ class OwnRights:
         """See :class:`Actions`.
 
         Raises:
-            ClientError: they cannot be asked for.
+            ClientError: the API server refused or is unavailable.
         """
         if not await self._allowed(Review.on(SECRETS, "list", namespace)):
             return None
@@ -269,7 +269,7 @@ class OwnAccess:
         """See :class:`Access`.
 
         Raises:
-            ClientError: it cannot be asked.
+            ClientError: the API server refused or is unavailable.
         """
         begun = time.monotonic()
         if self._known[0] <= begun:
@@ -280,7 +280,7 @@ class OwnAccess:
         """See :class:`Access`.
 
         Raises:
-            ClientError: it cannot be asked.
+            ClientError: the API server refused or is unavailable.
         """
         return await self._logins.allows_account(namespace, BINDER_NAME, action)
 
@@ -289,7 +289,7 @@ async def allowed(client: Client, review: Review) -> bool:
     """Whether the client's user may do the action.
 
     Raises:
-        ClientError: it cannot be asked.
+        ClientError: the API server refused or is unavailable.
     """
     attributes = {key: value for key, value in review._asdict().items() if value}
     body: JSON = {

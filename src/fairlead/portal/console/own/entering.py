@@ -127,7 +127,7 @@ class ByLink:
         """See :class:`Entrance`.
 
         Raises:
-            Refusal: the store is away.
+            Refusal: the store is unavailable.
         """
         return await self._guard.still(request)
 
@@ -135,7 +135,7 @@ class ByLink:
         """Use a link: create a session, and redirect to the first page.
 
         Raises:
-            Refusal: the store is away.
+            Refusal: the store is unavailable.
         """
         code = request.query.get("code", "")
         if not await self._links.use(code):

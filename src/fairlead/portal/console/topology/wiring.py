@@ -12,7 +12,7 @@ from fairlead.portal.console.topology.graph import Column, Edge, Graph, Node, Sh
 
 
 MOST_COLUMNS: Final = 12
-"""Columns that are drawn; what stands further right shares the last."""
+"""Largest number of drawn columns; further ones share the last."""
 
 
 class Wired(msgspec.Struct, frozen=True):

@@ -48,7 +48,7 @@ TOKEN_SECONDS = 300
 FORM_SECONDS = 600.0
 """Longest time to fill in the form, in seconds."""
 TOLD_TWICE = 2
-"""How often the flag that allows other machines has to be given."""
+"""Number of times that the flag for other machines has to be given."""
 
 _MOST_CODES = 1000
 _MOST_NAME = 256
@@ -114,7 +114,7 @@ class EmbeddedIssuer:
 
     Args:
         external: the server's address; the issuer is ``/oidc`` below it.
-        people: who may sign in.
+        people: the people who may sign in.
         clients: the registered clients, by client_id.
         beyond_loopback: whether other machines may use it.
     """

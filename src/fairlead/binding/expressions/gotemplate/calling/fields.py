@@ -24,7 +24,7 @@ class Flags(msgspec.Struct):
     precision: int | None = None
 
     def copy(self, **changes: Any) -> Flags:
-        """The flags with some changed."""
+        """Return a copy of the flags with changes."""
         return msgspec.structs.replace(self, **changes)
 
 
