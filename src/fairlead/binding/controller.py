@@ -425,8 +425,8 @@ class BindingController:
         names = ", ".join(str(workload) for workload in held)
         text = (
             f"{names} was changed so often by its bindings that it is changed once a minute at"
-            " most for now: see whether one of them reads what its own write changes, as"
-            " metadata.generation or metadata.resourceVersion, or what changes all the time"
+            " most for now: check whether one of them reads a field that its own write changes,"
+            " such as metadata.generation or metadata.resourceVersion, or one that keeps changing"
         )
         await context.withhold(held)
         context.flow.retry_processing(text, transient=True)

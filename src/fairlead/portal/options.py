@@ -68,7 +68,7 @@ class ExternalURL(msgspec.Struct, frozen=True):
         path = parts.path.rstrip("/")
         if not _PATH.fullmatch(path) or not text.isprintable() or " " in text:
             raise ValueError(
-                f"{flag} {text!r}: its path may have letters, digits, '-', '.', '_' and '~' alone"
+                f"{flag} {text!r}: its path may only have letters, digits, '-', '.', '_' and '~'"
             )
         shown = f"[{host}]" if ":" in host else host
         if port is not None and port != _DEFAULT_PORTS[parts.scheme]:

@@ -283,7 +283,7 @@ def test_secrets_that_may_not_be_read_are_not_judged() -> None:
 def test_the_bindings_own_secret() -> None:
     link = secret_link([LOGIN], absent("Secret", "db-deadbeef"))
     assert link is not None
-    assert (link.state, link.about) == ("failed", "which the binding has made, is gone")
+    assert (link.state, link.about) == ("failed", "which the binding created, is missing")
 
 
 @pytest.mark.parametrize("text", ["web", "/", "deployment/", "/web", "a/b/c"])

@@ -346,7 +346,7 @@ def test_what_is_gone_through_of_workloads_is_bounded(workload: JSON, binding: J
     made = FakeCluster(KINDS, [database(), secret(), workload, crd()])
     made.reconcile(binding)
     assert conditions(binding)["InjectionReady"][0] == "False"
-    assert "more than one binding can go through" in message(binding, "InjectionReady")
+    assert "too many for one binding" in message(binding, "InjectionReady")
     other = noted({}, containers=30, env=50)
     made.set(other)
     neighbour = spec_binding(

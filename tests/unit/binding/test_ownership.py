@@ -462,7 +462,7 @@ def test_a_former_kind_that_cannot_be_read_is_said_and_not_forgotten() -> None:
     edited(binding, workload=workload)
     made = cluster.reconcile(binding)
     assert made.flow.transient
-    assert "not selected any more" in message(binding, "Ready")
+    assert "no longer selected" in message(binding, "Ready")
     assert pod(cluster.get("cronjobs", "night"))["volumes"]
 
 

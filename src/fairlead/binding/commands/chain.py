@@ -271,7 +271,7 @@ def secret_link(wanted: Sequence[Seen], own: Seen | None) -> Link | None:
     empty = next((one for one in every if not one.body.get("data")), None)
     if empty is not None:
         _, broken = _linkers("Secret", empty.text)
-        return broken(NO_BINDING_DATA, "has no entries", "have who runs the service write them")
+        return broken(NO_BINDING_DATA, "has no entries", "have the service's operator write them")
     last = every[-1]
     count = len(last.body.get("data") or {})
     about = f"has {count} {'entry' if count == 1 else 'entries'}"
@@ -280,12 +280,12 @@ def secret_link(wanted: Sequence[Seen], own: Seen | None) -> Link | None:
 
 def _missing_secret(found: Seen, *, own: bool) -> Link:
     if own:
-        about, remedy = "which the binding has made, is gone", CONTROLLER
+        about, remedy = "which the binding created, is missing", CONTROLLER
     else:
         about = "which the service names, has not arrived"
         remedy = (
-            "have who runs the service write it; where kube-bind brings it, fairlead bindings"
-            " tells why it has not come"
+            "have the service's operator write it; if kube-bind brings it, fairlead bindings"
+            " says why it is missing"
         )
     _, broken = _linkers("Secret", found.text)
     return broken(ERROR_READING_SECRET, about, remedy)

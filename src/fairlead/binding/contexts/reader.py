@@ -321,7 +321,7 @@ class Reader:
             case "never":
                 raise _failure(
                     "Ineligible",
-                    f"{kind} is no workload: it is what the controllers themselves write, or what"
+                    f"{kind} may not be a workload: the controllers write it for themselves, or it"
                     " decides about rights; refer to another kind",
                 )
             case "mapped" if not await self._is_mapped(resource):

@@ -68,7 +68,7 @@ async def unbind_leftovers(context: Context) -> None:
     try:
         found = await context.leftovers()
     except (ReadError, MappingError) as error:
-        context.doubt(f"cannot unbind workloads that are not selected any more: {error}")
+        context.doubt(f"cannot unbind workloads that are no longer selected: {error}")
         return
     stuck = _taken_away(found)
     if stuck:

@@ -20,9 +20,9 @@ class Effort:
     def __init__(self, steps: int = MOST_STEPS) -> None:
         self.budget = Budget(
             steps,
-            "the workloads of the binding, their containers and what is noted on them are more "
-            "than one binding can go through: have it select fewer of them, or look for "
-            "annotations projection.servicebinding.io/… that no binding has written",
+            "the workloads of the binding, with their containers and annotations, are too many "
+            "for one binding: have it select fewer of them, or look for annotations "
+            "projection.servicebinding.io/… that no binding wrote",
         )
 
     def spend(self, steps: int) -> None:

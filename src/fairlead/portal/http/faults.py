@@ -32,7 +32,7 @@ def refusal_of(error: BaseException) -> Refusal:
     reason = f"{type(error).__name__}: {error}"
     match error:
         case TimeoutError():
-            return _later("the server has not answered in time", reason)
+            return _later("the server did not answer in time", reason)
         case TooManyRequests() | ServerError():
             return _later("the provider's cluster is busy or away", reason, error.retry_after)
         case ConnectionFailed() | NotServed() | Fenced() | Gone():
@@ -45,7 +45,7 @@ def refusal_of(error: BaseException) -> Refusal:
             return Refusal(
                 404, ErrorCode.RESOURCE_NOT_FOUND, "there is no such object", reason=reason
             )
-    return _refused(500, "the server has failed; its log says why", reason)
+    return _refused(500, "the server failed; its log says why", reason)
 
 
 def _later(message: str, reason: str, retry_after: float | None = None) -> Refusal:

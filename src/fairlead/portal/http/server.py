@@ -190,7 +190,7 @@ def _said(said: web.HTTPException, path: str, request_id: str) -> web.StreamResp
     if isinstance(said, web.HTTPNotFound):
         code, text = ErrorCode.RESOURCE_NOT_FOUND, "nothing is served at this path"
     elif isinstance(said, web.HTTPMethodNotAllowed):
-        text = f"this path takes {', '.join(sorted(said.allowed_methods))} alone"
+        text = f"this path only takes {', '.join(sorted(said.allowed_methods))}"
     elif said.status >= 500:
         code = ErrorCode.INTERNAL_ERROR
     return answer(Refusal(said.status, code, text, headers=headers), request_id=request_id)

@@ -123,7 +123,7 @@ def verified(token: str, keys: Sequence[Key]) -> tuple[_Header, Mapping[str, Any
         UntrustedError: the token is malformed, or its algorithm is not accepted.
     """
     if len(token) > MOST_TOKEN_BYTES or not _parts(token):
-        raise UntrustedError("the id_token is no signed token of a length that is taken")
+        raise UntrustedError("the id_token is not a signed token, or is too long")
     try:
         first = token.partition(".")[0]
         decoded = base64.urlsafe_b64decode(first + "=" * (-len(first) % 4))

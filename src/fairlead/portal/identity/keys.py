@@ -137,7 +137,7 @@ class SecretKeys:
                 self._fault = str(error)
                 if isinstance(error, NotFound) and error.about(self._namespace):
                     self._fault = (
-                        f"namespace {self._namespace} is not there: create it, or apply the "
+                        f"namespace {self._namespace} does not exist: create it, or apply the "
                         "output of `fairlead manifests serve`"
                     )
                 _log.warning("keys cannot be renewed", error=self._fault)

@@ -126,7 +126,7 @@ def check_address(url: str, what: str, *, plain: bool) -> None:
     """
     # urlsplit drops line ends and tabs, so they have to be found before.
     if not _printable(url):
-        raise ValueError(f"{what} {url!r:.200} may have printable ASCII characters alone")
+        raise ValueError(f"{what} {url!r:.200} may only have printable ASCII characters")
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{what} {url!r} has to be an https address")

@@ -250,7 +250,7 @@ async def test_kinds_are_followed_while_they_are_exported(plane: Sandbox, admin:
     filled = Filled(admin)
     async with house(plane, admin, provider=False) as there:
         where = await ada(filled)
-        await tells(there, ADA, TOOLS, "its CustomResourceDefinition is not there")
+        await tells(there, ADA, TOOLS, "its CustomResourceDefinition does not exist")
         await filled.kinds()
         await filled.put(gadget(where, "hers", OK))
         await tells(there, ADA, TOOLS, "hers")
@@ -260,7 +260,7 @@ async def test_kinds_are_followed_while_they_are_exported(plane: Sandbox, admin:
         await filled.export("ada-1")
         await tells(there, ADA, TOOLS, "hers")
         await admin.delete(CUSTOMRESOURCEDEFINITIONS, "gadgets.example.org")
-        await tells(there, ADA, TOOLS, "its CustomResourceDefinition is not there")
+        await tells(there, ADA, TOOLS, "its CustomResourceDefinition does not exist")
 
 
 async def test_names_of_253_characters_have_pages(plane: Sandbox, admin: Client) -> None:

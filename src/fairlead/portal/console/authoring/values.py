@@ -203,7 +203,9 @@ def _yaml(entry: Entry) -> Any:
     else:
         if facts.is_plain(found):
             return found
-        entry.errors = ["has what JSON has not, such as names that are no text, or is too large"]
+        entry.errors = [
+            "has values that JSON does not have, such as keys that are not text, or is too large"
+        ]
     return INVALID
 
 

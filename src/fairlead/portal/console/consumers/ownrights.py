@@ -191,7 +191,7 @@ class OwnRights:
         self._hub.changed(namespace)
         stored = await stored_kubeconfig(self._client, namespace)
         if stored.config is None:
-            raise UndoneError(f"{namespace} has no kubeconfig any more: invite it again")
+            raise UndoneError(f"{namespace} no longer has a kubeconfig: invite it again")
         return stored.content
 
     async def _do(self, work: _Work, wish: Wish) -> None:
@@ -222,7 +222,7 @@ class OwnRights:
         try:
             consumer = await self._client.get(NAMESPACES, name)
         except NotFound:
-            raise UndoneError(f"{identity} is not there any more") from None
+            raise UndoneError(f"{identity} no longer exists") from None
         # The namespace may have been deleted and created again since the form was shown.
         if consumer.meta.uid != work.consumer.meta.uid or not identity_of(consumer):
             raise UndoneError(f"{name} is another consumer's by now: load the page again")

@@ -188,7 +188,7 @@ class Kinds:
             return found.problem
         if self._crds.get("", name) is None:
             return (
-                f"Objects of {name} are not known: its CustomResourceDefinition is not there, or"
+                f"Objects of {name} are unknown: its CustomResourceDefinition does not exist, or"
                 f" has no label {LABEL_EXPORTED}=true"
             )
         return f"Objects of {name} are being read"

@@ -141,8 +141,8 @@ class _Look:
             )
             return ()
         self._notes.append(
-            f"You may not list {name} in all namespaces: those of namespace {there} alone are"
-            " seen."
+            f"You may not list {name} in all namespaces: only those of namespace {there} are"
+            " shown."
         )
         return found
 
