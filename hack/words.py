@@ -19,8 +19,6 @@ import msgspec
 ROOT = Path(__file__).parents[1]
 UNDONE = frozenset(
     {
-        "fairlead/binding",
-        "fairlead/portal",
         "fairlead/postgres",
     }
 )
