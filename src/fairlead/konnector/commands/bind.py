@@ -1,7 +1,8 @@
 """Binds the kinds of a provider's BindingResponse in the consumer's cluster, and waits for them.
 
 First both clusters are checked, then the provider is asked for its exports, and only then are
-objects written here. A bind that fails or is stopped is undone.
+objects written here: the binding first, so that the others belong to one, and the Secret last,
+which lets a konnector begin. A bind that fails or is stopped is undone.
 """
 
 from __future__ import annotations
@@ -224,13 +225,8 @@ class _Bind:
             await settle_copies(self._waiting(), name, copies)
         return names
 
-    async def write(self, response: BindingResponse) -> None:
-        """Write everything, the bundle last."""
-        await self._written_for(response)
-        await self._create(APISERVICEBINDINGBUNDLES, self._written.bundle)
-
-    async def _written_for(self, response: BindingResponse) -> list[ExportRequestResponse]:
-        """Request the exports and write the objects that bindings need; return the requests."""
+    async def write(self, response: BindingResponse) -> list[ExportRequestResponse]:
+        """Request the exports and write all objects; return the requests."""
         await check_apart(self._client, self._provider, self._config.server)
         self._ref = self._written.secret = await find_secret_ref(
             self._client, self._config, self._ref.namespace
@@ -242,22 +238,25 @@ class _Bind:
         self.doing, self._written.begun = "writing into this cluster", True
         await ensure_crds(self._client, self._progress)
         await ensure_namespace(self._client, self._ref.namespace, self._progress)
-        await ensure_secret(
-            self._client, self._ref, response.kubeconfig, self._progress, self._reach
-        )
+        bundle = None
+        if self._written.bundle:
+            bundle = await self._create(APISERVICEBINDINGBUNDLES, self._written.bundle)
+        for request in requests:
+            await self._create(APISERVICEBINDINGS, request.metadata.name, bundle)
         for request in requests:
             # After the export: a refused request leaves no rights behind.
             changed = await ensure_roles(self._client, request, self._progress)
             self._written.roles += changed
+        await ensure_secret(
+            self._client, self._ref, response.kubeconfig, self._progress, self._reach
+        )
         return requests
 
     async def _bound(self, response: BindingResponse) -> list[str]:
-        requests = await self._written_for(response)
+        requests = await self.write(response)
         if self._written.bundle:
             return await self._bundled(self._written.bundle, requests)
-        # All are created before one is waited for: the konnector works on them together.
-        for request in requests:
-            await self._create(APISERVICEBINDINGS, request.metadata.name)
+        # All are written before one is waited for: the konnector works on them together.
         for request in requests:
             await self._waiting().binding(request)
         return [request.metadata.name for request in requests]
@@ -289,8 +288,7 @@ class _Bind:
         return request
 
     async def _bundled(self, name: str, requests: Sequence[ExportRequestResponse]) -> list[str]:
-        """Create a bundle and wait for it; return the names of its bindings."""
-        await self._create(APISERVICEBINDINGBUNDLES, name)
+        """Wait for a bundle; return the names of its bindings."""
         await self._waiting().bundle(name)
         for request in requests:
             await self._waiting().binding(request)
@@ -312,8 +310,11 @@ class _Bind:
             self._config,
         )
 
-    async def _create(self, resource: Resource, name: str) -> None:
-        """Create the binding or the bundle; an existing one with the same Secret is accepted."""
+    async def _create(self, resource: Resource, name: str, bundle: Object | None = None) -> Object:
+        """Create a bundle, or a binding, which may be of a bundle; return it.
+
+        An existing one with the same Secret is accepted.
+        """
         spec = BindingSpec(kubeconfig_secret_ref=self._ref)
         body: JSON = {
             "apiVersion": API_VERSION,
@@ -321,6 +322,8 @@ class _Bind:
             "metadata": {"name": name, "labels": {MANAGED_BY: MANAGER}},
             "spec": msgspec.to_builtins(spec),
         }
+        if bundle is not None:
+            body["metadata"]["ownerReferences"] = [msgspec.to_builtins(bundle.owner_reference())]
         try:
             created = await self._client.create(resource, body)
         except AlreadyExists:
@@ -336,11 +339,12 @@ class _Bind:
                     f"{resource.kind} {name} binds from {where}: choose another with --name, or "
                     "unbind that first"
                 ) from None
-            return
+            return found
         self._written.uids.add(created.meta.uid)
         self._progress(f"created {resource.kind} {name}")
         if resource == APISERVICEBINDINGS:
             await _mark_pending(self._client, created)
+        return created
 
 
 async def _mark_pending(client: Client, created: Object) -> None:

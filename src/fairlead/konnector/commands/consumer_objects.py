@@ -21,7 +21,6 @@ from fairlead.api.kubebind import (
     KUBECONFIG_NAME,
     LABEL_AGGREGATE_TO_KONNECTOR,
     LABEL_PROVIDER_KUBECONFIG,
-    APIServiceBinding,
     ClusterSecretKeyRef,
     ExportRequestResponse,
     consumer_crds,
@@ -47,6 +46,7 @@ from fairlead.client import (
 )
 from fairlead.client.lookups import find, list_all
 from fairlead.konnector.commands.request import Progress
+from fairlead.konnector.policies.estate import secret_key, unowned
 from fairlead.konnector.rights import (
     LABEL_SERVICE_BINDING,
     binding_roles,
@@ -129,7 +129,7 @@ async def ensure_secret(
         "type": "Opaque",
         "data": {KUBECONFIG_NAME: base64.b64encode(kubeconfig).decode()},
     }
-    found = await find(client, SECRETS, ref.name, ref.namespace)
+    found = await disown(client, SECRETS, await find(client, SECRETS, ref.name, ref.namespace))
     if found is None:
         await _ensure(client, SECRETS, body, progress)
         return
@@ -229,7 +229,7 @@ async def ensure_roles(
     spec = request.spec
     for role in binding_roles(request.metadata.name, spec.resources, spec.permission_claims):
         name = role["metadata"]["name"]
-        found = await find(client, CLUSTERROLES, name)
+        found = await disown(client, CLUSTERROLES, await find(client, CLUSTERROLES, name))
         if found is None:
             await _ensure(client, CLUSTERROLES, role, progress)
             continue
@@ -256,34 +256,35 @@ async def restore_role(client: Client, before: Object, progress: Progress) -> No
     progress(f"restored ClusterRole {before.meta.name}")
 
 
-async def remove_roles(client: Client, binding: str, progress: Progress) -> bool:
-    """Delete both ClusterRoles of a binding; return whether there was any."""
+async def roles_of(client: Client, binding: str) -> list[Object]:
+    """Return the ClusterRoles of a binding that exist and have their label."""
     labels = {
         konnector_role_name(binding): LABEL_AGGREGATE_TO_KONNECTOR,
         reader_role_name(binding): LABEL_SERVICE_BINDING,
     }
-    any_found = False
-    for name, label in labels.items():
-        role = await find(client, CLUSTERROLES, name)
-        if role is None or role.meta.labels.get(label) != "true":
-            continue
-        any_found = True
+    found = [(await find(client, CLUSTERROLES, name), label) for name, label in labels.items()]
+    return [role for role, label in found if role and role.meta.labels.get(label) == "true"]
+
+
+async def remove_roles(client: Client, binding: str, progress: Progress) -> bool:
+    """Delete both ClusterRoles of a binding; return whether there was any."""
+    found = await roles_of(client, binding)
+    for role in found:
         await delete(client, CLUSTERROLES, role)
-        progress(f"deleted ClusterRole {name}")
-    return any_found
+        progress(f"deleted ClusterRole {role.meta.name}")
+    return bool(found)
 
 
-async def remove_secret(client: Client, key: Key, progress: Progress) -> None:
+async def remove_secret(client: Client, secret: Object, progress: Progress) -> None:
     """Delete a kubeconfig Secret, unless it is used or was not made by ``fairlead bind``."""
-    secret = await find(client, SECRETS, key.name, key.namespace)
-    if secret is None or not disposable(secret):
+    if not disposable(secret):
         return
-    users = sorted(await users_of(client, key))
+    users = sorted(f"{one.kind} {one.meta.name}" for one in await users_of(client, secret.key))
     if users:
-        progress(f"kept Secret {key}, which {', '.join(users)} uses")
+        progress(f"kept Secret {secret.key}, which {', '.join(users)} uses")
         return
     await delete(client, SECRETS, secret)
-    progress(f"deleted Secret {key}")
+    progress(f"deleted Secret {secret.key}")
 
 
 def disposable(secret: Object) -> bool:
@@ -291,20 +292,31 @@ def disposable(secret: Object) -> bool:
     return _written_by_bind(secret) and secret.meta.labels.get(LABEL_PROVIDER_KUBECONFIG) != "true"
 
 
-async def users_of(client: Client, secret: Key) -> list[str]:
+async def users_of(client: Client, secret: Key) -> list[Object]:
     """Return the bindings and bundles that refer to a Secret."""
     return [
-        f"{found.kind} {found.meta.name}"
+        found
         for resource in (APISERVICEBINDINGS, APISERVICEBINDINGBUNDLES)
         for found in await list_all(client, resource)
         if secret_key(found) == secret
     ]
 
 
-def secret_key(binding: Object) -> Key:
-    """Return the Secret that a binding or a bundle refers to: their specs are alike."""
-    ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
-    return Key(ref.namespace, ref.name)
+async def disown(client: Client, resource: Resource, found: Object | None) -> Object | None:
+    """Remove the owner references to bindings from an object that is in use again.
+
+    Returns:
+        The object as it is now; None where the garbage collector was faster.
+
+    Raises:
+        ClientError: the server refused or cannot be reached.
+    """
+    while found is not None and (body := unowned(found.to_dict())) != found.to_dict():
+        try:
+            return await client.update(resource, body)
+        except (Conflict, NotFound):
+            found = await find(client, resource, found.meta.name, found.meta.namespace)
+    return found
 
 
 async def delete(client: Client, resource: Resource, found: Object) -> None:

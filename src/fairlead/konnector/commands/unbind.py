@@ -1,8 +1,9 @@
 """Deletes a binding on the consumer, and then the objects that ``fairlead bind`` wrote.
 
-The konnector takes a binding apart in order, copies first; this waits for it. Objects that others
-may need stay: a kubeconfig Secret goes with the last binding that uses it. A repetition goes on
-where the command was interrupted.
+First the binding becomes the owner of these objects, then it is deleted. From then on the
+konnector takes it apart in order, copies first, and the garbage collector deletes the others; this
+waits for it, and deletes what is left where no collector runs. Objects that others may need stay:
+a kubeconfig Secret goes with the last binding that uses it. A repetition goes on waiting.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRE
 from fairlead.client import (
     Client,
     ClientError,
+    ClusterConfig,
     ConfigError,
     Conflict,
     Forbidden,
@@ -41,10 +43,9 @@ from fairlead.konnector.commands.consumer_objects import (
     disposable,
     provider_of,
     remove_roles,
-    remove_secret,
-    secret_key,
     users_of,
 )
+from fairlead.konnector.commands.estate import Estate
 from fairlead.konnector.commands.presence import absence
 from fairlead.konnector.commands.readiness import PATIENCE_SECONDS, PENDING, Deadline, within
 from fairlead.konnector.commands.request import Progress
@@ -150,30 +151,42 @@ async def _unbind(
         await _check_owner(client, found)
     if orphan:
         await _orphan(client, found, progress)
+    # Read while the credentials still exist.
+    config = await _provider(client, found)
+    estate = Estate(client, progress)
+    await estate.bequeath([found], namespace)
     if not found.meta.deleting:
         await delete(client, APISERVICEBINDINGS, found)
         progress(f"deleting APIServiceBinding {name}")
-    await _await_gone(client, found, deadline, progress, namespace)
-    # Asked while the credentials still exist.
-    left = await _left(client, found)
-    # Only when the binding is gone: the konnector needs the Secret and its rights to take it
-    # apart.
-    if secret_key(found).namespace == namespace:
-        await remove_secret(client, secret_key(found), progress)
-    await remove_roles(client, name, progress)
+    await _await_gone(client, found, deadline, progress, namespace, estate)
+    left = await _left(config, name)
+    await estate.remove_secrets()
+    await estate.remove_roles(name)
     progress(left)
 
 
-async def _left(client: Client, binding: Object) -> str:
+async def _provider(client: Client, binding: Object) -> ClusterConfig | None:
+    """Return the way to a binding's provider, None where there is none."""
+    ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+    try:
+        return await provider_of(client, ref)
+    except ClientError:
+        return None
+
+
+async def _left(config: ClusterConfig | None, name: str) -> str:
     """Describe the rest of a binding on the provider, and how to bind again."""
-    name = binding.meta.name
     revoked = (
         f"the provider does not accept these credentials any more: to bind {name} again, ask it "
         "for another invitation"
     )
+    there = (
+        f"the provider's APIServiceExport {name} is its administrator's to delete; as long as it "
+        "is there, `fairlead bind` takes it up again under this name"
+    )
+    if config is None:
+        return there
     try:
-        ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
-        config = await provider_of(client, ref)
         async with asyncio.timeout(_LEFT_SECONDS), Client(config) as provider:
             if not await find(provider, APISERVICEEXPORTS, name, config.namespace):
                 return (
@@ -185,10 +198,7 @@ async def _left(client: Client, binding: Object) -> str:
     except (ClientError, TimeoutError):
         # A provider that is away may well have it still.
         pass
-    return (
-        f"the provider's APIServiceExport {name} is its administrator's to delete; as long as it "
-        "is there, `fairlead bind` takes it up again under this name"
-    )
+    return there
 
 
 _LEFT_SECONDS = 5.0
@@ -209,16 +219,17 @@ async def _unbind_bundle(
     if orphan:
         for binding in owned:
             await _orphan(client, binding, progress)
+    estate = Estate(client, progress)
+    await estate.bequeath([bundle, *owned], namespace)
     # The bundle first, for it would make its bindings again.
     await delete(client, APISERVICEBINDINGBUNDLES, bundle)
     progress(f"deleting {bundle.kind} {name}")
     for binding in owned:
         await delete(client, APISERVICEBINDINGS, binding)
     for binding in owned:
-        await _await_gone(client, binding, deadline, progress, namespace)
-        await remove_roles(client, binding.meta.name, progress)
-    if secret_key(bundle).namespace == namespace:
-        await remove_secret(client, secret_key(bundle), progress)
+        await _await_gone(client, binding, deadline, progress, namespace, estate)
+        await estate.remove_roles(binding.meta.name)
+    await estate.remove_secrets()
 
 
 async def bindings_of(client: Client, bundle: Object) -> list[Object]:
@@ -325,6 +336,7 @@ async def _await_gone(
     deadline: Deadline,
     progress: Progress,
     namespace: str,
+    estate: Estate,
 ) -> None:
     name, uid, told = binding.meta.name, binding.meta.uid, ""
 
@@ -357,11 +369,12 @@ async def _await_gone(
         raise UnbindError(f"{what}{why}; `fairlead unbind {name}` again goes on waiting") from None
     # A watch may lose sight of an object; only the server's own answer counts.
     again = await find(client, APISERVICEBINDINGS, name)
+    if again is not None and again.meta.uid == uid:
+        raise UnbindError(f"APIServiceBinding {name} is still there: try again")
     if again is not None:
+        await estate.give_back(name)
         raise UnbindError(
             f"APIServiceBinding {name} is there again: it was bound anew meanwhile"
-            if again.meta.uid != uid
-            else f"APIServiceBinding {name} is still there: try again"
         )
     progress(f"APIServiceBinding {name} is gone")
 

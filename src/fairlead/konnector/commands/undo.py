@@ -19,10 +19,10 @@ from fairlead.api.kubebind import (
     ClusterSecretKeyRef,
 )
 from fairlead.api.kubebind.conditions import READY, is_true
-from fairlead.api.meta import Key, Object
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.api.meta import Object
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS
 from fairlead.client import Client, ClientError, Conflict
-from fairlead.client.lookups import WaitTimeout, find_custom, wait_for
+from fairlead.client.lookups import WaitTimeout, find, find_custom, list_all, wait_for
 from fairlead.konnector.commands.consumer_objects import (
     MANAGED_BY,
     MANAGER,
@@ -31,6 +31,7 @@ from fairlead.konnector.commands.consumer_objects import (
     remove_secret,
     restore_role,
 )
+from fairlead.konnector.commands.estate import Estate
 from fairlead.konnector.commands.request import Progress, withdraw
 from fairlead.konnector.commands.unbind import bindings_of, impact
 
@@ -118,46 +119,57 @@ class _Undo:
         self._client = client
         self._written = written
         self._progress = progress
+        self._estate = Estate(client, progress)
 
     async def run(self) -> None:
-        """Undo bindings first: a konnector needs its rights and the Secret to release them."""
+        """Name the owners of rights and Secret, delete all bindings, and only then wait.
+
+        Rights and Secret go after the bindings: a konnector needs them to release these.
+        """
         written = self._written
-        if written.bundle:
-            await self._remove_bundle(written.bundle)
+        leaving = [*await self._bundled(), *await self._bindings()]
+        await self._estate.bequeath(leaving)
+        asked = [one for one in leaving if await self._delete(one)]
+        there = {one.meta.name for one in await list_all(self._client, APISERVICEBINDINGS)}
+        for one in asked:
+            if one.kind == APISERVICEBINDINGS.kind and await self._gone(one):
+                await self._estate.remove_roles(one.meta.name)
+                there.discard(one.meta.name)
         for name in written.names:
-            if await self._remove_binding(name):
+            if name not in there:
                 await remove_roles(self._client, name, self._progress)
         for before in written.roles:
             await restore_role(self._client, before, self._progress)
-        secret = Key(written.secret.namespace, written.secret.name)
-        await remove_secret(self._client, secret, self._progress)
+        await self._estate.remove_secrets()
+        ref = written.secret
+        # One that was written before there was a binding.
+        secret = await find(self._client, SECRETS, ref.name, ref.namespace)
+        if secret is not None and not self._estate.has(secret):
+            await remove_secret(self._client, secret, self._progress)
 
-    async def _remove_bundle(self, name: str) -> None:
-        """Delete the bundle with its bindings, unless one of them has objects."""
-        found = await find_custom(self._client, APISERVICEBINDINGBUNDLES, name)
+    async def _bundled(self) -> list[Object]:
+        """Return the bundle with its bindings, or nothing if one of them has objects."""
+        name = self._written.bundle
+        found = await find_custom(self._client, APISERVICEBINDINGBUNDLES, name) if name else None
         if found is None or found.meta.uid not in self._written.uids:
-            return
+            return []
         owned = await bindings_of(self._client, found)
         # Each binding is looked at, for each one with objects is reported as kept.
-        if any([await self._lives(one) for one in owned]):
-            return
-        await delete(self._client, APISERVICEBINDINGBUNDLES, found)
-        self._progress(f"deleted {found.kind} {name}")
-        for one in owned:
-            await self._remove(one)
+        return [] if any([await self._lives(one) for one in owned]) else [found, *owned]
 
-    async def _remove_binding(self, name: str) -> bool:
-        """Delete a binding unless it is in use; return whether there is none left."""
-        found = await find_custom(self._client, APISERVICEBINDINGS, name)
-        if found is None:
-            return True
-        ours = found.meta.uid in self._written.uids
-        unfinished = found.meta.labels.get(MANAGED_BY) == MANAGER and not await self._has_crds(
-            found
-        )
-        if not (ours or unfinished) or await self._lives(found):
-            return False
-        return await self._remove(found)
+    async def _bindings(self) -> list[Object]:
+        """Return the unused bindings that this run or a killed one has made."""
+        leaving: list[Object] = []
+        for name in self._written.names:
+            found = await find_custom(self._client, APISERVICEBINDINGS, name)
+            if found is None or found.meta.controller() is not None:
+                continue
+            ours = found.meta.uid in self._written.uids
+            labelled = found.meta.labels.get(MANAGED_BY) == MANAGER
+            unfinished = labelled and not await self._has_crds(found)
+            if (ours or unfinished) and not await self._lives(found):
+                leaving.append(found)
+        return leaving
 
     async def _lives(self, binding: Object) -> bool:
         """Whether a binding is Ready or has objects, so that it may be in use."""
@@ -177,13 +189,21 @@ class _Undo:
         crds = await self._client.list(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
         return any(crd.meta.owned_by(binding.meta.uid) for crd in crds.items)
 
-    async def _remove(self, binding: Object) -> bool:
-        """Delete a binding and wait until it is gone, which may need a konnector."""
-        name, uid = binding.meta.name, binding.meta.uid
+    async def _delete(self, found: Object) -> bool:
+        """Whether this very object was there to be deleted."""
+        bundle = found.kind == APISERVICEBINDINGBUNDLES.kind
+        resource = APISERVICEBINDINGBUNDLES if bundle else APISERVICEBINDINGS
         try:
-            await delete(self._client, APISERVICEBINDINGS, binding)
+            await delete(self._client, resource, found)
         except Conflict:
             return False
+        if bundle:
+            self._progress(f"deleted {found.kind} {found.meta.name}")
+        return True
+
+    async def _gone(self, binding: Object) -> bool:
+        """Whether a deleted binding is gone in time; a konnector may have to let go of it."""
+        name, uid = binding.meta.name, binding.meta.uid
 
         def there(found: Object | None) -> str:
             return "" if found is None or found.meta.uid != uid else "it is there"

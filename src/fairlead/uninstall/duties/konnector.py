@@ -124,7 +124,7 @@ class KonnectorDuties:
             if role.meta.name.startswith(prefix) and binding not in names:
                 await remove_roles(self._client, binding, self._desk.progress)
         for secret in (await self._client.list(SECRETS, self._footprint.namespace)).items:
-            await remove_secret(self._client, secret.key, self._desk.progress)
+            await remove_secret(self._client, secret, self._desk.progress)
 
     async def _held(self) -> Kinds:
         """Return all objects that have the konnector's finalizer, by kind."""

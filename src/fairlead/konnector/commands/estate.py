@@ -1,0 +1,112 @@
+"""What goes with bindings that are deleted: their rights, and the Secret that no other one uses.
+
+It is written down as owner references before anything is deleted. From then on the konnector and
+the cluster's garbage collector carry it out, whatever becomes of the command that has begun it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fairlead.api.kubebind import APISERVICEBINDINGS
+from fairlead.api.meta import Key, Object
+from fairlead.api.resource import CLUSTERROLES, SECRETS, Resource
+from fairlead.client import AlreadyExists, Client, Conflict, Forbidden, NotFound
+from fairlead.client.lookups import find
+from fairlead.konnector.commands.consumer_objects import (
+    delete,
+    disown,
+    disposable,
+    remove_secret,
+    roles_of,
+    users_of,
+)
+from fairlead.konnector.commands.request import Progress
+from fairlead.konnector.policies.estate import secret_key, unowned
+
+
+class Estate:
+    """The roles of bindings that go, and the Secrets that go with them."""
+
+    def __init__(self, client: Client, progress: Progress) -> None:
+        self._client = client
+        self._progress = progress
+        self._roles: dict[str, list[Object]] = {}
+        self._secrets: dict[Key, Object] = {}
+
+    async def bequeath(self, leaving: Sequence[Object], namespace: str = "") -> None:
+        """Have the roles of these bindings go with them, and their Secrets unless others stay.
+
+        Args:
+            leaving: bindings and bundles that are to be deleted.
+            namespace: the one whose Secrets may go, "" for any.
+
+        Raises:
+            ClientError: the server refused a look or cannot be reached.
+        """
+        for one in leaving:
+            if one.kind == APISERVICEBINDINGS.kind:
+                roles = await roles_of(self._client, one.meta.name)
+                self._roles[one.meta.name] = roles
+                for role in roles:
+                    await self._own(CLUSTERROLES, role, [one])
+        uids = {one.meta.uid for one in leaving}
+        for key in sorted({secret_key(one) for one in leaving}):
+            if namespace not in {"", key.namespace}:
+                continue
+            secret = await find(self._client, SECRETS, key.name, key.namespace)
+            if secret is None or not disposable(secret):
+                continue
+            self._secrets[key] = secret
+            users = await users_of(self._client, key)
+            # What goes already needs the Secret until then, and is no reason to keep it after.
+            if all(one.meta.deleting or one.meta.uid in uids for one in users):
+                await self._own(SECRETS, secret, users)
+
+    def has(self, secret: Object) -> bool:
+        """Whether a Secret is of the estate."""
+        return secret.key in self._secrets
+
+    async def remove_roles(self, binding: str) -> None:
+        """Delete the roles of a binding that is gone, where the garbage collector has not yet."""
+        for role in self._roles.get(binding, ()):
+            await delete(self._client, CLUSTERROLES, role)
+            self._progress(f"deleted ClusterRole {role.meta.name}")
+
+    async def remove_secrets(self) -> None:
+        """Delete the Secrets that no binding uses by now."""
+        for secret in self._secrets.values():
+            await remove_secret(self._client, secret, self._progress)
+
+    async def give_back(self, binding: str) -> None:
+        """Keep what was to go, for a binding of that name was made anew meanwhile."""
+        kept = [(CLUSTERROLES, one) for one in self._roles.get(binding, ())]
+        kept += [(SECRETS, one) for one in self._secrets.values()]
+        for resource, before in kept:
+            body = unowned(before.to_dict())
+            for name in ("uid", "resourceVersion"):
+                body["metadata"].pop(name, None)
+            try:
+                await self._client.create(resource, body, before.meta.namespace)
+            except AlreadyExists:
+                meta = before.meta
+                found = await find(self._client, resource, meta.name, meta.namespace)
+                await disown(self._client, resource, found)
+
+    async def _own(self, resource: Resource, found: Object, owners: Iterable[Object]) -> None:
+        meta = found.meta
+        references = [msgspec.to_builtins(one) for one in meta.owner_references]
+        new = [one for one in owners if not meta.owned_by(one.meta.uid)]
+        references += [msgspec.to_builtins(one.owner_reference(controller=False)) for one in new]
+        if not new:
+            return
+        body = {"metadata": {"uid": meta.uid, "ownerReferences": references}}
+        try:
+            await self._client.merge_patch(resource, meta.name, meta.namespace, body)
+        except (NotFound, Conflict):
+            # It is gone, or another one by now, and then not this one's to take along.
+            return
+        except Forbidden as error:
+            self._progress(f"{found.kind} {found.key} goes at the end only: {error}")

@@ -1,0 +1,34 @@
+"""What goes with bindings, as owner references of an administrator say."""
+
+from __future__ import annotations
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGBUNDLES,
+    APISERVICEBINDINGS,
+    GROUP,
+    APIServiceBinding,
+)
+from fairlead.api.meta import JSON, Key, Object
+
+
+_OWNERS = {APISERVICEBINDINGS.kind, APISERVICEBINDINGBUNDLES.kind}
+
+
+def secret_key(binding: Object) -> Key:
+    """The Secret that a binding or a bundle refers to: their specs are alike."""
+    ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+    return Key(ref.namespace, ref.name)
+
+
+def unowned(body: JSON) -> JSON:
+    """Return an object that goes with no binding or bundle."""
+    metadata = dict(body["metadata"])
+    owners = metadata.pop("ownerReferences", [])
+    kept = [
+        one
+        for one in owners
+        if not (one["kind"] in _OWNERS and one["apiVersion"].startswith(f"{GROUP}/"))
+    ]
+    if kept:
+        metadata["ownerReferences"] = kept
+    return {**body, "metadata": metadata}
