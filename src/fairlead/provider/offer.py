@@ -36,11 +36,13 @@ class InvitationRecord(msgspec.Struct, frozen=True):
     """The record of a consumer's invitations in its ClusterBinding.
 
     ``templates`` are their names, in order; None if they were not recorded, for a consumer that
-    was invited before records existed. A consumer that is being revoked gets no more objects.
+    was invited before records existed. A consumer that is being revoked gets no more objects, and
+    with ``clearing``, once its access is gone, the provider deletes the objects that it had.
     """
 
     templates: tuple[str, ...] | None = None
     revoked: bool = False
+    clearing: bool = False
 
 
 class Offer(NamedTuple):
@@ -61,10 +63,10 @@ def record_of(binding: Object | None) -> InvitationRecord:
         # A record that cannot be decoded offers no template. A revocation that has begun goes on
         # all the same.
         return InvitationRecord(revoked=stored.get("revoked") is True)
-    if read.templates is None:
-        return InvitationRecord(revoked=read.revoked)
-    names = dict.fromkeys(template.name for template in read.templates)
-    return InvitationRecord(tuple(names), read.revoked)
+    templates = None
+    if read.templates is not None:
+        templates = tuple(dict.fromkeys(template.name for template in read.templates))
+    return InvitationRecord(templates, read.revoked, read.revoked and read.clearing)
 
 
 def with_template(service_provider_spec: JSON, record: InvitationRecord, template: str) -> JSON:
@@ -76,6 +78,11 @@ def with_template(service_provider_spec: JSON, record: InvitationRecord, templat
 def with_revocation(service_provider_spec: JSON) -> JSON:
     """Return the serviceProviderSpec of a consumer whose revocation has begun."""
     return service_provider_spec | {"templates": [], "revoked": True}
+
+
+def with_clearing(service_provider_spec: JSON, *, clearing: bool) -> JSON:
+    """Return the serviceProviderSpec of a revoked consumer, whose objects go or stay for now."""
+    return with_revocation(service_provider_spec) | {"clearing": clearing}
 
 
 def beyond(
@@ -249,6 +256,7 @@ def _cut(name: str) -> str:
 class _Stored(msgspec.Struct):
     templates: list[NamedRef] | None = None
     revoked: bool = False
+    clearing: bool = False
 
 
 class _Spec(msgspec.Struct, rename="camel"):

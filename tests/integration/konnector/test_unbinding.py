@@ -27,6 +27,12 @@ HELD = {"metadata": {"finalizers": ["kubebind.io/unbind"]}}
 THINGS = Resource("example.org", "v1", "things", "Thing")
 
 
+@pytest.fixture(autouse=True)
+def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, an unbind whose time is up says what was missing."""
+    monkeypatch.setattr("fairlead.konnector.commands.readiness._LAST_WORD_SECONDS", SECONDS)
+
+
 async def written(client: Client, name: str = "db", *, labelled: bool = True) -> Object:
     """What `fairlead bind` leaves, held by the konnector's finalizer."""
     for role in binding_roles(name, [ExportResource(group="example.org", resource="things")], []):

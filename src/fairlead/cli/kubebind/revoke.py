@@ -68,8 +68,9 @@ def revoke(
     """Remove the consumer NAME: its access at once, then its data.
 
     NAME is what `fairlead provider consumers` shows, or the cluster namespace. If it is
-    interrupted, run it again to continue. The exit code is 3 when the access is gone and some of
-    the data could not be read: fix what is named, and run it again.
+    interrupted, run it again to continue; once the access is gone, the provider's controllers
+    delete the data without it. The exit code is 3 when the access is gone and some of the data
+    could not be read: fix what is named, and run it again.
 
     \b
     Example:

@@ -33,7 +33,7 @@ from fairlead.api.resource import (
     Resource,
 )
 from fairlead.provider.namespaces import owner_of
-from fairlead.provider.offer import with_revocation
+from fairlead.provider.offer import with_clearing, with_revocation
 from fairlead.provider.rights import MANAGED_BY
 
 
@@ -67,16 +67,19 @@ def released(copy: Object, consumer: Object) -> JSON:
     return body
 
 
-def marked(binding: Object) -> JSON:
-    """Return the body of a ClusterBinding that marks its consumer as being revoked."""
+def marked(binding: Object, *, clearing: bool | None = None) -> JSON:
+    """Return the body of a ClusterBinding that marks its consumer as being revoked.
+
+    With ``clearing`` it also records whether the controllers delete the consumer's objects.
+    """
     body = binding.to_dict()
     stored = body["spec"].get("serviceProviderSpec") or {}
-    body["spec"]["serviceProviderSpec"] = with_revocation(stored)
+    body["spec"]["serviceProviderSpec"] = _revocation(stored, clearing)
     return body
 
 
-def mark(consumer: str) -> JSON:
-    """Return a new ClusterBinding that marks a consumer without one as being revoked."""
+def mark(consumer: str, *, clearing: bool | None = None) -> JSON:
+    """Return a new ClusterBinding that marks a consumer without one as :func:`marked` does."""
     reference = {"name": KUBECONFIG_NAME, "key": KUBECONFIG_NAME}
     return {
         "apiVersion": API_VERSION,
@@ -85,9 +88,15 @@ def mark(consumer: str) -> JSON:
         "spec": {
             "kubeconfigSecretRef": reference,
             "providerPrettyName": "Fairlead",
-            "serviceProviderSpec": with_revocation({}),
+            "serviceProviderSpec": _revocation({}, clearing),
         },
     }
+
+
+def _revocation(stored: JSON, clearing: bool | None) -> JSON:
+    if clearing is None:
+        return with_revocation(stored)
+    return with_clearing(stored, clearing=clearing)
 
 
 def claimed(exports: Iterable[Object]) -> list[Resource]:

@@ -211,6 +211,12 @@ class _Revocation:
     async def run(self) -> None:
         await self.lock_out()
         await self._look()
+        # From here on the provider's controllers go on if this ends. Objects that are kept they
+        # would delete, until these have no owner.
+        if not self._keep:
+            await self._clear(clearing=True)
+        elif await self._unreleased():
+            await self._clear(clearing=False)
         # A pending request would have its export made.
         await self._take_all(APISERVICEEXPORTREQUESTS)
         # Without the annotation of their owner, the controller of APIServiceNamespaces does not
@@ -221,6 +227,8 @@ class _Revocation:
         await self._copies()
         if self._own_unseen():
             raise self.unlooked()
+        if self._keep and not await self._kept_here():
+            await self._clear(clearing=True)
         # The exports tell which kinds the consumer could write, and therefore stay until then.
         await self._take_all(APISERVICEEXPORTS)
         await self._take_all(BOUNDSCHEMAS)
@@ -250,6 +258,16 @@ class _Revocation:
         # Servers take no new object into a namespace that is going.
         elif not self._consumer.meta.deleting and await self._has_exports():
             await self._client.create(CLUSTERBINDINGS, belonging.mark(self._name))
+
+    async def _clear(self, *, clearing: bool) -> None:
+        """Record for the controllers whether they delete the consumer's objects."""
+        stored = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
+        if stored is not None:
+            body = partial(belonging.marked, clearing=clearing)
+            await self._desk.change(CLUSTERBINDINGS, [stored], body)
+        elif clearing and await self._cluster_namespace() and not self._consumer.meta.deleting:
+            mark = belonging.mark(self._name, clearing=True)
+            await self._client.create(CLUSTERBINDINGS, mark)
 
     async def _has_exports(self) -> bool:
         page = await self._client.page(APISERVICEEXPORTS, self._name, limit=1)
@@ -409,6 +427,13 @@ class _Revocation:
         if owned:
             names = ", ".join(sorted(one.meta.name for one in owned))
             self._say(f"what stays, {count(copies, 'copy', 'copies')} in: {names}")
+
+    async def _unreleased(self) -> bool:
+        """Whether the controllers would delete objects that are to stay."""
+        if await self._provider_namespaces() or await self._kept_here():
+            return True
+        kinds = await self._desk.kinds(namespaced=False)
+        return any([await self._own(kind) for kind in kinds]) or bool(self._desk.unseen)
 
     async def _release(self, kind: Resource, namespace: str = "") -> int:
         return await self._desk.change(

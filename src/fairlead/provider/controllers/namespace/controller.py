@@ -28,7 +28,7 @@ from fairlead.provider.controllers.namespace.reconcile import (
     target_name,
 )
 from fairlead.provider.namespaces import owner_of
-from fairlead.provider.offer import record_of
+from fairlead.provider.offer import InvitationRecord, record_of
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.rights import Grounds, Id, export_of, rights
 from fairlead.provider.watches import (
@@ -98,6 +98,9 @@ class NamespaceController:
         if stored.meta.deleting:
             return await self._leave(key, stored, owned)
         self._departure.forget(key)
+        if self._record(key).clearing:
+            # A namespace that is cleared away is not made again.
+            return Result()
         await self._arrange(stored, self._state(stored, owned))
         return Result()
 
@@ -161,10 +164,13 @@ class NamespaceController:
 
     async def _heir(self, key: Key, stored: Object | None) -> Object | None:
         """Return the export that goes on with these namespaces, as the server has it."""
-        binding = self._watches.cluster_bindings.get(key.namespace, CLUSTER_BINDING_NAME)
-        if record_of(binding).revoked:
+        if self._record(key).revoked:
             return None
         return heir(stored, (await self._client.list(APISERVICEEXPORTS, key.namespace)).items)
+
+    def _record(self, key: Key) -> InvitationRecord:
+        """Return the record of the consumer that an APIServiceNamespace is of."""
+        return record_of(self._watches.cluster_bindings.get(key.namespace, CLUSTER_BINDING_NAME))
 
     async def _exists(self, key: Key) -> bool:
         """Whether the server, regardless of the cache, has the APIServiceNamespace.

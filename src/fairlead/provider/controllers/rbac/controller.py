@@ -181,6 +181,10 @@ class RbacController:
     def _revoked(self, key: Key) -> bool:
         """Whether the consumer's revocation has begun, so that its rights must not come back."""
         binding = self._watches.cluster_bindings.get(key.namespace, CLUSTER_BINDING_NAME)
+        if binding is None:
+            # The record goes with the cluster namespace, perhaps before the exports do.
+            namespace = self._watches.namespaces.get("", key.namespace)
+            return namespace is not None and namespace.meta.deleting
         return record_of(binding).revoked
 
     async def _gone(self, key: Key) -> bool:

@@ -1,0 +1,1 @@
+"""Clears away what a revoked consumer had, once its access is gone."""

@@ -1,0 +1,151 @@
+"""Watches the ClusterBindings of revoked consumers, and their provider namespaces.
+
+It has no right for this alone: it deletes namespaces that the provider made, and copies of kinds
+that the provider may hand out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import structlog
+
+from fairlead.api.kubebind import (
+    APISERVICEEXPORTS,
+    BOUNDSCHEMAS,
+    CLUSTER_BINDING_NAME,
+    CLUSTERBINDINGS,
+)
+from fairlead.api.meta import Key, Object
+from fairlead.api.resource import NAMESPACES, Resource
+from fairlead.client import NotFound, NotServed
+from fairlead.client.lookups import Unseen, find, look_at
+from fairlead.provider.controllers.clearing.reconcile import Found, Plan, State, reconcile
+from fairlead.provider.copies import exported, places
+from fairlead.provider.namespaces import usable
+from fairlead.provider.offer import record_of
+from fairlead.provider.options import ProviderOptions
+from fairlead.provider.watches import (
+    BY_CONSUMER,
+    ProviderWatches,
+    consumer_of,
+    in_turns,
+    states,
+)
+from fairlead.runtime import BackoffPolicy, Cluster, Delta, Request, Result
+
+
+NAME = "clearing"
+
+_LOOK_AGAIN = BackoffPolicy(initial=0.5, maximum=60.0, factor=1.5)
+"""Seconds between looks: no event tells that copies are gone, for no kind of theirs is watched."""
+
+_log = structlog.get_logger(__name__)
+
+
+class ClearingController:
+    """Takes away the data of consumers whose administrator has said so, and them at last."""
+
+    def __init__(
+        self, cluster: Cluster, watches: ProviderWatches, options: ProviderOptions
+    ) -> None:
+        self._cluster = cluster.name
+        self._client = cluster.client
+        self._watches = watches
+        self._options = options
+        self._told: dict[str, str] = {}
+        self.controller = in_turns(NAME, self.reconcile)
+        self.controller.watch(watches.cluster_bindings, cluster=cluster.name)
+        self.controller.watch(watches.namespaces, self._from_namespace)
+
+    async def reconcile(self, request: Request) -> Result:
+        """Take the next step of one consumer's end."""
+        consumer = request.namespace
+        key = Key(consumer, request.name)
+        if not record_of(self._watches.cluster_bindings.get(*key)).clearing:
+            self._told.pop(consumer, None)
+            return Result()
+        # Nothing is deleted for what a cache says.
+        state = State(
+            consumer=await find(self._client, NAMESPACES, consumer),
+            binding=await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, consumer),
+            owned=await self._owned(consumer),
+        )
+        plan = reconcile(state)
+        looked = plan.look
+        if looked:
+            copies, unseen = await self._copies(consumer)
+            plan = reconcile(state._replace(copies=copies, unseen=unseen))
+        self._tell(consumer, plan)
+        for resource, copy in plan.copies:
+            await self._delete(resource, copy)
+        for namespace in plan.namespaces:
+            await self._delete(NAMESPACES, namespace)
+        # The end of a namespace is an event, and that of a copy is none.
+        return Result(backoff=_LOOK_AGAIN) if looked and plan.waiting else Result()
+
+    async def _owned(self, consumer: str) -> list[Object]:
+        """A consumer's provider namespaces; the server says which it has not let go meanwhile."""
+        known = self._watches.namespaces.by_index(BY_CONSUMER, consumer)
+        found = [await find(self._client, NAMESPACES, one.meta.name) for one in known]
+        return [
+            one
+            for one in found
+            if one and consumer in consumer_of(one) and usable(one, self._options)
+        ]
+
+    async def _copies(self, consumer: str) -> tuple[list[Found], list[str]]:
+        """A consumer's objects that are in no provider namespace, and what cannot be looked at."""
+        exports = (await self._client.list(APISERVICEEXPORTS, consumer)).items
+        schemas = (await self._client.list(BOUNDSCHEMAS, consumer, metadata_only=True)).items
+        names = {schema.meta.name for schema in schemas}.union(*map(exported, exports))
+        where = places(self._watches.namespaces.list(), exports)
+        copies: list[Found] = []
+        unseen: list[str] = []
+        for name in sorted(names):
+            plural, _, group = name.partition(".")
+            resource = await self._served(group, plural)
+            if resource is None:
+                continue
+            try:
+                found = await look_at(
+                    self._client, resource, consumer if resource.namespaced else ""
+                )
+            except Unseen as error:
+                unseen.append(str(error))
+                continue
+            copies += [
+                (resource, one) for one in found if where.whose(resource, one.meta) == consumer
+            ]
+        return copies, unseen
+
+    async def _served(self, group: str, plural: str) -> Resource | None:
+        """A kind that the server has; without its CRD it has no objects."""
+        try:
+            return await self._client.discovery.resource_by_plural(group, plural)
+        except NotServed:
+            return None
+
+    async def _delete(self, resource: Resource, found: Object) -> None:
+        """Delete this very object, as it was looked at."""
+        meta = found.meta
+        with suppress(NotFound):
+            await self._client.delete(
+                resource,
+                meta.name,
+                meta.namespace,
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+            )
+
+    def _tell(self, consumer: str, plan: Plan) -> None:
+        if plan.waiting != self._told.get(consumer, ""):
+            self._told[consumer] = plan.waiting
+            if plan.waiting:
+                _log.info("clearing a revoked consumer", consumer=consumer, waits=plan.waiting)
+
+    def _from_namespace(self, delta: Delta) -> Iterator[Request]:
+        for state in states(delta):
+            for consumer in consumer_of(state):
+                yield Request(self._cluster, consumer, CLUSTER_BINDING_NAME)

@@ -1,0 +1,254 @@
+"""Revoking that is killed: what it has said is carried out by the provider's controllers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack, suppress
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.dying import DyingClient, KilledError
+from tests.support.konnector import Link, World, invited
+from tests.support.provider import request_namespace
+from tests.support.waiting import SECONDS, gone, when
+
+from fairlead.api.kubebind import (
+    ANNOTATION_CLUSTER_NAMESPACE,
+    APISERVICEEXPORTS,
+    CLUSTERBINDINGS,
+    Isolation,
+)
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, ROLEBINDINGS, Resource
+from fairlead.client import Client, Forbidden, Unauthorized, parse_kubeconfig
+from fairlead.client.lookups import find
+from fairlead.konnector.commands.request import request_export
+from fairlead.provider.commands.consumers import UnknownConsumerError, find_consumer
+from fairlead.provider.commands.revoke.work import UnlookedError, _Revocation, revoke
+from fairlead.provider.offer import record_of, with_clearing
+from fairlead.provider.options import ProviderOptions
+
+
+MOST_WRITES = 60
+"""Writes that revoking no consumer needs."""
+KINDS: list[tuple[Isolation, str]] = [
+    ("Prefixed", "Namespaced"),
+    ("Prefixed", "Cluster"),
+    ("Namespaced", "Namespaced"),
+]
+"""Isolation and scope, by which copies are in three places."""
+PLACES = ["service-namespaces", "prefixed", "in-the-cluster-namespace"]
+
+
+class Customer:
+    """A consumer with an export and the copy of an object, and without a konnector."""
+
+    def __init__(self, world: World, link: Link, resource: Resource, copy: Object) -> None:
+        self.provider = world.provider
+        self.link = link
+        self.name = link.cluster_namespace
+        self.resource = resource
+        self.copy = copy
+
+    async def revoked(self, client: Client, *, keep: bool = False) -> None:
+        consumer = await find_consumer(client, self.name)
+        await revoke(
+            client, consumer, keep_data=keep, timeout=SECONDS, progress=lambda _line: None
+        )
+
+    async def is_cleared(self, *, keep: bool = False, here: bool = False) -> None:
+        """Nothing of it is left, or nothing but its data."""
+        client, copy = self.provider, self.copy.meta
+        async with Client(parse_kubeconfig(self.link.response.kubeconfig)) as theirs:
+            with pytest.raises(Unauthorized):
+                await theirs.get(CLUSTERBINDINGS, "cluster", self.name)
+        if not (keep and here):
+            await gone(client, NAMESPACES, self.name)
+        async with asyncio.timeout(SECONDS):
+            while await self._rights():  # noqa: ASYNC110  two kinds have no common watch
+                await asyncio.sleep(0.05)
+        with pytest.raises(UnknownConsumerError):
+            await find_consumer(client, self.name)
+        if not keep:
+            await gone(client, self.resource, copy.name, copy.namespace)
+            return
+        found = await client.get(self.resource, copy.name, copy.namespace)
+        assert found.meta.uid == copy.uid
+        assert not found.meta.deleting
+
+    async def _rights(self) -> list[str]:
+        return [
+            one.meta.name
+            for kind in (ROLEBINDINGS, CLUSTERROLEBINDINGS)
+            for one in (await self.provider.list(kind)).items
+            if any(
+                subject.get("namespace") == self.name
+                for subject in one.to_dict().get("subjects") or []
+            )
+        ]
+
+
+async def customer(world: World, isolation: Isolation = "Prefixed") -> Customer:
+    """A consumer whose copy is where the isolation puts it."""
+    template = world.group if world.group != "example.org" else "widgets"
+    link = await invited(world.consumer, world.provider, name=world.name, template=template)
+    (request,) = link.response.requests
+    name = link.cluster_namespace
+    await request_export(
+        world.provider, request, namespace=name, timeout=SECONDS, progress=lambda _line: None
+    )
+    crd = await world.provider.discovery.resource_by_plural(world.group, "widgets")
+    body: JSON = world.widget()
+    body["metadata"] = {
+        "name": "blue" if crd.namespaced else f"{name}-blue",
+        "annotations": {ANNOTATION_CLUSTER_NAMESPACE: name},
+    }
+    namespace = name if crd.namespaced else ""
+    if isolation == "Prefixed" and crd.namespaced:
+        await request_namespace(world.provider, name, "default")
+        namespace = await link.provider_namespace()
+    copy = await world.provider.create(crd, body, namespace)
+    return Customer(world, link, crd, copy)
+
+
+@pytest.fixture(params=KINDS, ids=PLACES)
+async def placed(request: pytest.FixtureRequest, stack: AsyncExitStack) -> tuple[World, Isolation]:
+    isolation, scope = request.param
+    world = World(stack, scope=scope, options=ProviderOptions(isolation=isolation))
+    await world.start()
+    return world, isolation
+
+
+async def dies(work: Coroutine[Any, Any, object]) -> bool:
+    try:
+        await work
+    except KilledError:
+        return True
+    except ExceptionGroup as group:
+        return group.split(KilledError)[1] is None
+    return False
+
+
+async def killed_once_said(one: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Revoke, and die as soon as it is said what is to go."""
+    clear = _Revocation._clear
+    async with DyingClient(one.provider.config, writes=1000) as client:
+
+        async def said(work: _Revocation, *, clearing: bool) -> None:
+            await clear(work, clearing=clearing)
+            client.kill()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(_Revocation, "_clear", said)
+            assert await dies(one.revoked(client))
+
+
+async def test_what_revoke_has_said_is_carried_out_without_it(
+    placed: tuple[World, Isolation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, isolation = placed
+    one, other = await customer(world, isolation), await customer(world, isolation)
+    await killed_once_said(one, monkeypatch)
+    await one.is_cleared()
+    there = other.copy.meta
+    assert not (
+        await world.provider.get(other.resource, there.name, there.namespace)
+    ).meta.deleting
+    for name in (other.name, there.namespace):
+        found = await find(world.provider, NAMESPACES, name) if name else None
+        assert found is None or not found.meta.deleting
+    async with Client(parse_kubeconfig(other.link.response.kubeconfig)) as theirs:
+        assert not (await theirs.get(APISERVICEEXPORTS, world.name, other.name)).meta.deleting
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("keep", [False, True], ids=["all", "keep-data"])
+async def test_revoke_is_killed_at_every_write(
+    placed: tuple[World, Isolation], *, keep: bool
+) -> None:
+    """What it has not said by then is said again; the access it takes itself."""
+    world, isolation = placed
+    here = isolation == "Namespaced"
+    carried_out = 0
+    for writes in range(MOST_WRITES):
+        one = await customer(world, isolation)
+        async with DyingClient(world.provider.config, writes=writes) as client:
+            died = await dies(one.revoked(client, keep=keep))
+        tie = await find(world.provider, CLUSTERBINDINGS, "cluster", one.name)
+        left = await find(world.provider, NAMESPACES, one.name)
+        if died and left is not None and not left.meta.deleting and not record_of(tie).clearing:
+            with suppress(UnknownConsumerError):
+                await one.revoked(world.provider, keep=keep)
+        else:
+            carried_out += died
+        await one.is_cleared(keep=keep, here=here)
+        if not died:
+            assert carried_out > 1 or (keep and here)
+            return
+    pytest.fail("revoking never ended")
+
+
+async def test_what_cannot_be_looked_at_is_cleared_once_it_can(world: World) -> None:
+    one = await customer(world)
+    faults = world.provider_plane.faults
+    held: JSON = {"metadata": {"finalizers": ["example.org/mine"]}}
+    await world.provider.merge_patch(
+        one.resource, one.copy.meta.name, one.copy.meta.namespace, held
+    )
+    faults.fail("*", "widgets", 500, times=-1)
+    with pytest.raises(UnlookedError):
+        await one.revoked(world.provider)
+    assert not (await world.provider.get(NAMESPACES, one.name)).meta.deleting
+    faults.clear()
+    free: JSON = {"metadata": {"finalizers": None}}
+    await world.provider.merge_patch(
+        one.resource, one.copy.meta.name, one.copy.meta.namespace, free
+    )
+    await one.is_cleared()
+
+
+async def test_a_consumer_cannot_have_anything_cleared(world: World) -> None:
+    """It writes the status of its ClusterBinding, and never what an administrator says there."""
+    one = await customer(world)
+    said: JSON = {"spec": {"serviceProviderSpec": with_clearing({}, clearing=True)}}
+    async with Client(parse_kubeconfig(one.link.response.kubeconfig)) as theirs:
+        with pytest.raises(Forbidden):
+            await theirs.merge_patch(CLUSTERBINDINGS, "cluster", one.name, said)
+        # With a status beside it, as a konnector writes it.
+        await theirs.merge_patch(
+            CLUSTERBINDINGS,
+            "cluster",
+            one.name,
+            {**said, "status": {"konnectorVersion": "v1.0.0"}},
+            subresource="status",
+        )
+        await when(
+            world.provider,
+            CLUSTERBINDINGS,
+            "cluster",
+            one.name,
+            until=lambda body: body["status"].get("konnectorVersion"),
+        )
+    tie = await world.provider.get(CLUSTERBINDINGS, "cluster", one.name)
+    assert not record_of(tie).clearing
+
+
+async def test_annotations_of_a_consumer_have_nothing_cleared_that_is_not_its_own(
+    stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every consumer of a cluster-scoped kind may write all objects of it."""
+    world = World(stack, scope="Cluster", options=ProviderOptions())
+    await world.start()
+    one = await customer(world)
+    gauges = msgspec.structs.replace(world.widgets, namespaced=False)
+    native: JSON = world.widget()
+    native["metadata"] = {
+        "name": "native",
+        "annotations": {ANNOTATION_CLUSTER_NAMESPACE: one.name},
+    }
+    await world.provider.create(gauges, native)
+    await killed_once_said(one, monkeypatch)
+    await one.is_cleared()
+    assert not (await world.provider.get(gauges, "native")).meta.deleting
