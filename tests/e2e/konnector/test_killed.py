@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.support.dying import DyingClient, KilledError
 from tests.support.konnector import WIDGETS, Link, World, invited, widget
+from tests.support.realplane import RealPlane
 from tests.support.waiting import SECONDS, gone, when
 
 from fairlead.api.kubebind import APISERVICEBINDINGBUNDLES, APISERVICEBINDINGS
@@ -20,6 +21,7 @@ from fairlead.client.lookups import find, list_all
 from fairlead.konnector.commands.bind import BindError, bind, bind_bundle
 from fairlead.konnector.commands.readiness import WaitOptions
 from fairlead.konnector.commands.unbind import UnbindError, unbind
+from fairlead.konnector.rights import konnector_role_name, reader_role_name
 
 
 MOST_WRITES = 30
@@ -79,6 +81,17 @@ async def killed_unbind(world: World, name: str, writes: int, **more: Any) -> bo
         return await dies(unbind(client, name, timeout=SECONDS, **more))
 
 
+async def killed_once_said(client: Client, name: str, *, orphan: bool = False) -> None:
+    """Unbind, and die as soon as the binding is being deleted."""
+    async with DyingClient(client.config, writes=MOST_WRITES) as dying:
+
+        def kill(line: str) -> None:
+            if line.startswith("deleting"):
+                dying.kill()
+
+        assert await dies(unbind(dying, name, orphan=orphan, timeout=SECONDS, progress=kill))
+
+
 @pytest.mark.parametrize("orphan", [False, True], ids=["all", "orphan"])
 async def test_what_unbind_has_said_is_carried_out_without_it(
     world: World, *, orphan: bool
@@ -86,17 +99,31 @@ async def test_what_unbind_has_said_is_carried_out_without_it(
     await world.konnector()
     link = await world.bound()
     namespace = await with_copy(world, link)
-    async with DyingClient(world.consumer.config, writes=MOST_WRITES) as client:
-
-        def kill(line: str) -> None:
-            if line.startswith("deleting"):
-                client.kill()
-
-        work = unbind(client, link.name, orphan=orphan, timeout=SECONDS, progress=kill)
-        assert await dies(work)
+    await killed_once_said(world.consumer, link.name, orphan=orphan)
     await nothing_left(world.consumer)
     await gone(world.consumer, CUSTOMRESOURCEDEFINITIONS, WIDGETS.group_resource)
     assert (await find(world.provider, WIDGETS, "blue", namespace) is not None) is orphan
+
+
+@pytest.mark.needs_control_plane
+async def test_the_real_garbage_collector_carries_out_what_unbind_has_said(
+    stack: AsyncExitStack, realplane: RealPlane
+) -> None:
+    world = World(stack, real="consumer", plane=realplane)
+    await world.start()
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(world.widgets, world.widget())
+    namespace = await link.provider_namespace()
+    await when(world.provider, world.widgets, "blue", namespace, until=bool)
+    binding = await world.consumer.get(APISERVICEBINDINGS, link.name)
+    secret = binding.to_dict()["spec"]["kubeconfigSecretRef"]["name"]
+    await killed_once_said(world.consumer, link.name)
+    await gone(world.consumer, APISERVICEBINDINGS, link.name)
+    await gone(world.consumer, SECRETS, secret, "kube-bind")
+    for role in (konnector_role_name(link.name), reader_role_name(link.name)):
+        await gone(world.consumer, CLUSTERROLES, role)
+    await gone(world.provider, world.widgets, "blue", namespace)
 
 
 @pytest.mark.extended

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.dying import DyingClient, KilledError
-from tests.support.konnector import Link, World, invited
+from tests.support.konnector import Link, Requests, World, invited
 from tests.support.provider import request_namespace
+from tests.support.realplane import RealPlane
 from tests.support.waiting import SECONDS, gone, when
 
 from fairlead.api.kubebind import (
@@ -161,6 +162,30 @@ async def test_what_revoke_has_said_is_carried_out_without_it(
         assert found is None or not found.meta.deleting
     async with Client(parse_kubeconfig(other.link.response.kubeconfig)) as theirs:
         assert not (await theirs.get(APISERVICEEXPORTS, world.name, other.name)).meta.deleting
+
+
+async def test_nothing_is_made_again_of_what_is_cleared(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await customer(world)
+    requests = Requests(world.provider_plane)
+    await killed_once_said(one, monkeypatch)
+    requests.seen.clear()
+    await one.is_cleared()
+    made = {resource for verb, resource in requests.seen if verb in {"create", "patch"}}
+    rights = {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}
+    assert not made & {"namespaces", *rights}
+
+
+@pytest.mark.needs_control_plane
+async def test_a_real_server_has_it_carried_out_as_well(
+    stack: AsyncExitStack, realplane: RealPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(stack, real="provider", plane=realplane)
+    await world.start()
+    one = await customer(world)
+    await killed_once_said(one, monkeypatch)
+    await one.is_cleared()
 
 
 @pytest.mark.extended

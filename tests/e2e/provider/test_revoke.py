@@ -22,6 +22,7 @@ from fairlead.api.kubebind import (
     APISERVICEEXPORTS,
     APISERVICENAMESPACES,
     BOUNDSCHEMAS,
+    CLUSTER_BINDING_NAME,
     CLUSTERBINDINGS,
     FINALIZER_NAMESPACE,
     Isolation,
@@ -43,6 +44,7 @@ from fairlead.provider.commands.revoke import cluster
 from fairlead.provider.commands.revoke.work import (
     RevokeError,
     UnlookedError,
+    _Revocation,
     inventory,
     revoke,
 )
@@ -50,6 +52,7 @@ from fairlead.provider.commands.rotation.work import RotateError, rotate
 from fairlead.provider.identity import InviteError
 from fairlead.provider.invitation import invite
 from fairlead.provider.namespaces import identity_of
+from fairlead.provider.offer import InvitationRecord, record_of
 from fairlead.provider.options import InviteOptions, ProviderOptions
 from fairlead_sandbox import Sandbox
 from fairlead_sandbox.errors import StatusError
@@ -549,3 +552,40 @@ async def test_killed_after_every_single_write_it_still_comes_to_its_end(
             await gone(provider, left.resource, copy.meta.name, copy.meta.namespace)
         native = "default" if left.resource.namespaced else ""
         assert (await provider.get(left.resource, "native", native)).meta.name == "native"
+
+
+async def dies_once_said(
+    left: Left, monkeypatch: pytest.MonkeyPatch, *, keep: bool
+) -> InvitationRecord:
+    """Revoke, and die as soon as it is said what is to go; what is said then."""
+    clear = _Revocation._clear
+    async with DyingClient(left.provider.config, writes=100) as client:
+
+        async def said(work: _Revocation, *, clearing: bool) -> None:
+            await clear(work, clearing=clearing)
+            client.kill()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(_Revocation, "_clear", said)
+            assert await dies(revoked(client, left.link, keep=keep))
+    namespace = left.link.cluster_namespace
+    return record_of(await left.provider.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, namespace))
+
+
+@pytest.mark.parametrize(
+    ("isolation", "scope"),
+    [("Prefixed", "Namespaced"), ("Prefixed", "Cluster"), ("Namespaced", "Namespaced")],
+    ids=["service-namespaces", "prefixed", "in-the-cluster-namespace"],
+)
+async def test_data_that_is_to_be_kept_after_all_is_cleared_no_more(
+    isolation: Isolation, scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with AsyncExitStack() as planes:
+        left = await left_alone(planes, isolation, scope)
+        assert (await dies_once_said(left, monkeypatch, keep=False)).clearing
+        told = await dies_once_said(left, monkeypatch, keep=True)
+        assert (told.revoked, told.clearing) == (True, False)
+        await revoked(left.provider, left.link, keep=True)
+        copy = left.copy.meta
+        found = await left.provider.get(left.resource, copy.name, copy.namespace)
+        assert found.meta.uid == copy.uid

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.integration.konnector.conftest import binding_body, bound, kubeconfig, secret_body
@@ -205,6 +206,41 @@ async def test_a_role_that_is_somebody_elses_stays(client: Client) -> None:
     await unbind(client, "db", timeout=SECONDS)
     await task
     assert await left(client) == {"konnector"}
+
+
+async def owned(client: Client) -> set[str]:
+    """What goes with the binding."""
+    found = [
+        await client.get(CLUSTERROLES, "kube-bind-konnector-db"),
+        await client.get(CLUSTERROLES, "kube-bind-servicebinding-db"),
+        await client.get(SECRETS, "k", "kube-bind"),
+    ]
+    binding = await client.get(APISERVICEBINDINGS, "db")
+    return {one.kind for one in found if one.meta.owned_by(binding.meta.uid)}
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        pytest.param(None, {"ClusterRole", "Secret"}, id="all"),
+        pytest.param(other_binding, {"ClusterRole"}, id="another-uses-the-secret"),
+        pytest.param(by_hand, {"ClusterRole"}, id="secret-by-hand"),
+        pytest.param(kept_connected, {"ClusterRole"}, id="secret-of-the-original"),
+        pytest.param("roles", {"Secret"}, id="roles-by-hand"),
+    ],
+)
+async def test_only_what_bind_has_made_goes_with_the_binding(
+    client: Client, reason: Any, expected: set[str]
+) -> None:
+    await written(client)
+    if reason == "roles":
+        for role in ("kube-bind-konnector-db", "kube-bind-servicebinding-db"):
+            await client.merge_patch(CLUSTERROLES, role, "", {"metadata": {"labels": None}})
+    elif reason is not None:
+        await reason(client)
+    with pytest.raises(UnbindError, match="again goes on waiting"):
+        await unbind(client, "db", timeout=0.2)
+    assert await owned(client) == expected
 
 
 async def test_what_was_bound_anew_meanwhile_keeps_its_rights(

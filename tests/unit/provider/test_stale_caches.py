@@ -34,11 +34,13 @@ from fairlead.api.status import Status, StatusDetails
 from fairlead.client import NotFound
 from fairlead.client.errors import api_error, refusal
 from fairlead.client.wire import Page
+from fairlead.provider.controllers.clearing.controller import ClearingController
 from fairlead.provider.controllers.export.controller import ExportController
 from fairlead.provider.controllers.exportrequest.controller import RequestController
 from fairlead.provider.controllers.namespace.controller import NamespaceController
 from fairlead.provider.controllers.rbac.controller import RbacController
 from fairlead.provider.identity import InviteError, ensure_cluster_namespace
+from fairlead.provider.offer import with_clearing
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.watches import ProviderWatches
 from fairlead.runtime import Cluster, Request, Result, delays
@@ -325,6 +327,70 @@ async def test_rights_are_given_in_namespaces_that_are_in_use(
         await RbacController(cluster, watches, ProviderOptions()).reconcile(WIDGETS)
     given = {body["metadata"]["namespace"] for _, body in server.written("create", "roles")}
     assert given == ({f"{NS}-shop"} if used else set())
+
+
+@pytest.mark.parametrize("going", [False, True], ids=["there", "going"])
+async def test_no_rights_are_given_once_the_record_of_a_revocation_is_gone(*, going: bool) -> None:
+    """It goes with the cluster namespace, perhaps before the exports do."""
+    ending: JSON = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if going else {}
+    cached = {
+        APISERVICEEXPORTS: [export()],
+        APISERVICENAMESPACES: [SERVICE_NAMESPACE],
+        NAMESPACES: [provider_namespace(), known("Namespace", NS, metadata=ending)],
+    }
+    async with watching(cached) as (server, cluster, watches):
+        await RbacController(cluster, watches, ProviderOptions()).reconcile(WIDGETS)
+    assert bool(server.written("create", "roles")) is not going
+
+
+TIE = known(
+    "ClusterBinding",
+    "cluster",
+    NS,
+    spec={"serviceProviderSpec": with_clearing({}, clearing=True)},
+)
+SHOPS = known("Namespace", NS, metadata={"annotations": {"backend.kube-bind.io/identity": "s"}})
+LET_GO = known("Namespace", f"{NS}-shop")
+
+
+@pytest.mark.parametrize(
+    ("live", "deleted"),
+    [
+        pytest.param([TIE, SHOPS, provider_namespace()], DELETED, id="the consumer's"),
+        pytest.param(
+            [TIE, SHOPS, LET_GO],
+            [(NS, {"uid": f"uid-{NS}", "resource_version": "5"})],
+            id="let go",
+        ),
+        pytest.param(
+            [TIE, SHOPS, provider_namespace("other/shop")],
+            [(NS, {"uid": f"uid-{NS}", "resource_version": "5"})],
+            id="handed over",
+        ),
+        pytest.param([SHOPS, provider_namespace()], [], id="said no more"),
+        pytest.param([TIE, provider_namespace()], [], id="the consumer is gone"),
+    ],
+)
+async def test_namespaces_are_cleared_away_that_the_server_says_are_the_consumers(
+    live: list[Object], deleted: list[tuple[str, JSON]]
+) -> None:
+    """What `revoke --keep-data` has let go a moment ago is nobody's to delete."""
+    cached = {CLUSTERBINDINGS: [TIE], NAMESPACES: [SHOPS, provider_namespace()]}
+    async with watching(cached, live) as (server, cluster, watches):
+        controller = ClearingController(cluster, watches, ProviderOptions())
+        await controller.reconcile(Request("", NS, "cluster"))
+    assert server.written("delete", "namespaces") == deleted
+
+
+async def test_a_namespace_of_a_consumer_that_is_cleared_away_is_not_made_again() -> None:
+    cached = {
+        APISERVICENAMESPACES: [SERVICE_NAMESPACE],
+        CLUSTERBINDINGS: [TIE],
+        NAMESPACES: [SHOPS],
+    }
+    async with watching(cached, [SHOPS, TIE]) as (server, cluster, watches):
+        await NamespaceController(cluster, watches, ProviderOptions()).reconcile(SHOP)
+    assert server.writes == []
 
 
 async def test_a_schema_follows_its_crd_also_when_the_watch_says_nothing() -> None:
