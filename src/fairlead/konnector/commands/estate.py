@@ -1,7 +1,8 @@
-"""What goes with bindings that are deleted: their rights, and the Secret that no other one uses.
+"""Has rights and Secrets go with the bindings that are deleted.
 
-It is written down as owner references before anything is deleted. From then on the konnector and
-the cluster's garbage collector carry it out, whatever becomes of the command that has begun it.
+Bindings become the owners of their ClusterRoles, and of a Secret that only they use, before they
+are deleted. From then on the konnector and the cluster's garbage collector finish the work, even
+if the command is killed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from fairlead.konnector.policies.estate import secret_key, unowned
 
 
 class Estate:
-    """The roles of bindings that go, and the Secrets that go with them."""
+    """The ClusterRoles of bindings that are deleted, and their Secrets."""
 
     def __init__(self, client: Client, progress: Progress) -> None:
         self._client = client
@@ -37,7 +38,7 @@ class Estate:
         self._secrets: dict[Key, Object] = {}
 
     async def bequeath(self, leaving: Sequence[Object], namespace: str = "") -> None:
-        """Have the roles of these bindings go with them, and their Secrets unless others stay.
+        """Make these bindings own their ClusterRoles, and their Secrets unless others use these.
 
         Args:
             leaving: bindings and bundles that are to be deleted.
@@ -61,27 +62,27 @@ class Estate:
                 continue
             self._secrets[key] = secret
             users = await users_of(self._client, key)
-            # What goes already needs the Secret until then, and is no reason to keep it after.
+            # A binding that is going needs the Secret until then, and is no reason to keep it.
             if all(one.meta.deleting or one.meta.uid in uids for one in users):
                 await self._own(SECRETS, secret, users)
 
     def has(self, secret: Object) -> bool:
-        """Whether a Secret is of the estate."""
+        """Whether a Secret is one of the estate."""
         return secret.key in self._secrets
 
     async def remove_roles(self, binding: str) -> None:
-        """Delete the roles of a binding that is gone, where the garbage collector has not yet."""
+        """Delete the ClusterRoles of a deleted binding that the garbage collector has left."""
         for role in self._roles.get(binding, ()):
             await delete(self._client, CLUSTERROLES, role)
             self._progress(f"deleted ClusterRole {role.meta.name}")
 
     async def remove_secrets(self) -> None:
-        """Delete the Secrets that no binding uses by now."""
+        """Delete the Secrets of the estate that no binding uses any more."""
         for secret in self._secrets.values():
             await remove_secret(self._client, secret, self._progress)
 
     async def give_back(self, binding: str) -> None:
-        """Keep what was to go, for a binding of that name was made anew meanwhile."""
+        """Restore ClusterRoles and Secrets for a binding of that name that was made anew."""
         kept = [(CLUSTERROLES, one) for one in self._roles.get(binding, ())]
         kept += [(SECRETS, one) for one in self._secrets.values()]
         for resource, before in kept:
@@ -96,6 +97,7 @@ class Estate:
                 await disown(self._client, resource, found)
 
     async def _own(self, resource: Resource, found: Object, owners: Iterable[Object]) -> None:
+        """Add owner references to an object."""
         meta = found.meta
         references = [msgspec.to_builtins(one) for one in meta.owner_references]
         new = [one for one in owners if not meta.owned_by(one.meta.uid)]
@@ -106,7 +108,7 @@ class Estate:
         try:
             await self._client.merge_patch(resource, meta.name, meta.namespace, body)
         except (NotFound, Conflict):
-            # It is gone, or another one by now, and then not this one's to take along.
+            # The object is gone or was made anew, and a new one is not the binding's.
             return
         except Forbidden as error:
             self._progress(f"{found.kind} {found.key} goes at the end only: {error}")

@@ -373,9 +373,7 @@ async def _await_gone(
         raise UnbindError(f"APIServiceBinding {name} is still there: try again")
     if again is not None:
         await estate.give_back(name)
-        raise UnbindError(
-            f"APIServiceBinding {name} is there again: it was bound anew meanwhile"
-        )
+        raise UnbindError(f"APIServiceBinding {name} is there again: it was bound anew meanwhile")
     progress(f"APIServiceBinding {name} is gone")
 
 

@@ -1,4 +1,4 @@
-"""What goes with bindings, as owner references of an administrator say."""
+"""Owner references by which objects go with a binding."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _OWNERS = {APISERVICEBINDINGS.kind, APISERVICEBINDINGBUNDLES.kind}
 
 
 def secret_key(binding: Object) -> Key:
-    """The Secret that a binding or a bundle refers to: their specs are alike."""
+    """Return the Secret that a binding or a bundle refers to: their specs are alike."""
     ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
     return Key(ref.namespace, ref.name)
 
 
 def unowned(body: JSON) -> JSON:
-    """Return an object that goes with no binding or bundle."""
+    """Return the body of an object without owner references to bindings and bundles."""
     metadata = dict(body["metadata"])
     owners = metadata.pop("ownerReferences", [])
     kept = [

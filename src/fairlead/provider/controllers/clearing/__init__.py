@@ -1,1 +1,1 @@
-"""Clears away what a revoked consumer had, once its access is gone."""
+"""Deletes the objects of a revoked consumer, once its access is gone."""

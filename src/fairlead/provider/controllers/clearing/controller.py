@@ -45,7 +45,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ClearingController:
-    """Takes away the data of consumers whose administrator has said so, and them at last."""
+    """Deletes the objects of consumers whose ClusterBinding says so, the identity last."""
 
     def __init__(
         self, cluster: Cluster, watches: ProviderWatches, options: ProviderOptions
@@ -66,7 +66,7 @@ class ClearingController:
         if not record_of(self._watches.cluster_bindings.get(*key)).clearing:
             self._told.pop(consumer, None)
             return Result()
-        # Nothing is deleted for what a cache says.
+        # A cache may lag: nothing is deleted without asking the server.
         state = State(
             consumer=await find(self._client, NAMESPACES, consumer),
             binding=await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, consumer),
@@ -86,7 +86,7 @@ class ClearingController:
         return Result(backoff=_LOOK_AGAIN) if looked and plan.waiting else Result()
 
     async def _owned(self, consumer: str) -> list[Object]:
-        """A consumer's provider namespaces; the server says which it has not let go meanwhile."""
+        """Return a consumer's provider namespaces, as the server and not the cache has them."""
         known = self._watches.namespaces.by_index(BY_CONSUMER, consumer)
         found = [await find(self._client, NAMESPACES, one.meta.name) for one in known]
         return [
@@ -96,7 +96,7 @@ class ClearingController:
         ]
 
     async def _copies(self, consumer: str) -> tuple[list[Found], list[str]]:
-        """A consumer's objects that are in no provider namespace, and what cannot be looked at."""
+        """Return a consumer's other copies, and a message for each kind that cannot be listed."""
         exports = (await self._client.list(APISERVICEEXPORTS, consumer)).items
         schemas = (await self._client.list(BOUNDSCHEMAS, consumer, metadata_only=True)).items
         names = {schema.meta.name for schema in schemas}.union(*map(exported, exports))
@@ -121,14 +121,14 @@ class ClearingController:
         return copies, unseen
 
     async def _served(self, group: str, plural: str) -> Resource | None:
-        """A kind that the server has; without its CRD it has no objects."""
+        """Return a kind if the server has it; a kind without its CRD has no objects."""
         try:
             return await self._client.discovery.resource_by_plural(group, plural)
         except NotServed:
             return None
 
     async def _delete(self, resource: Resource, found: Object) -> None:
-        """Delete this very object, as it was looked at."""
+        """Delete an object, unless it has changed since it was read."""
         meta = found.meta
         with suppress(NotFound):
             await self._client.delete(
@@ -140,12 +140,14 @@ class ClearingController:
             )
 
     def _tell(self, consumer: str, plan: Plan) -> None:
+        """Log the awaited objects when they change."""
         if plan.waiting != self._told.get(consumer, ""):
             self._told[consumer] = plan.waiting
             if plan.waiting:
                 _log.info("clearing a revoked consumer", consumer=consumer, waits=plan.waiting)
 
     def _from_namespace(self, delta: Delta) -> Iterator[Request]:
+        """Yield a request for the consumer of a provider namespace."""
         for state in states(delta):
             for consumer in consumer_of(state):
                 yield Request(self._cluster, consumer, CLUSTER_BINDING_NAME)

@@ -1,4 +1,4 @@
-"""In which order what a revoked consumer had goes: namespaces, copies, and the identity last."""
+"""The order in which a revoked consumer is cleared away: namespaces, copies, identity."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Found = tuple[Resource, Object]
 
 
 class State(NamedTuple):
-    """What a consumer has.
+    """The objects of a consumer.
 
     ``consumer`` is its cluster namespace, None where there is none, ``binding`` the ClusterBinding
     in it, and ``owned`` are its provider namespaces. ``copies`` are its objects elsewhere, None
-    as long as they were not looked at, and ``unseen`` is why kinds could not be.
+    before they were listed; ``unseen`` has a message for each kind that cannot be listed.
     """
 
     consumer: Object | None
@@ -33,7 +33,7 @@ class State(NamedTuple):
 
 
 class Plan(msgspec.Struct, kw_only=True, frozen=True):
-    """What to delete; ``look`` asks for a look at the copies, ``waiting`` says what is awaited."""
+    """Objects to delete; ``look`` asks for the copies, ``waiting`` names awaited objects."""
 
     namespaces: list[Object] = []
     copies: list[Found] = []
@@ -42,10 +42,10 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def reconcile(state: State) -> Plan:
-    """What to do next about a consumer that is to be cleared away.
+    """Return the next step for a consumer.
 
-    The cluster namespace says whose all of it is, and its exports say which kinds: it goes when
-    nothing else is left, and stays as long as that is not known.
+    The cluster namespace has the identity, and its exports name the kinds: it is deleted when no
+    other object is left, and stays as long as a kind cannot be listed.
     """
     consumer = state.consumer
     if consumer is None or consumer.meta.deleting or not identity_of(consumer):
