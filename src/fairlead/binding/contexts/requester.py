@@ -12,9 +12,9 @@ from fairlead.binding.reads import Failure, ReadError, Review, Snapshot
 
 MOST_REQUESTER_BYTES = 16 * 1024
 """Bytes of the annotation of a requester, with all groups; each question names them."""
-_NOBODY = (
-    "the controllers were made to change the binding's spec, so that nobody has asked for it as it"
-    " is now; look at it, and edit it"
+_NO_USER = (
+    "the controllers were made to change the binding's spec, so no user has requested its present"
+    " content; look at it, and edit it"
 )
 
 
@@ -57,7 +57,7 @@ class Requester:
         if self._asked is None:
             return
         if not self._asked[0]:
-            raise ReadError(Failure("Denied", f"{refusal}: {_NOBODY}"))
+            raise ReadError(Failure("Denied", f"{refusal}: {_NO_USER}"))
         if not await self._snapshot.review(_review(self._asked, verb, resource, namespace, name)):
             raise ReadError(Failure("Denied", refusal))
 
