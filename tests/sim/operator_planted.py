@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from fairlead.postgres.controllers.access import publication
-from fairlead.postgres.controllers.access.passes import Pass
-from fairlead.postgres.controllers.access.reconcile import AccessStep
-from fairlead.postgres.controllers.access.steps import Steps
+from fairlead.postgres.controllers.access.passes import Action
+from fairlead.postgres.controllers.access.steps import Going, Steps
+from fairlead.postgres.controllers.rules import desired
 from fairlead.postgres.controllers.servers import work
 from fairlead.postgres.database.plans.snapshot import Claim
 
 
 def secret_before_login() -> None:
     """Write the Secret of the next of two logins before the server lets that in."""
-    original: Callable[[Steps, AccessStep, Pass], Awaitable[None]] = Steps._perform
+    original: Callable[[Steps, Action, Going], Awaitable[Going | None]] = Steps.take
 
-    async def perform(self: Steps, step: AccessStep, current: Pass) -> None:
-        if step is AccessStep.STAGE_LOGIN:
-            current.learn(secret="staged")
-        else:
-            await original(self, step, current)
+    async def take(self: Steps, action: Action, going: Going) -> Going | None:
+        if action is not Action.STAGE_LOGIN:
+            return await original(self, action, going)
+        staged = replace(going.observed.credentials, state="staged")
+        return going._replace(observed=going.observed.with_login(staged))
 
-    _replace(Steps, "_perform", perform)
+    _replace(Steps, "take", take)
 
 
 def cleanup_skipped() -> None:
@@ -42,7 +43,7 @@ def any_claim_is_ours() -> None:
 
 def strangers_adopted() -> None:
     """Take over roles that nobody has claimed, though nobody has allowed it."""
-    _replace(Steps, "_adopts", lambda _self, _current: True)
+    _replace(desired, "may_adopt", lambda _access, _settings: True)
 
 
 def secrets_of_others() -> None:

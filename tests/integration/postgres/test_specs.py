@@ -14,9 +14,8 @@ from tests.unit.postgres.test_statements import specs
 from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.controllers.rules.desired import check_spec, decode_access, wanted_of
 from fairlead.postgres.controllers.rules.rotation import turns_of
-from fairlead.postgres.controllers.rules.wishes import check_spec, wanted_of
-from fairlead.postgres.controllers.servers.sources import decode_access
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans import logins

@@ -11,7 +11,7 @@ from lupa import lua51  # type: ignore[import-untyped]
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import PostgresAccessStatus
-from fairlead.postgres.controllers.access.reconcile import Failure
+from fairlead.postgres.controllers.access.passes import Failure
 from fairlead.postgres.controllers.access.status import (
     Outcome,
     expired,

@@ -17,7 +17,7 @@ from fairlead.client.errors import ClientError, ConnectionFailed, api_error
 from fairlead.postgres.controllers.access import leftovers
 from fairlead.postgres.controllers.access.claims import Claims
 from fairlead.postgres.controllers.access.leftovers import Leftovers
-from fairlead.postgres.controllers.servers.jobs import Place
+from fairlead.postgres.controllers.rules.desired import Place
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions

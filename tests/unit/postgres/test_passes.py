@@ -10,13 +10,14 @@ import pytest
 from tests.support.pgserver import claim, grant, wanted
 
 from fairlead.api.meta import object_from_dict
-from fairlead.api.postgresaccess import PostgresAccess
-from fairlead.postgres.controllers.access.passes import Pass, Verified, outcome_of
-from fairlead.postgres.controllers.access.reconcile import Facts
-from fairlead.postgres.controllers.servers.jobs import Place
+from fairlead.api.timestamps import moment
+from fairlead.postgres.controllers.access.passes import Credentials, Verified, first_look
+from fairlead.postgres.controllers.access.status import outcome_of
+from fairlead.postgres.controllers.rules.desired import Place, desired_of
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans.plan import Synced
 from fairlead.postgres.database.plans.snapshot import ServerFacts
+from fairlead.postgres.options import PostgresOptions
 
 
 SERVER = ServerFacts(
@@ -89,10 +90,6 @@ def test_a_new_password_is_in_progress_where_something_else_was_said(
         },
         "status": {"lastReconcileState": said} if said else {},
     }
-    found = Pass(
-        found=object_from_dict(body),
-        access=msgspec.convert(body, PostgresAccess),
-        facts=Facts(finalizer=True, secret=secret, synced=True),
-        synced=DONE,
-    )
-    assert outcome_of(found).state == state
+    desired = desired_of(object_from_dict(body), PostgresOptions(), moment())
+    found = first_look(desired).with_login(Credentials(state=secret)).brought(DONE, WANTED)
+    assert outcome_of(desired, found).state == state

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import pytest
 
 from fairlead.api.conditions import Event, get_condition
-from fairlead.api.postgresaccess import PostgresAccessStatus, ServerInfo
-from fairlead.postgres.controllers.access.reconcile import (
-    STAGES,
-    Facts,
-    Failure,
-    Stage,
-    next_step,
+from fairlead.api.meta import object_from_dict
+from fairlead.api.postgresaccess import (
+    ABANDON_ANNOTATION,
+    APPROVE_ANNOTATION,
+    FINALIZER,
+    PostgresAccessStatus,
+    ServerInfo,
 )
-from fairlead.postgres.controllers.access.reconcile import (
-    AccessStep as Step,
+from fairlead.api.timestamps import moment
+from fairlead.postgres.controllers.access.passes import (
+    Action,
+    Credentials,
+    Failure,
+    Observed,
+    Reason,
+    first_look,
+    plan,
 )
 from fairlead.postgres.controllers.access.status import (
     Login,
@@ -28,7 +36,12 @@ from fairlead.postgres.controllers.access.status import (
     problems,
     success,
 )
+from fairlead.postgres.controllers.rules.desired import Desired, desired_of
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.plans.plan import Planned, Synced
+from fairlead.postgres.database.plans.snapshot import ServerFacts
 from fairlead.postgres.errors import AccessError, invalid, refusal
+from fairlead.postgres.options import PostgresOptions
 
 
 DOWN = AccessError("ConnectionFailed", "nothing listens at db:5432; check host and port")
@@ -36,162 +49,272 @@ NOW = "2026-01-01T00:00:00Z"
 LATER = "2026-01-01T00:05:00Z"
 
 
-def live(**facts: object) -> Facts:
-    return Facts(finalizer=True, **facts)  # type: ignore[arg-type]
+ENDPOINT = Endpoint(host="db", port=5432, username="admin", password="secret", ssl_mode="disable")
+SERVER = ServerFacts(
+    version=180000,
+    version_text="18.0",
+    system_identifier="1",
+    admin="admin",
+    admin_oid=10,
+    superuser=True,
+    reads_verifiers=True,
+)
+DONE = Synced(server=SERVER, applied=[], warnings=[])
+ENDED = {
+    "type": "Ready",
+    "status": "False",
+    "reason": "Expired",
+    "message": "",
+    "lastTransitionTime": NOW,
+}
 
 
-def dying(**facts: object) -> Facts:
-    return Facts(deleting=True, finalizer=True, **facts)  # type: ignore[arg-type]
+class Case(NamedTuple):
+    """An access, and what is known of it."""
+
+    desired: Desired
+    observed: Observed
 
 
-def resolved(**facts: object) -> Facts:
+def case(
+    *,
+    deleting: bool = False,
+    finalizer: bool = False,
+    excluded: bool = False,
+    abandoned: bool = False,
+    suspended: bool = False,
+    expired: bool = False,
+    ended: bool = False,
+    resolved: bool = False,
+    planning: str = "",
+    planned: bool = False,
+    approved: bool = False,
+    published: bool = False,
+    keeping: bool = False,
+    rotating: bool = False,
+    checked: bool = False,
+    secret: Any = "unknown",
+    synced: bool = False,
+    released: bool = False,
+    failure: Action | None = None,
+) -> Case:
+    """Return an access of which this is so."""
+    metadata: dict[str, Any] = {"name": "app", "creationTimestamp": "2020-01-01T00:00:00Z"}
+    metadata["finalizers"] = [FINALIZER] if finalizer else []
+    metadata["annotations"] = {
+        **({ABANDON_ANNOTATION: "true"} if abandoned else {}),
+        **({APPROVE_ANNOTATION: ""} if approved else {}),
+    }
+    if deleting:
+        metadata["deletionTimestamp"] = NOW
+    spec: dict[str, Any] = {
+        "username": "app",
+        "generatedSecret": "app",
+        "connection": {"serverRef": {"name": "main"}},
+        "suspend": suspended,
+        "mode": "Observe" if planning == "Observe" else "Enforce",
+        "approval": "Manual" if planning == "Manual" else "Automatic",
+    }
+    if expired:
+        spec["expiresAfter"] = "1h"
+    status = {"conditions": [ENDED]} if ended else {}
+    found = object_from_dict({"metadata": metadata, "spec": spec, "status": status})
+    options = PostgresOptions(excluded_users=("app",) if excluded else ())
+    desired = desired_of(found, options, moment())
+    if resolved:
+        desired = desired.at(ENDPOINT)
+    observed = first_look(desired, published=published, keeping=keeping, rotating=rotating)
+    if planned:
+        refused = {} if approved else {"app": (DOWN,)}
+        observed = observed.planned(desired, Planned(statements=(), refused=refused))
+    if checked:
+        observed = observed.checked(answered=True)
+    observed = observed.with_login(Credentials(state=secret))
+    if synced:
+        observed = observed.brought(DONE, None)
+    if released:
+        observed = observed.without_role()
+    if failure is not None:
+        observed = observed.failed(failure, DOWN)
+    return Case(desired, observed)
+
+
+def live(**facts: Any) -> Case:
+    return case(finalizer=True, **facts)
+
+
+def dying(**facts: Any) -> Case:
+    return case(deleting=True, finalizer=True, **facts)
+
+
+def resolved(**facts: Any) -> Case:
     return live(resolved=True, **facts)
 
 
-def published(**facts: object) -> Facts:
+def published(**facts: Any) -> Case:
     return resolved(published=True, **facts)
 
 
-def secured(secret: str, **facts: object) -> Facts:
+def secured(secret: str, **facts: Any) -> Case:
     return resolved(checked=True, secret=secret, **facts)
 
 
-def observed(**facts: object) -> Facts:
+def observed(**facts: Any) -> Case:
     return resolved(planning="Observe", **facts)
 
 
-def manual(**facts: object) -> Facts:
+def manual(**facts: Any) -> Case:
     return resolved(planning="Manual", **facts)
 
 
-def approved(**facts: object) -> Facts:
+def approved(**facts: Any) -> Case:
     return manual(planned=True, approved=True, **facts)
 
 
-def over(**facts: object) -> Facts:
+def over(**facts: Any) -> Case:
     return live(expired=True, **facts)
 
 
-def failure(step: Step) -> Failure:
-    return Failure(STAGES[step], DOWN)
-
-
 @pytest.mark.parametrize(
-    ("facts", "step"),
+    ("found", "action"),
     [
-        pytest.param(Facts(found=False), Step.IGNORE, id="B-not-found"),
-        pytest.param(Facts(), Step.ADD_FINALIZER, id="D-no,E-no->F"),
-        pytest.param(Facts(excluded=True), Step.ADD_FINALIZER, id="D-no,E-no->F-excluded"),
-        pytest.param(Facts(failure=failure(Step.ADD_FINALIZER)), Step.REPORT, id="F->ERRF"),
-        pytest.param(live(), Step.RESOLVE, id="F->S-server-first"),
-        pytest.param(live(excluded=True), Step.REPORT, id="E-yes,R10-excluded"),
-        pytest.param(live(failure=failure(Step.RESOLVE)), Step.REPORT, id="no-server->ERRD"),
-        pytest.param(resolved(), Step.CHECK_ROLE, id="E-yes->S-decide-first"),
-        pytest.param(resolved(checked=True), Step.WRITE_SECRET, id="E-yes->S,T"),
-        pytest.param(published(), Step.WRITE_SECRET, id="S->T-yes"),
-        pytest.param(resolved(keeping=True), Step.WRITE_SECRET, id="adopted->S-no-password"),
+        pytest.param(case(), Action.ADD_FINALIZER, id="D-no,E-no->F"),
+        pytest.param(case(excluded=True), Action.ADD_FINALIZER, id="D-no,E-no->F-excluded"),
+        pytest.param(case(failure=Action.ADD_FINALIZER), Action.REPORT, id="F->ERRF"),
+        pytest.param(live(), Action.RESOLVE, id="F->S-server-first"),
+        pytest.param(live(excluded=True), Action.REPORT, id="E-yes,R10-excluded"),
+        pytest.param(live(failure=Action.RESOLVE), Action.REPORT, id="no-server->ERRD"),
+        pytest.param(resolved(), Action.CHECK_ROLE, id="E-yes->S-decide-first"),
+        pytest.param(resolved(checked=True), Action.WRITE_SECRET, id="E-yes->S,T"),
+        pytest.param(published(), Action.WRITE_SECRET, id="S->T-yes"),
+        pytest.param(resolved(keeping=True), Action.WRITE_SECRET, id="adopted->S-no-password"),
         pytest.param(
-            resolved(keeping=True, secret="none"), Step.SYNC_DATABASE, id="adopted->R1-no-Secret"
+            resolved(keeping=True, secret="none"), Action.SYNC_DATABASE, id="adopted->R1-no-Secret"
         ),
         pytest.param(
-            resolved(keeping=True, secret="none", synced=True), Step.REPORT, id="adopted->X"
+            resolved(keeping=True, secret="none", synced=True), Action.REPORT, id="adopted->X"
         ),
-        pytest.param(resolved(failure=failure(Step.CHECK_ROLE)), Step.REPORT, id="refused->ERRD"),
-        pytest.param(resolved(failure=failure(Step.WRITE_SECRET)), Step.REPORT, id="W->ERRS"),
-        pytest.param(secured("reused"), Step.SYNC_DATABASE, id="T-yes->U,W->R1"),
-        pytest.param(secured("generated"), Step.SYNC_DATABASE, id="T-no->V,W->R1"),
+        pytest.param(resolved(failure=Action.CHECK_ROLE), Action.REPORT, id="refused->ERRD"),
+        pytest.param(resolved(failure=Action.WRITE_SECRET), Action.REPORT, id="W->ERRS"),
+        pytest.param(secured("reused"), Action.SYNC_DATABASE, id="T-yes->U,W->R1"),
+        pytest.param(secured("generated"), Action.SYNC_DATABASE, id="T-no->V,W->R1"),
         pytest.param(
-            secured("reused", failure=failure(Step.SYNC_DATABASE)),
-            Step.REPORT,
+            secured("reused", failure=Action.SYNC_DATABASE),
+            Action.REPORT,
             id="R4,R5,R6,R7->ERRD",
         ),
-        pytest.param(secured("reused", synced=True), Step.REPORT, id="R18->X"),
-        pytest.param(Facts(deleting=True), Step.IGNORE, id="G-no"),
+        pytest.param(secured("reused", synced=True), Action.REPORT, id="R18->X"),
+        pytest.param(case(deleting=True), Action.IGNORE, id="G-no"),
         pytest.param(
-            Facts(deleting=True, failure=failure(Step.DROP_ROLE)), Step.IGNORE, id="G-no-broken"
+            case(deleting=True, failure=Action.DROP_ROLE), Action.IGNORE, id="G-no-broken"
         ),
-        pytest.param(dying(excluded=True), Step.REMOVE_FINALIZER, id="G-yes,H,I-yes->J"),
-        pytest.param(dying(abandoned=True), Step.GIVE_UP, id="G-yes-abandoned"),
+        pytest.param(dying(excluded=True), Action.REMOVE_FINALIZER, id="G-yes,H,I-yes->J"),
+        pytest.param(dying(abandoned=True), Action.GIVE_UP, id="G-yes-abandoned"),
         pytest.param(
-            dying(abandoned=True, given_up=True), Step.REMOVE_FINALIZER, id="G-yes-abandoned->J"
+            dying(abandoned=True, released=True), Action.REMOVE_FINALIZER, id="G-yes-abandoned->J"
         ),
         pytest.param(
-            dying(abandoned=True, failure=failure(Step.GIVE_UP)), Step.REPORT, id="no-record->ERRF"
+            dying(abandoned=True, failure=Action.GIVE_UP), Action.REPORT, id="no-record->ERRF"
         ),
         pytest.param(
             dying(excluded=True, abandoned=True),
-            Step.REMOVE_FINALIZER,
+            Action.REMOVE_FINALIZER,
             id="abandoned-and-excluded",
         ),
-        pytest.param(dying(), Step.DROP_ROLE, id="I-no->L,M,N,O"),
-        pytest.param(dying(failure=failure(Step.DROP_ROLE)), Step.REPORT, id="L,M,O->ERRF"),
-        pytest.param(dying(dropped=True), Step.REMOVE_FINALIZER, id="O->P"),
+        pytest.param(dying(), Action.DROP_ROLE, id="I-no->L,M,N,O"),
+        pytest.param(dying(failure=Action.DROP_ROLE), Action.REPORT, id="L,M,O->ERRF"),
+        pytest.param(dying(released=True), Action.REMOVE_FINALIZER, id="O->P"),
         pytest.param(
-            dying(dropped=True, failure=failure(Step.REMOVE_FINALIZER)),
-            Step.REPORT,
+            dying(released=True, failure=Action.REMOVE_FINALIZER),
+            Action.REPORT,
             id="J,P->ERRF",
         ),
-        pytest.param(Facts(deleting=True, dropped=True), Step.IGNORE, id="P-done"),
-        pytest.param(Facts(suspended=True), Step.ADD_FINALIZER, id="suspended-F-first"),
-        pytest.param(live(suspended=True), Step.REPORT, id="suspended"),
-        pytest.param(live(suspended=True, expired=True), Step.REPORT, id="suspended-and-over"),
-        pytest.param(dying(suspended=True), Step.DROP_ROLE, id="suspended-goes-anyway"),
-        pytest.param(Facts(expired=True), Step.ADD_FINALIZER, id="over-F-first"),
-        pytest.param(over(), Step.DROP_ROLE, id="over->L,M,N,O"),
-        pytest.param(over(dropped=True), Step.REPORT, id="over-O-done"),
-        pytest.param(over(ended=True), Step.REPORT, id="over-since-long"),
-        pytest.param(over(failure=failure(Step.DROP_ROLE)), Step.REPORT, id="over-O->ERRF"),
-        pytest.param(over(excluded=True), Step.REPORT, id="over-and-excluded"),
-        pytest.param(over(planning="Observe"), Step.REPORT, id="over-and-only-observed"),
-        pytest.param(over(planning="Manual"), Step.DROP_ROLE, id="over-needs-no-approval"),
-        pytest.param(dying(expired=True), Step.DROP_ROLE, id="over-and-deleted"),
-        pytest.param(live(planning="Observe"), Step.RESOLVE, id="observed-server-first"),
-        pytest.param(observed(), Step.PLAN, id="observed"),
-        pytest.param(observed(planned=True), Step.REPORT, id="observed-done"),
-        pytest.param(observed(failure=failure(Step.PLAN)), Step.REPORT, id="observed->ERRD"),
-        pytest.param(dying(planning="Observe"), Step.DROP_ROLE, id="observed-and-deleted"),
-        pytest.param(manual(), Step.PLAN, id="manual"),
-        pytest.param(manual(planned=True), Step.REPORT, id="manual-waits"),
-        pytest.param(approved(), Step.CHECK_ROLE, id="manual-approved->S"),
-        pytest.param(approved(published=True), Step.WRITE_SECRET, id="manual-approved->T"),
-        pytest.param(published(rotating=True), Step.CHECK_ROLE, id="T-due->server-first"),
+        pytest.param(case(deleting=True, released=True), Action.IGNORE, id="P-done"),
+        pytest.param(case(suspended=True), Action.ADD_FINALIZER, id="suspended-F-first"),
+        pytest.param(live(suspended=True), Action.REPORT, id="suspended"),
+        pytest.param(live(suspended=True, expired=True), Action.REPORT, id="suspended-and-over"),
+        pytest.param(dying(suspended=True), Action.DROP_ROLE, id="suspended-goes-anyway"),
+        pytest.param(case(expired=True), Action.ADD_FINALIZER, id="over-F-first"),
+        pytest.param(over(), Action.DROP_ROLE, id="over->L,M,N,O"),
+        pytest.param(over(released=True), Action.REPORT, id="over-O-done"),
+        pytest.param(over(ended=True), Action.REPORT, id="over-since-long"),
+        pytest.param(over(failure=Action.DROP_ROLE), Action.REPORT, id="over-O->ERRF"),
+        pytest.param(over(excluded=True), Action.REPORT, id="over-and-excluded"),
+        pytest.param(over(planning="Observe"), Action.REPORT, id="over-and-only-observed"),
+        pytest.param(over(planning="Manual"), Action.DROP_ROLE, id="over-needs-no-approval"),
+        pytest.param(dying(expired=True), Action.DROP_ROLE, id="over-and-deleted"),
+        pytest.param(live(planning="Observe"), Action.RESOLVE, id="observed-server-first"),
+        pytest.param(observed(), Action.PLAN, id="observed"),
+        pytest.param(observed(planned=True), Action.REPORT, id="observed-done"),
+        pytest.param(observed(failure=Action.PLAN), Action.REPORT, id="observed->ERRD"),
+        pytest.param(dying(planning="Observe"), Action.DROP_ROLE, id="observed-and-deleted"),
+        pytest.param(manual(), Action.PLAN, id="manual"),
+        pytest.param(manual(planned=True), Action.REPORT, id="manual-waits"),
+        pytest.param(approved(), Action.CHECK_ROLE, id="manual-approved->S"),
+        pytest.param(approved(published=True), Action.WRITE_SECRET, id="manual-approved->T"),
+        pytest.param(published(rotating=True), Action.CHECK_ROLE, id="T-due->server-first"),
         pytest.param(
-            published(rotating=True, checked=True), Step.WRITE_SECRET, id="T-due->U-or-V"
+            published(rotating=True, checked=True), Action.WRITE_SECRET, id="T-due->U-or-V"
         ),
-        pytest.param(published(secret="due"), Step.STAGE_LOGIN, id="next-login->server-first"),
-        pytest.param(published(secret="staged"), Step.WRITE_SECRET, id="next-login-works->W"),
+        pytest.param(published(secret="due"), Action.STAGE_LOGIN, id="next-login->server-first"),
+        pytest.param(published(secret="staged"), Action.WRITE_SECRET, id="next-login-works->W"),
         pytest.param(
-            published(secret="staged", synced=True), Step.WRITE_SECRET, id="only-login-works->W"
-        ),
-        pytest.param(
-            published(secret="generated", synced=True), Step.REPORT, id="only-login-is-published"
+            published(secret="staged", synced=True), Action.WRITE_SECRET, id="only-login-works->W"
         ),
         pytest.param(
-            published(secret="changing"), Step.CHANGE_PASSWORD, id="other-password->server-first"
+            published(secret="generated", synced=True), Action.REPORT, id="only-login-is-published"
         ),
         pytest.param(
-            published(secret="changing", failure=failure(Step.CHANGE_PASSWORD)),
-            Step.REPORT,
+            published(secret="changing"), Action.CHANGE_PASSWORD, id="other-password->server-first"
+        ),
+        pytest.param(
+            published(secret="changing", failure=Action.CHANGE_PASSWORD),
+            Action.REPORT,
             id="other-password->ERRD",
         ),
         pytest.param(
-            resolved(secret="due", failure=failure(Step.STAGE_LOGIN)),
-            Step.REPORT,
+            resolved(secret="due", failure=Action.STAGE_LOGIN),
+            Action.REPORT,
             id="next-login->ERRD",
         ),
     ],
 )
-def test_next_step(facts: Facts, step: Step) -> None:
-    assert next_step(facts) is step
+def test_the_first_action_of_a_plan(found: Case, action: Action) -> None:
+    assert plan(*found)[0] is action
+
+
+def test_a_plan_has_all_that_is_left_in_its_order() -> None:
+    assert plan(*case()) == (
+        Action.ADD_FINALIZER,
+        Action.RESOLVE,
+        Action.CHECK_ROLE,
+        Action.WRITE_SECRET,
+        Action.SYNC_DATABASE,
+        Action.REPORT,
+    )
+    assert plan(*manual()) == (Action.PLAN, Action.REPORT)
+    assert plan(*over()) == (Action.DROP_ROLE, Action.REPORT)
+    assert plan(*dying()) == (Action.DROP_ROLE, Action.REMOVE_FINALIZER)
 
 
 def test_the_secret_is_never_touched_while_deleting() -> None:
-    for facts in (dying(), dying(resolved=True), dying(excluded=True), dying(dropped=True)):
-        assert next_step(facts) not in {
-            Step.WRITE_SECRET,
-            Step.RESOLVE,
-            Step.SYNC_DATABASE,
-        }
+    for found in (dying(), dying(resolved=True), dying(excluded=True), dying(released=True)):
+        kept = {Action.WRITE_SECRET, Action.RESOLVE, Action.SYNC_DATABASE}
+        assert kept.isdisjoint(plan(*found))
+
+
+def test_what_nobody_can_decode_is_told_of_and_can_be_let_go_of() -> None:
+    def first(**more: Any) -> Action:
+        metadata = {"name": "app", "finalizers": [FINALIZER], **more}
+        found = object_from_dict({"spec": {"username": 7}, "metadata": metadata})
+        desired = desired_of(found, PostgresOptions(), moment())
+        return plan(desired, first_look(desired))[0]
+
+    given_up = {ABANDON_ANNOTATION: "true"}
+    assert first() is Action.REPORT
+    assert first(annotations=given_up) is Action.REPORT
+    assert first(deletionTimestamp=NOW) is Action.REPORT
+    assert first(deletionTimestamp=NOW, annotations=given_up) is Action.GIVE_UP
 
 
 @pytest.mark.parametrize(
@@ -254,7 +377,7 @@ def test_outcomes(
         ),
     ],
 )
-def test_reasons(stage: Stage, error: AccessError, reason: str) -> None:
+def test_reasons(stage: Reason, error: AccessError, reason: str) -> None:
     status = report(PostgresAccessStatus(), failed(Failure(stage, error)))
     ready = get_condition(status.conditions, "Ready")
     assert ready is not None

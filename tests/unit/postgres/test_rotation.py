@@ -16,6 +16,7 @@ from fairlead.api.postgresaccess import (
     PostgresAccessSpec,
     PostgresAccessStatus,
 )
+from fairlead.postgres.controllers.rules.desired import names_of, needed_names
 from fairlead.postgres.controllers.rules.rotation import (
     PasswordDefaults,
     PasswordRules,
@@ -30,7 +31,6 @@ from fairlead.postgres.controllers.rules.rotation import (
     seconds_left,
     turns_of,
 )
-from fairlead.postgres.controllers.rules.wishes import names_of, needed_names
 from fairlead.postgres.database.plans.password import fingerprint
 from fairlead.postgres.errors import AccessError
 

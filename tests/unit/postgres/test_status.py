@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from fairlead.api.conditions import Event, get_condition
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import Plan, PostgresAccessStatus, ServerInfo
-from fairlead.postgres.controllers.access.reconcile import Failure
+from fairlead.postgres.controllers.access.passes import Failure
 from fairlead.postgres.controllers.access.status import (
     Outcome,
     approver_of,
@@ -26,7 +26,7 @@ from fairlead.postgres.controllers.access.status import (
     suspended,
     turns,
 )
-from fairlead.postgres.controllers.rules.wishes import end_of
+from fairlead.postgres.controllers.rules.desired import end_of
 from fairlead.postgres.database.plans.plan import Planned, Statement
 from fairlead.postgres.errors import AccessError, invalid, refusal
 

@@ -14,7 +14,7 @@ from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
 from fairlead.api.timestamps import now
 from fairlead.client import Forbidden
 from fairlead.postgres.commands.surroundings import Surroundings, get_access, list_installed
-from fairlead.postgres.controllers.servers.sources import decode_access
+from fairlead.postgres.controllers.rules.desired import decode_access
 from fairlead.postgres.errors import AccessError
 
 

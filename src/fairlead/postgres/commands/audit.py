@@ -12,7 +12,7 @@ from fairlead.api.postgresaccess.server import PostgresServer
 from fairlead.postgres.commands.accesses import Given, in_cluster
 from fairlead.postgres.commands.plan import PlannedStatement, plan
 from fairlead.postgres.commands.surroundings import Surroundings
-from fairlead.postgres.controllers.rules.wishes import names_of
+from fairlead.postgres.controllers.rules.desired import names_of
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.names import excluded, reserved
 from fairlead.postgres.database.plans.snapshot import RoleFacts

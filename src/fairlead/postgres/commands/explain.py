@@ -37,13 +37,13 @@ from fairlead.postgres.commands.surroundings import (
     get_access,
     list_installed,
 )
-from fairlead.postgres.controllers.rules.wishes import (
+from fairlead.postgres.controllers.rules.desired import (
+    Place,
     check_spec,
     expires_at,
     names_of,
     needed_names,
 )
-from fairlead.postgres.controllers.servers.jobs import Place
 from fairlead.postgres.controllers.servers.sources import decode_server
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions

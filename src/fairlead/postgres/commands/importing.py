@@ -20,9 +20,8 @@ from fairlead.postgres.commands.expressing import (
     object_name,
 )
 from fairlead.postgres.commands.surroundings import Surroundings, list_installed
+from fairlead.postgres.controllers.rules.desired import Place, wanted_of
 from fairlead.postgres.controllers.rules.policy import check_membership
-from fairlead.postgres.controllers.rules.wishes import wanted_of
-from fairlead.postgres.controllers.servers.jobs import Place
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.grants import MAX_OBJECTS
 from fairlead.postgres.database.plans.names import check_username, excluded

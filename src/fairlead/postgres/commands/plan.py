@@ -14,8 +14,7 @@ from fairlead.api.timestamps import moment, parse_time
 from fairlead.client import ApiError
 from fairlead.postgres.commands.accesses import Given
 from fairlead.postgres.commands.surroundings import Surroundings
-from fairlead.postgres.controllers.rules.wishes import check_spec, expires_at, names_of
-from fairlead.postgres.controllers.servers.jobs import Place
+from fairlead.postgres.controllers.rules.desired import Place, check_spec, expires_at, names_of
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.names import excluded
 from fairlead.postgres.database.plans.plan import Planned, Statement, Wanted

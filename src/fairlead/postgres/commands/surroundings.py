@@ -19,6 +19,13 @@ from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound
 from fairlead.client.lookups import find
 from fairlead.postgres.controllers.access.claims import scope_of
 from fairlead.postgres.controllers.keys import KEY_SECRET, installation_key
+from fairlead.postgres.controllers.rules.desired import (
+    Place,
+    expires_at,
+    may_adopt,
+    shares_groups,
+    wanted_of,
+)
 from fairlead.postgres.controllers.rules.login_secret import (
     check_name,
     check_ours,
@@ -39,13 +46,6 @@ from fairlead.postgres.controllers.rules.rotation import (
     rotation_of,
     turns_of,
 )
-from fairlead.postgres.controllers.rules.wishes import (
-    expires_at,
-    may_adopt,
-    shares_groups,
-    wanted_of,
-)
-from fairlead.postgres.controllers.servers.jobs import Place
 from fairlead.postgres.controllers.servers.sources import Sources, decode_server
 from fairlead.postgres.controllers.settings import Settings, in_charge, in_force
 from fairlead.postgres.database.plans import logins

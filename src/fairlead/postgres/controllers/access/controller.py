@@ -5,62 +5,49 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import structlog
 
 from fairlead.api.conditions import get_condition
 from fairlead.api.meta import Key, Object
-from fairlead.api.postgresaccess import (
-    ABANDON_ANNOTATION,
-    FINALIZER,
-    POSTGRESACCESSES,
-    READY,
-    Plan,
-    PostgresAccessSpec,
-    PostgresAccessStatus,
-)
+from fairlead.api.postgresaccess import POSTGRESACCESSES, READY, Plan
 from fairlead.api.timestamps import moment, now, parse_time
 from fairlead.postgres.controllers.access.claims import Claims
 from fairlead.postgres.controllers.access.leftovers import Leftovers
-from fairlead.postgres.controllers.access.passes import Pass, Verified, login_of, outcome_of
-from fairlead.postgres.controllers.access.publication import Publication
-from fairlead.postgres.controllers.access.reconcile import (
-    STAGES,
-    AccessStep,
-    Facts,
-    Failure,
-    next_step,
+from fairlead.postgres.controllers.access.passes import (
+    Action,
+    Observed,
+    Verified,
+    first_look,
+    is_approved,
+    plan,
 )
+from fairlead.postgres.controllers.access.publication import Publication
 from fairlead.postgres.controllers.access.status import (
     Outcome,
     access_events,
     approver_of,
+    former_status,
+    login_of,
     new_status,
+    outcome_of,
     plan_of,
 )
-from fairlead.postgres.controllers.access.steps import Steps
+from fairlead.postgres.controllers.access.steps import Going, Steps
 from fairlead.postgres.controllers.access.turns import Turns
 from fairlead.postgres.controllers.keys import InstallationKey
-from fairlead.postgres.controllers.rules.rotation import keeps_password, password_defaults
-from fairlead.postgres.controllers.rules.wishes import (
-    expires_at,
-    names_of,
-)
-from fairlead.postgres.controllers.servers.jobs import (
-    Answer,
-    owner_named,
-    owner_of,
-)
-from fairlead.postgres.controllers.servers.sources import Sources, decode_access
+from fairlead.postgres.controllers.rules.desired import Desired, desired_of, owner_named
+from fairlead.postgres.controllers.servers.jobs import Answer
+from fairlead.postgres.controllers.servers.sources import Sources
 from fairlead.postgres.controllers.servers.work import JITTER, Work, WorkCallbacks
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.watches import AccessWatches, server_of, wanted_otherwise
-from fairlead.postgres.database.plans.names import excluded
 from fairlead.postgres.database.work.drift import Kept
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
+from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import (
     BackoffPolicy,
     Cluster,
@@ -72,7 +59,6 @@ from fairlead.runtime import (
     Request,
     Result,
     StatusWriter,
-    step_by_step,
 )
 from fairlead.runtime.cache.expectations import Expectations
 
@@ -83,6 +69,8 @@ _AT_ONCE_SECONDS = 0.05
 """Until the pass after one while which something has changed."""
 _UNDONE_SECONDS = 10.0
 """Until the pass after one that left a password to be made, or a Secret that no watch has told."""
+_MOST_ACTIONS = 12
+"""Actions of one pass, more than any object needs."""
 RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=JITTER)
 """Between tries at what failed, in seconds."""
 
@@ -126,7 +114,6 @@ class AccessController:
         self._work = self._make_work(cluster, sources)
         self._steps = Steps(
             cluster.client,
-            settings,
             sources,
             claims,
             self._publication,
@@ -148,7 +135,6 @@ class AccessController:
             key,
             opened=lambda lease: self.watch(lease, watches.accesses_of_password),
             changed=lambda access: self._look_again(watches.request_of(access)),
-            defaults=lambda: password_defaults(self._settings.latest.passwords),
         )
 
     def _make_leftovers(
@@ -249,171 +235,145 @@ class AccessController:
     async def _go_on(self, request: Request) -> Result | None:
         waiting = self._waiting.get(request)
         if waiting is None:
-            current = await self._begin(request)
+            going = await self._begin(request)
         elif waiting.answers:
             del self._waiting[request]
-            current = await self._resume(waiting.current, waiting.answers[0])
+            going = await self._steps.answered(waiting.going, waiting.answers[0])
         else:
             # What has changed meanwhile is seen in the report, and another pass follows.
             return Result(waiting=True)
-        if current is None:
+        if going is None:
             self._metrics.accepted(request)
             self._work.forget(request, torn_out=True)
             self._told.pop(request, None)
             return None
-        settled = await step_by_step(current, decide=_decide, perform=self._attempt, last=_is_last)
-        if current.job is not None:
-            self._waiting[request] = _Waiting(current, [])
-            self._work.submit(current.reached, request, current.job)
-            return Result(waiting=True)
-        if settled.step is not AccessStep.REPORT:
-            self._metrics.accepted(request)
-            self._work.forget(request)
-            return None
-        return await self._report(request, current)
+        for _ in range(_MOST_ACTIONS):
+            action = plan(going.desired, going.observed)[0]
+            if action is Action.REPORT:
+                return await self._report(request, going.desired, going.observed)
+            taken = None
+            if action is not Action.IGNORE:
+                taken = await self._steps.take(action, going)
+            if taken is None:
+                self._metrics.accepted(request)
+                self._work.forget(request)
+                return None
+            going = taken
+            if going.job is not None:
+                self._waiting[request] = _Waiting(going, [])
+                self._work.submit(going.desired.reached, request, going.job)
+                return Result(waiting=True)
+        raise RuntimeError(
+            f"not settled after {_MOST_ACTIONS} actions: {action.name} was the last"
+        )
 
-    async def _attempt(self, step: AccessStep, current: Pass) -> Pass | None:
-        """Perform a step; None where its server must answer first, or the object is gone."""
-        await self._steps.perform(step, current)
-        if current.job is not None or current.gone:
-            return None
-        return current
-
-    async def _resume(self, current: Pass, answer: Answer) -> Pass:
-        """Learn what the server has answered."""
-        step, current.step, current.job = current.step, None, None
-        if step is not None:
-            await self._steps.take(step, current, answer)
-        return current
-
-    async def _begin(self, request: Request) -> Pass | None:
+    async def _begin(self, request: Request) -> Going | None:
         self._outdated.discard(request)
         verified = self._verified.pop(request, None)
         found = self._newest(Key(request.namespace, request.name))
         if found is None:
             return None
-        facts = Facts(
-            deleting=found.meta.deleting,
-            finalizer=FINALIZER in found.meta.finalizers,
-            abandoned=found.meta.annotations.get(ABANDON_ANNOTATION) == "true",
-        )
-        current = Pass(found=found, access=None, facts=facts, verified=verified)
         try:
-            access = current.access = decode_access(found)
-            settings = self._settings.current
+            settings: PostgresOptions | AccessError = self._settings.current
         except AccessError as error:
-            # An object that nobody can decode can still be let go of.
-            if not facts.abandoned:
-                stage = STAGES[AccessStep.DROP_ROLE if facts.deleting else AccessStep.RESOLVE]
-                current.learn(failure=Failure(stage, error))
-            return current
-        current.expires_at, expired = self._expiry(current)
-        status = access.status
-        current.renamed = self._leftovers.renamed.get(found.meta.uid, frozenset())
-        ready = get_condition(status.conditions, READY)
-        told = ready is not None and ready.reason == "Expired"
-        published = self._publication.exists(current)
-        if access.spec.suspend and ready is not None:
-            asked = _Told.of(found, ready.observed_generation)
-            current.unchanged = self._told.get(request) == asked
-        current.learn(
-            suspended=access.spec.suspend,
-            expired=expired,
-            ended=expired and told and status.secret is None,
-            planning=planning_of(access.spec),
-            excluded=any(
-                excluded(name, settings.excluded_users, settings.excluded_user_patterns)
-                for name in names_of(access)
-            ),
-            published=published,
-            keeping=keeps_password(access, published=published),
-            rotating=self._publication.may_rotate(current),
+            settings = error
+        desired = desired_of(found, settings, moment())
+        if desired.refused is not None:
+            return Going(desired, first_look(desired))
+        unchanged = False
+        ready = get_condition(desired.access.status.conditions, READY)
+        if desired.access.spec.suspend and ready is not None:
+            unchanged = self._told.get(request) == _Told.of(found, ready.observed_generation)
+        observed = first_look(
+            desired,
+            **self._publication.look(desired)._asdict(),
+            renamed=self._leftovers.renamed.get(found.meta.uid, frozenset()),
+            unchanged=unchanged,
+            verified=verified,
         )
-        return current
+        return Going(desired, observed)
 
-    def _expiry(self, current: Pass) -> tuple[str, bool]:
-        """When the access ends, "" for never, and whether it has."""
-        try:
-            ends = expires_at(current.decoded)
-        except AccessError as error:
-            current.learn(failure=Failure(STAGES[AccessStep.RESOLVE], error))
-            return "", False
-        return ends, bool(ends) and parse_time(ends) <= moment()
-
-    async def _report(self, request: Request, current: Pass) -> Result | None:
-        outcome = outcome_of(current)
-        old = former_status(current)
-        failure = current.facts.failure
+    async def _report(
+        self, request: Request, desired: Desired, observed: Observed
+    ) -> Result | None:
+        outcome = outcome_of(desired, observed)
+        old = former_status(desired, observed)
+        found, synced, failure = desired.found, observed.synced, observed.failure
         # What of it was refused takes nothing from a login that works.
-        verdict = failure is not None and failure.error.verdict and current.synced is None
-        refused = current.facts.excluded or current.facts.expired or verdict
+        verdict = failure is not None and failure.error.verdict and synced is None
+        refused = desired.excluded or desired.expired or verdict
         status = new_status(
-            msgspec.structs.replace(old, plan=await self._plan(current, old.plan)),
+            msgspec.structs.replace(old, plan=await self._plan(desired, observed, old.plan)),
             outcome,
-            generation=current.found.meta.generation,
+            generation=found.meta.generation,
             now=now(),
-            login=login_of(current),
+            login=login_of(desired, observed),
             refused=refused,
         )
-        is_refusal = refused and not current.facts.expired
-        self._count(request, current, outcome.reason if is_refusal else "")
-        body = current.found.to_dict()
+        is_refusal = refused and not desired.expired
+        self._count(request, desired, observed, outcome.reason if is_refusal else "")
+        body = found.to_dict()
         body["status"] = msgspec.to_builtins(status)
-        self._wrote(await self._statuses.write(current.found, body))
-        if status.observed_generation == current.found.meta.generation:
-            self._told[request] = _Told.of(current.found, status.observed_generation)
-        if outcome.again == "synced" and current.synced is not None and failure is None:
-            kept = Kept.of(await self._steps.wanted(current), current.synced.warnings)
-            self._work.keep(current.reached, request, kept)
-            self._publication.used(current)
+        self._wrote(await self._statuses.write(found, body))
+        if status.observed_generation == found.meta.generation:
+            self._told[request] = _Told.of(found, status.observed_generation)
+        again = outcome.again
+        wanted = observed.wanted
+        if synced is not None and (again == "at-once" or (again == "synced" and failure is None)):
+            login = observed.credentials
+            wanted = wanted or await self._steps.wanted(desired, observed, login)
+        if again == "synced" and synced is not None and wanted is not None and failure is None:
+            self._work.keep(desired.reached, request, Kept.of(wanted, synced.warnings))
+            self._publication.used(desired)
             result = None
         else:
             self._work.forget(request)
             result = self._again(outcome)
-        if outcome.again == "at-once" and current.synced is not None:
-            self._verified[request] = Verified(
-                current.reached, await self._steps.wanted(current), current.synced
-            )
+        if again == "at-once" and synced is not None and wanted is not None:
+            self._verified[request] = Verified(desired.reached, wanted, synced)
         known = self._newest(Key(request.namespace, request.name))
-        lost = current.synced is not None and current.synced.created and old.username
-        if current.place is not None and (known is None or lost):
+        lost = synced is not None and synced.created and old.username
+        if desired.place is not None and (known is None or lost):
             # Torn out while its server was at work, which may have made the role meanwhile; or the
             # role was lost, and may be there under another name.
-            self._work.look_soon(current.place)
-        changed = known is not None and _asked_for(known) != _asked_for(current.found)
+            self._work.look_soon(desired.place)
+        changed = known is not None and _asked_for(known) != _asked_for(found)
         if changed or request in self._outdated:
             # Something has changed while the server was at work: the access, or a Secret of it.
             return Result(_AT_ONCE_SECONDS)
-        if current.synced is not None:
+        if synced is not None:
             result = sooner(result, self._publication.rotates_in(status))
-            if current.postponed or not self._publication.seen(current):
+            if observed.credentials.postponed or not self._publication.seen(desired, observed):
                 result = sooner(result, _UNDONE_SECONDS)
-        return sooner(result, seconds_until(current))
+        if desired.ends and not desired.expired:
+            result = sooner(result, (parse_time(desired.ends) - moment()).total_seconds())
+        return result
 
-    def _count(self, request: Request, current: Pass, refused: str) -> None:
-        access = current.access
+    def _count(self, request: Request, desired: Desired, observed: Observed, refused: str) -> None:
         if not refused:
-            if access is not None and _is_locked(current):
-                self._metrics.held(request, owner_of(access))
+            if desired.owner and _is_locked(observed):
+                self._metrics.held(request, desired.owner)
             else:
                 self._metrics.accepted(request)
             return
-        reference = access.spec.connection.server_ref if access else None
+        reference = desired.access.spec.connection.server_ref
         # Anybody may name servers that there are not, and as many as there are names.
         exists = reference is None or self._servers("", reference.name) is not None
-        self._metrics.refused(request, owner_of(access) if access and exists else "", refused)
+        self._metrics.refused(request, desired.owner if exists else "", refused)
 
-    async def _plan(self, current: Pass, old: Plan | None) -> Plan | None:
+    async def _plan(self, desired: Desired, observed: Observed, old: Plan | None) -> Plan | None:
         """What the status says of the plan, and of the approval before."""
-        facts, plan = current.facts, current.plan
-        if plan is None:
-            nothing_said = facts.suspended or facts.expired or facts.failure is not None
+        found = observed.plan
+        if found is None:
+            nothing_said = desired.access.spec.suspend or desired.expired
+            nothing_said = nothing_said or observed.failure is not None
             return old if nothing_said else plan_of(None, old)
         approved_by = ""
         # Once it was carried out whole: until then the same approval holds for another try.
-        if facts.approved and facts.synced and facts.failure is None and plan.statements:
-            approved_by = await self._approver(current.found)
-        return plan_of(plan, old, approved_by)
+        done = observed.in_sync and observed.failure is None and is_approved(desired, found)
+        if done and found.statements:
+            approved_by = await self._approver(desired.found)
+        return plan_of(found, old, approved_by)
 
     async def _approver(self, found: Object) -> str:
         """Who has written the approval, by the API server's word: the manager of the field."""
@@ -437,7 +397,7 @@ class AccessController:
 class _Waiting(NamedTuple):
     """A pass whose server has been asked, and the answer when it is there."""
 
-    current: Pass
+    going: Going
     answers: list[Answer]
 
 
@@ -477,45 +437,9 @@ def sooner(result: Result | None, seconds: float | None) -> Result | None:
     return Result(min(result.requeue_after, seconds))
 
 
-def former_status(current: Pass) -> PostgresAccessStatus:
-    """The status so far, without what has gone meanwhile."""
-    old = current.access.status if current.access else PostgresAccessStatus()
-    facts = current.facts
-    if facts.expired and facts.dropped:
-        old = msgspec.structs.replace(
-            old, secret=None, password=None, applied_grants=[], logins=[], group=""
-        )
-    if current.expires_at or facts.synced:
-        # Until the server knows otherwise it is to end when it was told.
-        old = msgspec.structs.replace(old, expires_at=current.expires_at)
-    return old
-
-
-def seconds_until(current: Pass) -> float | None:
-    """Seconds until the access ends; None when it does not, or has."""
-    if not current.expires_at or current.facts.expired:
-        return None
-    return (parse_time(current.expires_at) - moment()).total_seconds()
-
-
-def planning_of(spec: PostgresAccessSpec) -> Literal["", "Observe", "Manual"]:
-    """Why nothing is done at once, if so."""
-    if spec.mode == "Observe":
-        return "Observe"
-    return "Manual" if spec.approval == "Manual" else ""
-
-
-def _is_locked(current: Pass) -> bool:
+def _is_locked(observed: Observed) -> bool:
     """Whether another session keeps the server from what a pass has asked for."""
-    failure, synced = current.facts.failure, current.synced
+    failure, synced = observed.failure, observed.synced
     errors = [failure.error] if failure is not None else []
     errors += synced.problems if synced is not None else ()
     return any(error.reason == "Locked" for error in errors)
-
-
-def _decide(current: Pass) -> AccessStep:
-    return next_step(current.facts)
-
-
-def _is_last(step: AccessStep) -> bool:
-    return step in {AccessStep.REPORT, AccessStep.IGNORE}

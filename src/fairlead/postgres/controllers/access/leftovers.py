@@ -20,9 +20,7 @@ from fairlead.api.resource import CONFIGMAPS
 from fairlead.client import AlreadyExists, Client, ClientError
 from fairlead.client.lookups import find
 from fairlead.postgres.controllers.access.claims import Claims
-from fairlead.postgres.controllers.rules.wishes import names_of
-from fairlead.postgres.controllers.servers.jobs import Place
-from fairlead.postgres.controllers.servers.sources import decode_access
+from fairlead.postgres.controllers.rules.desired import Place, decode_access, names_of
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.watches import AccessWatches
 from fairlead.postgres.database.connections.sessions import Sessions

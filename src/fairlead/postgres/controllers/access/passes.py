@@ -1,36 +1,75 @@
-"""A pass over one PostgresAccess: what was read, what was learnt, and its outcome."""
+"""A pass over one PostgresAccess: what was read of it, and the plan of what is left to be done.
+
+The plan is a function of two values, :class:`Desired` and :class:`Observed`. The controller takes
+its first action, reads what came of that, and plans again. The flowchart is that of the
+access-operator project: each of its boxes is a stage, and so is each thing that is optional. Every
+edge is a row of a table test. Pure.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from fairlead.api.meta import Object
-from fairlead.api.postgresaccess import PasswordInfo, PostgresAccess, ServerInfo
-from fairlead.postgres.controllers.access.reconcile import AccessStep, Facts, Failure
-from fairlead.postgres.controllers.access.status import (
-    WITHOUT_SECRET,
-    Login,
-    Outcome,
-    expired,
-    failed,
-    generated,
-    planned,
-    renamed,
-    success,
-    suspended,
-)
-from fairlead.postgres.controllers.rules.wishes import names_of
-from fairlead.postgres.controllers.servers.jobs import Job, Place
+from fairlead.api.postgresaccess import APPROVE_ANNOTATION, PasswordInfo
+from fairlead.postgres.controllers.rules.desired import Desired, Place
 from fairlead.postgres.database.plans.password import ITERATIONS
 from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
-from fairlead.postgres.errors import AccessError, refusal
+from fairlead.postgres.errors import AccessError
+
+
+class Action(Enum):
+    """A box of the flowchart."""
+
+    IGNORE = "nothing to do"
+    ADD_FINALIZER = "add the finalizer"
+    RESOLVE = "find the server and its policy"
+    PLAN = "see what would be done"
+    CHECK_ROLE = "see whether the role may be the access's own"
+    STAGE_LOGIN = "bring the next login into the database"
+    CHANGE_PASSWORD = "change the password, with the generated Secret"  # noqa: S105
+    WRITE_SECRET = "write the generated Secret"  # noqa: S105
+    SYNC_DATABASE = "bring role and grants into the database"
+    GIVE_UP = "record that the role is given up"
+    DROP_ROLE = "remove the role"
+    REMOVE_FINALIZER = "remove the finalizer"
+    REPORT = "write the status"
+
+
+Plan = tuple[Action, ...]
+"""The actions that are left, in their order, as far as that is known."""
+
+Reason = Literal["FinalizeFailed", "SecretSyncFailed", "DatabaseSyncFailed"]
+
+FAILURES: dict[Action, Reason] = {
+    Action.ADD_FINALIZER: "FinalizeFailed",
+    Action.GIVE_UP: "FinalizeFailed",
+    Action.DROP_ROLE: "FinalizeFailed",
+    Action.REMOVE_FINALIZER: "FinalizeFailed",
+    Action.RESOLVE: "DatabaseSyncFailed",
+    Action.PLAN: "DatabaseSyncFailed",
+    Action.CHECK_ROLE: "DatabaseSyncFailed",
+    Action.STAGE_LOGIN: "DatabaseSyncFailed",
+    Action.CHANGE_PASSWORD: "DatabaseSyncFailed",
+    Action.WRITE_SECRET: "SecretSyncFailed",
+    Action.SYNC_DATABASE: "DatabaseSyncFailed",
+}
+"""The reason under which each action fails."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """An action that failed, or a decision against the access."""
+
+    reason: Reason
+    error: AccessError
 
 
 class Verified(NamedTuple):
-    """What a server was left with by a pass that has read it again.
+    """The state in which a pass has left a server that it has read again.
 
     The pass that follows at once on a new password need not ask for the same a second time.
     """
@@ -46,136 +85,250 @@ class Verified(NamedTuple):
 
     @property
     def synced(self) -> Synced:
-        """What asking once more would come to: nothing is changed."""
+        """Return the answer to asking once more: nothing is changed."""
         return msgspec.structs.replace(self.done, changed=False, created=False)
 
 
-@dataclass(kw_only=True)
-class Pass:
-    """One reconciliation of one object."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Credentials:
+    """The login and its password, and how far the Secret has them.
 
-    found: Object
-    access: PostgresAccess | None
-    facts: Facts
-    place: Place | None = None
-    job: Job | None = None
-    """What a server is to do before the pass can go on; then it is done."""
-    step: AccessStep | None = None
-    """Which of the steps the job is for."""
-    password: str = field(default="", repr=False)
+    ``state`` tells whether the Secret had the password already, or is to have none. Of two logins
+    the next one is ``due`` in the database before the Secret has it, and then it is ``staged``. A
+    password that is ``changing`` in its place is the server's before it is the Secret's, and
+    neither's if one of them refuses.
+    """
+
+    state: Literal["unknown", "due", "staged", "changing", "reused", "generated", "none"] = (
+        "unknown"
+    )
     login: str = ""
     """The role that the password is of."""
+    password: str = field(default="", repr=False)
     iterations: int = ITERATIONS
     secret_uid: str = ""
-    password_info: PasswordInfo | None = None
-    synced: Synced | None = None
-    verified: Verified | None = None
-    plan: Planned | None = None
-    expires_at: str = ""
-    renamed: frozenset[str] = frozenset()
-    """Roles that carry the claim of this access under another name."""
-
-    unchanged: bool = False
-    """Whether a suspended spec is known to ask for what its status tells of."""
-
+    info: PasswordInfo | None = None
     postponed: bool = False
     """Whether a new password is due that waits for an answer of the server."""
-
-    denied: str = ""
-    """Why what the role owns may not go to whom the spec names."""
-
-    gone: bool = False
-    """Whether the object has turned out to be gone."""
-
-    def ask(self, step: AccessStep, job: Job) -> None:
-        """Have the server do something before the pass goes on."""
-        self.step, self.job = step, job
-
-    def learn(self, **facts: object) -> None:
-        """Add to what is known."""
-        self.facts = msgspec.structs.replace(self.facts, **facts)
-
-    @property
-    def reached(self) -> Place:
-        """The server; steps that need it come only after it was found."""
-        if self.place is None:
-            raise AccessError("ConnectionFailed", "the server has not been found yet")
-        return self.place
-
-    @property
-    def decoded(self) -> PostgresAccess:
-        """The object; steps that need it come only after it was decoded."""
-        if self.access is None:
-            raise AccessError("InvalidSpec", "the object could not be decoded")
-        return self.access
+    elsewhere: bool = False
+    """Whether the server was given another password of the login before the Secret had this."""
 
 
-def outcome_of(current: Pass) -> Outcome:
-    """The outcome of a pass, from what it has learnt."""
-    facts = current.facts
-    if facts.excluded and facts.failure is None:
-        username, *logins = names_of(current.decoded)
-        which = f"{username}, or one of its logins {', '.join(logins)}," if logins else username
-        return failed(
-            Failure(
-                "DatabaseSyncFailed",
-                refusal(
-                    "UserExcluded",
-                    f"spec.username {which} is one of the operator's excluded users;"
-                    " choose another",
-                ),
-            )
-        )
-    if facts.failure is not None:
-        return failed(facts.failure)
-    if facts.suspended:
-        generation = current.found.meta.generation
-        return suspended(current.decoded.status, generation, unchanged=current.unchanged)
-    if facts.expired:
-        return expired(current.expires_at)
-    if current.plan is not None and not facts.approved:
-        return planned(current.plan, facts.planning)
-    is_new = facts.secret == "generated"  # noqa: S105
-    return generated() if is_new and not is_first_and_read_again(current) else success()
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observed:
+    """The Secret and the server as they were read, and how the last actions have ended.
 
-
-def is_first_and_read_again(current: Pass) -> bool:
-    """Whether the second look that a new password asks for would come to what is known already.
-
-    Every pass reads the server again after it has written. An object that has said nothing so far
-    is in progress as it was created, and so that need not be written first. Additive grants depend
-    on what was granted before, which the next pass reads from the status of this one.
+    ``published`` says that there is a generated Secret, ``keeping`` that there is none because the
+    role keeps a password that nobody here knows, ``rotating`` that its password may be due.
     """
-    access = current.decoded
-    is_first = not access.status.last_reconcile_state
-    return is_first and current.synced is not None and access.spec.grants_policy == "Authoritative"
+
+    published: bool = False
+    keeping: bool = False
+    rotating: bool = False
+    renamed: frozenset[str] = frozenset()
+    """Roles that carry the claim of this access under another name."""
+    unchanged: bool = False
+    """Whether a suspended spec is known to ask for what its status tells of."""
+    verified: Verified | None = None
+    plan: Planned | None = None
+    role: Literal["unknown", "silent", "free"] = "unknown"
+    """Whether the server has said that the role may be the access's own, or gave no answer."""
+    credentials: Credentials = Credentials()
+    wanted: Wanted | None = None
+    """What the last answer of the server is about."""
+    synced: Synced | None = None
+    released: bool = False
+    """Whether the role was dropped or given up."""
+    failure: Failure | None = None
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether the server has all that is wanted, with the password of the Secret."""
+        return self.synced is not None and not self.credentials.elsewhere
+
+    def planned(self, desired: Desired, plan: Planned) -> Observed:
+        """Return the same with the statements that would be run."""
+        before = desired.access.status.plan
+        after = before.approved_digest if before is not None else ""
+        return replace(self, plan=msgspec.structs.replace(plan, after=after))
+
+    def checked(self, *, answered: bool) -> Observed:
+        """Return the same once the role is not another's, as far as can be said."""
+        return replace(self, role="free" if answered else "silent")
+
+    def with_login(self, credentials: Credentials) -> Observed:
+        """Return the same with the login and password that the Secret has, or shall have."""
+        return replace(self, credentials=credentials)
+
+    def staged(self, done: Synced) -> Observed:
+        """Return the same once the server lets the next login in."""
+        found = replace(self, credentials=replace(self.credentials, state="staged"))
+        settled = done.is_settled and not done.problems
+        return replace(found, synced=done) if settled else found
+
+    def brought(self, done: Synced, wanted: Wanted | None) -> Observed:
+        """Return the same once the server has what is wanted."""
+        credentials = self.credentials
+        if credentials.elsewhere:
+            credentials = replace(credentials, elsewhere=False)
+        return replace(self, synced=done, wanted=wanted, credentials=credentials)
+
+    def without_role(self) -> Observed:
+        """Return the same once the role was dropped or given up."""
+        return replace(self, released=True)
+
+    def failed(self, action: Action, error: AccessError) -> Observed:
+        """Return the same after an action that failed."""
+        return replace(self, failure=Failure(FAILURES[action], error))
+
+    def hindered(self, failure: Failure) -> Observed:
+        """Return the same where parts of the access cannot be had."""
+        return replace(self, failure=failure)
 
 
-def login_of(current: Pass) -> Login | None:
-    """What is known of the login, if this pass has brought it about."""
-    synced = current.synced
-    if synced is None or current.place is None:
-        return None
-    spec, endpoint = current.decoded.spec, current.place.endpoint
-    kept = [WITHOUT_SECRET] if current.facts.keeping else []
-    return Login(
-        username=spec.username,
-        secret="" if current.facts.keeping else spec.generated_secret,
-        secret_uid=current.secret_uid,
-        password=current.password_info,
-        logins=synced.logins,
-        server=ServerInfo(
-            host=endpoint.public_host or endpoint.host,
-            version=synced.server.version_text,
-            system_identifier=synced.server.system_identifier,
-        ),
-        applied=_ledger(current, synced),
-        group=synced.group or (current.decoded.status.group if synced.problems else ""),
-        warnings=[*kept, *synced.warnings, *map(renamed, sorted(current.renamed))],
+def first_look(
+    desired: Desired,
+    *,
+    published: bool = False,
+    keeping: bool = False,
+    rotating: bool = False,
+    renamed: frozenset[str] = frozenset(),
+    unchanged: bool = False,
+    verified: Verified | None = None,
+) -> Observed:
+    """Return what is known of a PostgresAccess before anything was done; see :class:`Observed`."""
+    failure = None
+    # An object that nobody can decode can still be let go of.
+    if desired.refused is not None and not (desired.deleting and desired.abandoned):
+        action = Action.DROP_ROLE if desired.deleting else Action.RESOLVE
+        failure = Failure(FAILURES[action], desired.refused)
+    return Observed(
+        published=published,
+        keeping=keeping,
+        rotating=rotating,
+        renamed=renamed,
+        unchanged=unchanged,
+        verified=verified,
+        failure=failure,
     )
 
 
-def _ledger(current: Pass, synced: Synced) -> list[str]:
-    """What was granted; while something stands in the way, also what may not be revoked yet."""
-    before = current.decoded.status.applied_grants if synced.problems else []
-    return [*synced.applied, *(one for one in before if one not in synced.applied)]
+def is_approved(desired: Desired, plan: Planned | None) -> bool:
+    """Whether the plan of an access was approved, where that is asked for."""
+    if plan is None or desired.planning != "Manual":
+        return False
+    asked = desired.found.meta.annotations.get(APPROVE_ANNOTATION, "")
+    # What cannot be had keeps nobody from approving the rest.
+    return asked == plan.digest() if plan.statements else not plan.refused
+
+
+Stage = Callable[[Desired, Observed], Plan]
+"""From what is desired and observed to actions; REPORT is the last one of a plan."""
+
+
+def _finalizer(desired: Desired, _: Observed) -> Plan:
+    # Without it the object could be gone before anybody removes what is made from here on.
+    return () if desired.finalized else (Action.ADD_FINALIZER,)
+
+
+def _exclusion(desired: Desired, _: Observed) -> Plan:
+    return (Action.REPORT,) if desired.excluded else ()
+
+
+def _suspension(desired: Desired, _: Observed) -> Plan:
+    return (Action.REPORT,) if desired.access.spec.suspend else ()
+
+
+def _expiry(desired: Desired, observed: Observed) -> Plan:
+    if not desired.expired:
+        return ()
+    # Who only observes removes nothing; the server itself ends the login (VALID UNTIL).
+    over = observed.released or desired.ended or desired.planning == "Observe"
+    return (Action.REPORT,) if over else (Action.DROP_ROLE, Action.REPORT)
+
+
+def _server(desired: Desired, _: Observed) -> Plan:
+    return () if desired.place is not None else (Action.RESOLVE,)
+
+
+def _approval(desired: Desired, observed: Observed) -> Plan:
+    if not desired.planning:
+        return ()
+    if observed.plan is None:
+        return (Action.PLAN, Action.REPORT)
+    return () if is_approved(desired, observed.plan) else (Action.REPORT,)
+
+
+def _ownership(_: Desired, observed: Observed) -> Plan:
+    # A refused access gets no Secret, for that would log in nowhere; and no password is made anew
+    # for a server that is away, for the old one still logs in there.
+    asked = observed.role != "unknown" or observed.keeping
+    needed = observed.rotating or not observed.published
+    return (Action.CHECK_ROLE,) if needed and not asked else ()
+
+
+def _two_logins(_: Desired, observed: Observed) -> Plan:
+    return (Action.STAGE_LOGIN,) if observed.credentials.state == "due" else ()
+
+
+def _change_in_place(_: Desired, observed: Observed) -> Plan:
+    return (Action.CHANGE_PASSWORD,) if observed.credentials.state == "changing" else ()
+
+
+def _secret(_: Desired, observed: Observed) -> Plan:
+    open_ = observed.credentials.state in {"unknown", "due", "staged"}
+    return (Action.WRITE_SECRET,) if open_ else ()
+
+
+def _statements(_: Desired, observed: Observed) -> Plan:
+    return () if observed.in_sync else (Action.SYNC_DATABASE,)
+
+
+def _report(_: Desired, __: Observed) -> Plan:
+    return (Action.REPORT,)
+
+
+STAGES: tuple[Stage, ...] = (
+    _finalizer,
+    _exclusion,
+    _suspension,  # spec.suspend
+    _expiry,  # spec.expiresAfter
+    _server,
+    _approval,  # spec.mode and spec.approval
+    _ownership,  # spec.adoptionPolicy decides in it
+    _two_logins,  # spec.passwordPolicy.rotation
+    _change_in_place,
+    _secret,
+    _statements,
+    _report,
+)
+"""The stages of an object that is there, in their order; those with a field are optional."""
+
+
+def _role(desired: Desired, observed: Observed) -> Plan:
+    # No role is dropped that is excluded, or given up by its user.
+    if desired.excluded or observed.released:
+        return ()
+    return (Action.GIVE_UP,) if desired.abandoned else (Action.DROP_ROLE,)
+
+
+def _end(_: Desired, __: Observed) -> Plan:
+    return (Action.REMOVE_FINALIZER,)
+
+
+FINALIZING: tuple[Stage, ...] = (_role, _end)
+"""The stages of an object that is being deleted, in their order."""
+
+
+def plan(desired: Desired, observed: Observed) -> Plan:
+    """Return the actions that are left; the first is to be taken, and what came of it read."""
+    if desired.deleting and not desired.finalized:
+        return (Action.IGNORE,)
+    if observed.failure is not None:
+        return (Action.REPORT,)
+    actions: list[Action] = []
+    for stage in FINALIZING if desired.deleting else STAGES:
+        actions += stage(desired, observed)
+        if Action.REPORT in actions:
+            break
+    return tuple(actions)

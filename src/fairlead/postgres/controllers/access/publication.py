@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.postgresaccess import PostgresAccessStatus
@@ -11,7 +12,8 @@ from fairlead.api.resource import SECRETS
 from fairlead.api.timestamps import moment
 from fairlead.client import AlreadyExists, Client, Conflict, NotFound
 from fairlead.client.lookups import find
-from fairlead.postgres.controllers.access.passes import Pass
+from fairlead.postgres.controllers.access.passes import Credentials, Observed
+from fairlead.postgres.controllers.rules.desired import Desired
 from fairlead.postgres.controllers.rules.login_secret import (
     can_be,
     check_name,
@@ -28,16 +30,15 @@ from fairlead.postgres.controllers.rules.login_secret import (
     secret_values,
 )
 from fairlead.postgres.controllers.rules.rotation import (
-    PasswordDefaults,
     PasswordRules,
     asked_for,
     current_of,
     ends_of,
     is_due,
     is_old,
+    keeps_password,
     mark_of,
     password_info,
-    password_rules,
     seconds_left,
 )
 from fairlead.postgres.controllers.watches import BY_CONTROLLER, AccessWatches
@@ -62,6 +63,14 @@ class _Made:
     used: bool = False
 
 
+class Published(NamedTuple):
+    """Whether there is a Secret, or the role keeps a password of its own, or a new one is due."""
+
+    published: bool
+    keeping: bool
+    rotating: bool
+
+
 class Publication:
     """Writes and removes generated Secrets; those of others are never touched.
 
@@ -71,7 +80,6 @@ class Publication:
         key: the installation's, for fingerprints.
         opened: is called with each new lease on the Secrets of a namespace.
         changed: is called with an access whose Secret somebody else has written meanwhile.
-        defaults: of password policies, as they are now.
     """
 
     def __init__(
@@ -82,54 +90,63 @@ class Publication:
         *,
         opened: Callable[[Informer], object],
         changed: Callable[[Object], object],
-        defaults: Callable[[], PasswordDefaults],
     ) -> None:
         self._client = client
         self._watches = watches
         self._key = key
         self._opened = opened
         self._changed = changed
-        self._defaults = defaults
         self._made: dict[Key, _Made] = {}
         self._making: dict[Key, Object | None] = {}
         """Secrets being written, as the cache has told of them meanwhile."""
 
-    def exists(self, current: Pass) -> bool:
-        """Whether there is a Secret already, by the cache's word or as we have just made it."""
-        meta, spec = current.found.meta, current.decoded.spec
-        secret = self._watches.secrets.get(meta.namespace, spec.generated_secret)
-        made = self._made.get(Key(meta.namespace, spec.generated_secret))
-        if secret is None and made is not None:
-            secret = made.secret
-        return secret is not None and secret.meta.owned_by(meta.uid)
+    def look(self, desired: Desired) -> Published:
+        """Return what is known of the Secret without asking: the cache's word, and our own."""
+        meta, access = desired.found.meta, desired.access
+        cached = self._watches.secrets.get(meta.namespace, access.spec.generated_secret)
+        made = self._made.get(Key(meta.namespace, access.spec.generated_secret))
+        secret = made.secret if cached is None and made is not None else cached
+        exists = secret is not None and secret.meta.owned_by(meta.uid)
+        # By the cache's word alone; the write of the Secret decides.
+        rotating = False
+        if (
+            cached is not None
+            and access.spec.password_secret_ref is None
+            and isinstance(desired.rules, PasswordRules)
+        ):
+            rotating = asked_for(meta, cached.meta) or _is_old(desired, desired.rules)
+        return Published(exists, keeps_password(access, published=exists), rotating)
 
-    def seen(self, current: Pass) -> bool:
+    def seen(self, desired: Desired, observed: Observed) -> bool:
         """Whether the cache has the Secret that the pass has left.
 
         One that came and went while the watch was behind is in no list that follows, and nothing
         would tell that it is gone.
         """
-        if current.facts.secret not in {"generated", "reused"}:
+        if observed.credentials.state not in {"generated", "reused"}:
             return True
-        name = current.decoded.spec.generated_secret
-        return self._watches.secrets.get(current.found.meta.namespace, name) is not None
+        name = desired.access.spec.generated_secret
+        return self._watches.secrets.get(desired.found.meta.namespace, name) is not None
 
-    async def password_of(self, current: Pass) -> str:
-        """The password that there is; without a Secret one that nobody has, or "" to keep it."""
-        spec, namespace = current.decoded.spec, current.found.meta.namespace
-        if current.facts.keeping:
-            current.login = spec.username
-            return ""
+    async def peek(self, desired: Desired, observed: Observed) -> Credentials:
+        """Return the login and the password that there are.
+
+        Without a Secret it is a password that nobody has, and "" where the role keeps its own.
+        """
+        spec, namespace = desired.access.spec, desired.found.meta.namespace
+        if observed.keeping:
+            return Credentials(login=spec.username)
         existing = None
-        if self.exists(current):
+        if observed.published:
             existing = await find(self._client, SECRETS, spec.generated_secret, namespace)
         # One that is due is made when the plan is carried out; of it the plan shows nothing.
-        rules = password_rules(spec, self._defaults())
-        kept = "" if current.facts.rotating else current_password(existing)
-        if _changes_login(current, rules, existing):
+        rules = _rules(desired)
+        kept = "" if observed.rotating else current_password(existing)
+        found = current_login(existing)
+        if logins.must_rotate(rules.rotation, spec.username, found=found):
             kept = ""
-        current.login = _login(current, rules, existing, rotating=not kept)
-        return kept or rules.generate()
+        login = _login(desired, rules, found, rotating=not kept)
+        return Credentials(login=login, password=kept or rules.generate())
 
     def version(self, namespace: str, name: str) -> str:
         """The resourceVersion of a generated Secret, or of one that spec.passwordSecretRef names.
@@ -155,9 +172,9 @@ class Publication:
             del self._made[key]
         return not echo
 
-    def used(self, current: Pass) -> None:
-        """No pass follows that needs the Secret which this one has made: the cache will tell."""
-        key = Key(current.found.meta.namespace, current.decoded.spec.generated_secret)
+    def used(self, desired: Desired) -> None:
+        """Note that no pass follows which needs the Secret just made: the cache will tell."""
+        key = Key(desired.found.meta.namespace, desired.access.spec.generated_secret)
         made, cached = self._made.get(key), self._watches.secrets.get(*key)
         if made is None:
             return
@@ -165,70 +182,52 @@ class Publication:
         if cached is not None and _is_same(cached, made.secret):
             del self._made[key]
 
-    def may_rotate(self, current: Pass) -> bool:
-        """Whether a new password may be due, by the cache's word; :meth:`write` decides."""
-        meta, access = current.found.meta, current.decoded
-        secret = self._watches.secrets.get(meta.namespace, access.spec.generated_secret)
-        if secret is None or access.spec.password_secret_ref is not None:
-            return False
-        try:
-            rules = password_rules(access.spec, self._defaults())
-        except AccessError:
-            return False
-        return asked_for(meta, secret.meta) or _is_old(current, rules)
-
     def rotates_in(self, status: PostgresAccessStatus) -> float | None:
-        """Seconds until the password is due or a login ends, 0 when it is late; None for never."""
+        """Return the seconds until the password is due or a login ends, None for never.
+
+        0 is when it is late.
+        """
         return seconds_left(status.password, moment(), status.logins)
 
-    async def write(self, current: Pass) -> None:
-        """Boxes S to W: reuse the password that is there or given, or make one.
+    async def write(self, desired: Desired, observed: Observed) -> Credentials:
+        """Take the password that is there or given, or make one: boxes S to W.
 
-        Learns the password, and what the status shall say of it once the server has it. A
-        password that takes the place of another, or that of another login, is only made at first:
-        it is written when the server has it.
+        Returns:
+            The login and its password, and what the status shall say of it once the server has
+            it. A password that takes the place of another, or that of another login, is only made
+            at first: it is written when the server has it.
 
         Raises:
             AccessError: the Secret is not ours, the template or the policy is wrong, or the
                 password is one that nobody could log in with.
         """
-        spec, meta = current.decoded.spec, current.found.meta
+        spec, meta = desired.access.spec, desired.found.meta
         check_name(spec.generated_secret)
         if spec.secret_template is not None:
             check_template(spec.secret_template)
-        rules = password_rules(spec, self._defaults())
+        rules = _rules(desired)
         # Watched before it is read, so that no change in between goes unseen.
         given = spec.password_secret_ref is not None
         await self._watches.follow_passwords(
             meta.namespace, meta.name, wanted=given, opened=self._opened
         )
-        if current.facts.keeping:
-            current.login = spec.username
-            current.learn(secret="none")  # noqa: S106
-            return
-        password = await self._given(current) if given else ""
-        current.iterations = rules.iterations
-        stored = await self._publish(current, rules, password)
-        if stored is None:
-            return
-        current.secret_uid = stored.meta.uid
-        current.password_info = password_info(
-            rules,
-            current.decoded.status.password,
-            await self._fingerprint(current, current.password),
-            moment(),
-        )
+        if observed.keeping:
+            return replace(observed.credentials, state="none", login=spec.username)
+        password = await self._given(desired) if given else ""
+        return await self._publish(desired, observed, rules, password)
 
-    async def _given(self, current: Pass) -> str:
-        spec, namespace = current.decoded.spec, current.found.meta.namespace
+    async def _given(self, desired: Desired) -> str:
+        spec, namespace = desired.access.spec, desired.found.meta.namespace
         name = given_secret(spec)
         found = await find(self._client, SECRETS, name, namespace)
         if found is None:
             raise missing_password_secret(name, namespace)
         return given_password(spec, found)
 
-    async def _publish(self, current: Pass, rules: PasswordRules, given: str) -> Object | None:
-        name, namespace = current.decoded.spec.generated_secret, current.found.meta.namespace
+    async def _publish(
+        self, desired: Desired, observed: Observed, rules: PasswordRules, given: str
+    ) -> Credentials:
+        name, namespace = desired.access.spec.generated_secret, desired.found.meta.namespace
         # What the cache does not know is most likely not there: then one request does it. Logins
         # that take turns have their password before the Secret, which must not be there then.
         key = Key(namespace, name)
@@ -236,25 +235,25 @@ class Publication:
         look = look or rules.rotation == "TwoLogins"
         for attempt in range(_ATTEMPTS):
             try:
-                existing = await self._existing(current) if look else None
-                return await self._store(current, rules, given, existing)
+                existing = await self._existing(desired) if look else None
+                return await self._store(desired, observed, rules, given, existing)
             except (AlreadyExists, NotFound):
                 if attempt + 1 == _ATTEMPTS:
                     raise
                 look = True
         raise AssertionError
 
-    async def _existing(self, current: Pass) -> Object | None:
-        spec, namespace = current.decoded.spec, current.found.meta.namespace
-        existing = self._just_made(Key(namespace, spec.generated_secret))
+    async def _existing(self, desired: Desired) -> Object | None:
+        access, found, namespace = desired.access, desired.found, desired.found.meta.namespace
+        name, template = access.spec.generated_secret, access.spec.secret_template
+        existing = self._just_made(Key(namespace, name))
         if existing is None:
-            existing = await find(self._client, SECRETS, spec.generated_secret, namespace)
-        if existing is not None and is_leftover(existing, current.found):
+            existing = await find(self._client, SECRETS, name, namespace)
+        if existing is not None and is_leftover(existing, found):
             await self._delete(existing)
-            existing = await find(self._client, SECRETS, spec.generated_secret, namespace)
+            existing = await find(self._client, SECRETS, name, namespace)
         if existing is not None:
-            type_ = spec.secret_template.type if spec.secret_template else "Opaque"
-            check_ours(existing, current.found, type_)
+            check_ours(existing, found, template.type if template else "Opaque")
         return existing
 
     def _just_made(self, key: Key) -> Object | None:
@@ -272,48 +271,72 @@ class Publication:
         return made.secret if is_same and not made.used else None
 
     async def _store(
-        self, current: Pass, rules: PasswordRules, given: str, existing: Object | None
-    ) -> Object | None:
-        access, found = current.decoded, current.found
-        source = existing or await self._former(current)
-        kept = given or current_password(source)
+        self,
+        desired: Desired,
+        observed: Observed,
+        rules: PasswordRules,
+        given: str,
+        existing: Object | None,
+    ) -> Credentials:
+        access, found, before = desired.access, desired.found, observed.credentials
+        source = existing or await self._former(desired)
+        there, its_login = current_password(source), current_login(source)
+        kept = given or there
         mark = mark_of(found.meta)
-        changes = _changes_login(current, rules, source)
+        changes = logins.must_rotate(rules.rotation, access.spec.username, found=its_login)
+        postponed, shown = before.postponed, ""
         if kept and source is not None and not given:
-            if changes or await self._due(current, rules, source, kept):
+            shown = await self._fingerprint(desired, kept)
+            due = not changes and _is_due(desired, rules, source, shown)
+            # While the server does not answer, the old password is the one that logs in.
+            postponed = due and observed.role != "free"
+            if changes or (due and not postponed):
                 kept = ""
             else:
                 mark = mark_of(source.meta)
-        login = _login(current, rules, source, rotating=not kept)
+        login = _login(desired, rules, its_login, rotating=not kept)
         # Stored before it is used: a password that only the database knew would be lost in a
         # crash. Of a login that nobody has been given yet nothing is lost, and so it comes first.
-        staged = current.facts.secret == "staged" and login == current.login  # noqa: S105
-        is_open = current.facts.secret == "changing"  # noqa: S105
-        if is_open and (login != current.login or kept not in {"", current.password}):
+        staged = before.state == "staged" and login == before.login
+        is_open = before.state == "changing"
+        password = kept or (before.password if staged or is_open else rules.generate())
+        if is_open and (login, password) != (before.login, before.password):
             raise AccessError("Conflict", "the Secret has changed meanwhile; trying again")
-        if staged and kept not in {"", current.password}:
-            # Another replica's last write has come since the look: the login has to have its
-            # password back.
-            current.learn(synced=False)
-        if kept or not (staged or is_open):
-            current.password = kept or rules.generate()
-        current.login = login
-        values = secret_values(access.spec, current.reached.endpoint, current.password, login)
+        made = replace(
+            before,
+            login=login,
+            password=password,
+            iterations=rules.iterations,
+            postponed=postponed,
+            # Another replica's last write may have come since the look: then the login has to have
+            # its password back.
+            elsewhere=staged and password != before.password,
+        )
+        values = secret_values(access.spec, desired.reached.endpoint, password, login)
         wanted = content(access.spec.secret_template, values, mark)
         body = secret_body(found, access.spec.generated_secret, wanted, existing)
         turns = changes or (rules.rotation == "TwoLogins" and not kept)
         if turns and not staged:
-            current.learn(secret="due")  # noqa: S106
-            return None
-        if not (staged or is_open) and _replaces(source, current.password):
-            current.learn(secret="changing")  # noqa: S106
-            return None
+            return replace(made, state="due")
+        # A Secret that has another password so far has one that logs in.
+        if not (staged or is_open) and there not in {"", password}:
+            return replace(made, state="changing")
         if kept:
             stored = await self._write(found, existing, body)
         else:
             stored = await self._make(found, existing, body)
-        current.learn(secret="reused" if kept else "generated")
-        return stored
+            shown = ""
+        return replace(
+            made,
+            state="reused" if kept else "generated",
+            secret_uid=stored.meta.uid,
+            info=password_info(
+                rules,
+                access.status.password,
+                shown or await self._fingerprint(desired, password),
+                moment(),
+            ),
+        )
 
     async def _make(self, access: Object, existing: Object | None, body: JSON) -> Object:
         """Write a Secret with a new password, which is no news when the cache tells of it."""
@@ -334,26 +357,14 @@ class Publication:
             return await self._client.create(SECRETS, body, access.meta.namespace)
         return await commit(self._client, SECRETS, existing, body)
 
-    async def _due(
-        self, current: Pass, rules: PasswordRules, secret: Object, password: str
-    ) -> bool:
-        info, meta = current.decoded.status.password, current.found.meta
-        fingerprint_ = await self._fingerprint(current, password)
-        due = is_due(rules, meta, secret.meta, info, fingerprint_, moment())
-        if due and not asked_for(meta, secret.meta):
-            due = _is_old(current, rules)
-        # While the server does not answer, the old password is the one that logs in.
-        current.postponed = due and not current.facts.answers
-        return due and not current.postponed
+    async def _fingerprint(self, desired: Desired, password: str) -> str:
+        return fingerprint(await self._key(), desired.found.meta.uid, password)
 
-    async def _fingerprint(self, current: Pass, password: str) -> str:
-        return fingerprint(await self._key(), current.found.meta.uid, password)
-
-    async def _former(self, current: Pass) -> Object | None:
+    async def _former(self, desired: Desired) -> Object | None:
         """The Secret under a former name, whose password goes on to be used."""
-        for name in self._former_names(current):
-            found = await find(self._client, SECRETS, name, current.found.meta.namespace)
-            if found is None or not _controls(current.found, found):
+        for name in self._former_names(desired):
+            found = await find(self._client, SECRETS, name, desired.found.meta.namespace)
+            if found is None or not _controls(desired.found, found):
                 continue
             try:
                 if current_password(found):
@@ -362,18 +373,18 @@ class Publication:
                 continue
         return None
 
-    def _former_names(self, current: Pass) -> list[str]:
-        access, uid = current.decoded, current.found.meta.uid
+    def _former_names(self, desired: Desired) -> list[str]:
+        access, uid = desired.access, desired.found.meta.uid
         names = {one.meta.name for one in self._watches.secrets.by_index(BY_CONTROLLER, uid)}
         if access.status.secret is not None:
             names.add(access.status.secret.name)
         return sorted(names - {access.spec.generated_secret, ""})
 
-    async def remove_renamed(self, current: Pass) -> None:
+    async def remove_renamed(self, desired: Desired) -> None:
         """Delete Secrets of former names of spec.generatedSecret; the new one works by now."""
-        for name in self._former_names(current):
-            found = await find(self._client, SECRETS, name, current.found.meta.namespace)
-            if found is not None and _controls(current.found, found):
+        for name in self._former_names(desired):
+            found = await find(self._client, SECRETS, name, desired.found.meta.namespace)
+            if found is not None and _controls(desired.found, found):
                 await self._delete(found)
 
     async def _delete(self, secret: Object) -> None:
@@ -385,10 +396,10 @@ class Publication:
         except (NotFound, Conflict):
             return
 
-    async def remove(self, current: Pass) -> None:
+    async def remove(self, desired: Desired) -> None:
         """Delete the Secrets, without waiting for a garbage collector that may not be there."""
-        meta = current.found.meta
-        names = [current.decoded.spec.generated_secret, *self._former_names(current)]
+        meta = desired.found.meta
+        names = [desired.access.spec.generated_secret, *self._former_names(desired)]
         # There is no Secret under a name that none can have, and the server would refuse to look.
         for name in filter(can_be, names):
             self._made.pop(Key(meta.namespace, name), None)
@@ -400,34 +411,42 @@ class Publication:
         )
 
 
-def _login(current: Pass, rules: PasswordRules, secret: Object | None, *, rotating: bool) -> str:
-    """The login that the Secret shall have."""
-    access, now = current.decoded, moment()
-    ends = ends_of(access.status.logins)
+def _rules(desired: Desired) -> PasswordRules:
+    """Return the rules of the password.
+
+    Raises:
+        AccessError: PasswordPolicyInvalid, naming the field.
+    """
+    if isinstance(desired.rules, AccessError):
+        raise desired.rules
+    return desired.rules
+
+
+def _login(desired: Desired, rules: PasswordRules, found: str, *, rotating: bool) -> str:
+    """Return the login that the Secret shall have; ``found`` is the one that it has."""
+    told, now = desired.access.status.logins, moment()
     return logins.current_login(
         rules.rotation,
-        access.spec.username,
-        found=current_login(secret),
-        known=current_of(access.status.logins),
+        desired.access.spec.username,
+        found=found,
+        known=current_of(told),
         rotating=rotating,
-        ending=[name for name, end in ends.items() if end > now],
+        ending=[name for name, end in ends_of(told).items() if end > now],
     )
 
 
-def _replaces(source: Object | None, password: str) -> bool:
-    """Whether a Secret has another password so far, which logs in."""
-    return source is not None and current_password(source) not in {"", password}
+def _is_due(desired: Desired, rules: PasswordRules, secret: Object, shown: str) -> bool:
+    """Whether the password is to be made anew whose fingerprint is ``shown``."""
+    info, meta = desired.access.status.password, desired.found.meta
+    if asked_for(meta, secret.meta):
+        return True
+    due = is_due(rules, meta, secret.meta, info, shown, moment())
+    return due and _is_old(desired, rules)
 
 
-def _changes_login(current: Pass, rules: PasswordRules, secret: Object | None) -> bool:
-    """Whether the Secret has a login of the other kind of rotation."""
-    username = current.decoded.spec.username
-    return logins.must_rotate(rules.rotation, username, found=current_login(secret))
-
-
-def _is_old(current: Pass, rules: PasswordRules) -> bool:
+def _is_old(desired: Desired, rules: PasswordRules) -> bool:
     """Whether the clock asks for a new password, and no login would lose its grace for it."""
-    status, now = current.decoded.status, moment()
+    status, now = desired.access.status, moment()
     free = logins.may_rotate(rules.rotation, ends_of(status.logins), now)
     return free and is_old(rules, status.password, now)
 

@@ -1,4 +1,4 @@
-"""What a pass came to, as conditions, one log line, an event and when to look again."""
+"""The outcome of a pass, as conditions, one log line, an event and when to look again. Pure."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ from fairlead.api.postgresaccess import (
     SecretInfo,
     ServerInfo,
 )
-from fairlead.postgres.controllers.access.reconcile import Failure
-from fairlead.postgres.database.plans.plan import Planned
-from fairlead.postgres.errors import AccessError, Retry
+from fairlead.postgres.controllers.access.passes import Failure, Observed, is_approved
+from fairlead.postgres.controllers.rules.desired import Desired
+from fairlead.postgres.database.plans.plan import Planned, Synced
+from fairlead.postgres.errors import AccessError, Retry, refusal
 
 
 IN_SYNC = "PostgresAccess is in sync"
@@ -85,6 +86,84 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     applied: Sequence[str] = ()
     group: str = ""
     warnings: Sequence[str] = ()
+
+
+def outcome_of(desired: Desired, observed: Observed) -> Outcome:
+    """Return the outcome of a pass."""
+    if observed.failure is not None:
+        return failed(observed.failure)
+    if desired.excluded:
+        username, *logins = desired.names
+        which = f"{username}, or one of its logins {', '.join(logins)}," if logins else username
+        error = refusal(
+            "UserExcluded",
+            f"spec.username {which} is one of the operator's excluded users; choose another",
+        )
+        return failed(Failure("DatabaseSyncFailed", error))
+    if desired.access.spec.suspend:
+        generation = desired.found.meta.generation
+        return suspended(desired.access.status, generation, unchanged=observed.unchanged)
+    if desired.expired:
+        return expired(desired.ends)
+    if observed.plan is not None and not is_approved(desired, observed.plan):
+        return planned(observed.plan, desired.planning)
+    is_new = observed.credentials.state == "generated"
+    return generated() if is_new and not _is_read_again(desired, observed) else success()
+
+
+def _is_read_again(desired: Desired, observed: Observed) -> bool:
+    """Whether the second look that a new password asks for would come to what is known already.
+
+    Every pass reads the server again after it has written. An object that has said nothing so far
+    is in progress as it was created, and so that need not be written first. Additive grants depend
+    on what was granted before, which the next pass reads from the status of this one.
+    """
+    access = desired.access
+    is_first = not access.status.last_reconcile_state
+    return is_first and observed.synced is not None and access.spec.grants_policy != "Additive"
+
+
+def former_status(desired: Desired, observed: Observed) -> PostgresAccessStatus:
+    """Return the status so far, without what has gone meanwhile."""
+    old = desired.access.status
+    if desired.expired and observed.released:
+        old = msgspec.structs.replace(
+            old, secret=None, password=None, applied_grants=[], logins=[], group=""
+        )
+    if desired.ends or observed.in_sync:
+        # Until the server knows otherwise it is to end when it was told.
+        old = msgspec.structs.replace(old, expires_at=desired.ends)
+    return old
+
+
+def login_of(desired: Desired, observed: Observed) -> Login | None:
+    """Return what is known of the login, if this pass has brought it about."""
+    synced = observed.synced
+    if synced is None or desired.place is None:
+        return None
+    spec, status, endpoint = desired.access.spec, desired.access.status, desired.place.endpoint
+    kept = [WITHOUT_SECRET] if observed.keeping else []
+    return Login(
+        username=spec.username,
+        secret="" if observed.keeping else spec.generated_secret,
+        secret_uid=observed.credentials.secret_uid,
+        password=observed.credentials.info,
+        logins=synced.logins,
+        server=ServerInfo(
+            host=endpoint.public_host or endpoint.host,
+            version=synced.server.version_text,
+            system_identifier=synced.server.system_identifier,
+        ),
+        applied=_ledger(status.applied_grants, synced),
+        group=synced.group or (status.group if synced.problems else ""),
+        warnings=[*kept, *synced.warnings, *map(renamed, sorted(observed.renamed))],
+    )
+
+
+def _ledger(before: Sequence[str], synced: Synced) -> list[str]:
+    """Return what was granted, and what may not be revoked yet while there are problems."""
+    left = before if synced.problems else []
+    return [*synced.applied, *(one for one in left if one not in synced.applied)]
 
 
 def success() -> Outcome:
@@ -224,7 +303,7 @@ def failed(failure: Failure) -> Outcome:
         )
     return Outcome(
         state="Error",
-        reason=error.reason if error.verdict else failure.stage,
+        reason=error.reason if error.verdict else failure.reason,
         message=error.message if error.verdict else str(error),
         again="pending" if error.retry is Retry.CHANGE else "backoff",
         blockers=error.blockers,

@@ -1,43 +1,40 @@
-"""The steps of a pass: what is asked of the API server and of the access's own server for each."""
+"""Takes the actions of a plan, at the API server and at the access's own server."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
-import msgspec
 import structlog
 
 from fairlead.api.meta import Object
-from fairlead.api.postgresaccess import APPROVE_ANNOTATION, FINALIZER, POSTGRESACCESSES
+from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, NotFound, ServerError
 from fairlead.postgres.controllers.access.claims import Claims
 from fairlead.postgres.controllers.access.leftovers import Leftovers
-from fairlead.postgres.controllers.access.passes import Pass
+from fairlead.postgres.controllers.access.passes import Action, Credentials, Observed
 from fairlead.postgres.controllers.access.publication import Publication
-from fairlead.postgres.controllers.access.reconcile import STAGES, AccessStep, Failure
 from fairlead.postgres.controllers.access.status import problems
-from fairlead.postgres.controllers.rules.rotation import turns_of
-from fairlead.postgres.controllers.rules.wishes import (
+from fairlead.postgres.controllers.rules.desired import (
+    Desired,
     check_spec,
-    may_adopt,
     needed_names,
     shares_groups,
     wanted_of,
 )
+from fairlead.postgres.controllers.rules.rotation import turns_of
 from fairlead.postgres.controllers.servers.jobs import (
     Answer,
     Check,
     Drop,
+    Job,
     Look,
-    Place,
     Removal,
     Rotate,
     Sync,
     UnpublishedError,
-    owner_of,
 )
 from fairlead.postgres.controllers.servers.sources import Sources
-from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.database.plans.claiming import NOT_OURS
 from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
 from fairlead.postgres.errors import AccessError
@@ -47,8 +44,21 @@ from fairlead.runtime import add_finalizer, remove_finalizer
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 
+class Going(NamedTuple):
+    """A pass on its way: two values, and the ``job`` that its server has yet to answer.
+
+    ``action`` is that which the job is for; ``written`` has the Secret that was written meanwhile.
+    """
+
+    desired: Desired
+    observed: Observed
+    action: Action = Action.IGNORE
+    job: Job | None = None
+    written: Sequence[Credentials] = ()
+
+
 class Steps:
-    """Performs steps, and learns what came of them.
+    """Takes actions, and reads what came of them.
 
     ``wrote`` is told of each write to an access, ``look_at`` of owners of connections at whose
     servers a role may have been given up.
@@ -57,7 +67,6 @@ class Steps:
     def __init__(
         self,
         client: Client,
-        settings: Settings,
         sources: Sources,
         claims: Claims,
         publication: Publication,
@@ -67,7 +76,6 @@ class Steps:
         look_at: Callable[[str], None],
     ) -> None:
         self._client = client
-        self._settings = settings
         self._sources = sources
         self._claims = claims
         self._publication = publication
@@ -75,265 +83,252 @@ class Steps:
         self._wrote = wrote
         self._look_at = look_at
 
-    async def perform(self, step: AccessStep, current: Pass) -> None:
-        """Perform a step, or leave a job to its server.
+    async def take(self, action: Action, going: Going) -> Going | None:
+        """Take an action, or leave a job to the server; None where the object is let go of.
 
         Raises:
             ApiError: trying all of it again at once may help.
         """
-        await self._learn(step, current, self._perform(step, current))
-
-    async def take(self, step: AccessStep, current: Pass, answer: Answer) -> None:
-        """Learn from what the server has answered to the job of a step.
-
-        Raises:
-            ApiError: trying all of it again at once may help.
-        """
-        await self._learn(step, current, self._take(step, current, answer))
-
-    async def _learn(self, step: AccessStep, current: Pass, work: Awaitable[None]) -> None:
-        """Wait for the work on a step; a failure is learnt too."""
+        desired, observed = going.desired, going.observed
         try:
-            await work
-        except AccessError as error:
-            current.learn(failure=Failure(STAGES[step], error))
-        except (AlreadyExists, Conflict, ServerError):
-            raise
-        except ApiError as error:
+            return await self._take(action, desired, observed)
+        except (AccessError, ApiError) as error:
             # The cache has not heard yet that the object is gone.
-            if step is AccessStep.ADD_FINALIZER and isinstance(error, NotFound):
-                current.gone = True
-                return
-            current.learn(failure=Failure(STAGES[step], _api_error(error)))
+            if action is Action.ADD_FINALIZER and isinstance(error, NotFound):
+                return None
+            return Going(desired, _failed(observed, action, error))
 
-    async def _perform(self, step: AccessStep, current: Pass) -> None:
-        match step:
-            case AccessStep.ADD_FINALIZER:
-                current.found = self._wrote(
-                    await add_finalizer(self._client, POSTGRESACCESSES, current.found, FINALIZER)
+    async def answered(self, going: Going, answer: Answer) -> Going:
+        """Go on with the answer of the server to the job that it was asked to do.
+
+        Raises:
+            ApiError: trying all of it again at once may help.
+        """
+        try:
+            return await self._answered(going, answer)
+        except (AccessError, ApiError) as error:
+            return Going(going.desired, _failed(going.observed, going.action, error))
+
+    async def _take(self, action: Action, desired: Desired, observed: Observed) -> Going | None:
+        job: Job | None = None
+        written: list[Credentials] = []
+        match action:
+            case Action.ADD_FINALIZER:
+                added = await add_finalizer(
+                    self._client, POSTGRESACCESSES, desired.found, FINALIZER
                 )
-                current.learn(finalizer=True)
-            case AccessStep.RESOLVE:
-                await self._resolve(current)
-            case AccessStep.PLAN:
-                current.password = await self._publication.password_of(current)
-                current.ask(step, Look(await self.wanted(current)))
-            case AccessStep.CHECK_ROLE:
-                claim = await self._claims.of(current.found.meta)
-                names, adopt = needed_names(current.decoded), self._adopts(current)
-                current.ask(step, Check(names, claim, adopt=adopt))
-            case AccessStep.WRITE_SECRET:
-                await self._publication.write(current)
+                desired = desired.stored(self._wrote(added))
+            case Action.RESOLVE:
+                check_spec(desired.access)
+                desired = desired.at(await self._sources.endpoint(desired.access, enforce=True))
+            case Action.PLAN:
+                login = await self._publication.peek(desired, observed)
+                job = Look(await self.wanted(desired, observed, login))
+            case Action.CHECK_ROLE:
+                claim = await self._claims.of(desired.found.meta)
+                job = Check(needed_names(desired.access), claim, adopt=desired.adopts)
+            case Action.WRITE_SECRET:
+                found = await self._publication.write(desired, observed)
+                observed = observed.with_login(found)
                 # Staging has brought all of it into the database, so that no sync follows which
                 # would do this.
-                if current.facts.synced:
-                    await self._publication.remove_renamed(current)
-            case AccessStep.STAGE_LOGIN:
-                current.ask(step, Sync(await self.wanted(current, staged=True)))
-            case AccessStep.CHANGE_PASSWORD:
-                publish = self._publishing(current)
-                current.ask(step, Rotate(await self.wanted(current), publish))
-            case AccessStep.SYNC_DATABASE:
-                wanted = await self.wanted(current)
-                known = current.verified
-                if known is not None and known.holds(current.reached, wanted):
-                    await self._synced(current, known.synced)
-                else:
-                    current.ask(step, Sync(wanted))
-            case AccessStep.GIVE_UP:
-                owner = owner_of(current.access) if current.access else ""
+                if observed.in_sync:
+                    await self._publication.remove_renamed(desired)
+            case Action.STAGE_LOGIN:
+                login = observed.credentials
+                job = Sync(await self.wanted(desired, observed, login, staged=True))
+            case Action.CHANGE_PASSWORD:
+                publish = self._publishing(desired, observed, written)
+                job = Rotate(await self.wanted(desired, observed, observed.credentials), publish)
+            case Action.SYNC_DATABASE:
+                wanted = await self.wanted(desired, observed, observed.credentials)
+                known = observed.verified
+                if known is not None and known.holds(desired.reached, wanted):
+                    return await self._synced(desired, observed, wanted, known.synced)
+                job = Sync(wanted)
+            case Action.GIVE_UP:
+                owner = desired.owner
                 # It is recorded while the object is there: a claim that has neither an object nor
                 # a record is taken for a leftover, and its role is dropped.
-                await self._leftovers.record(current.found, owner, "Abandon")
+                await self._leftovers.record(desired.found, owner, "Abandon")
                 self._look_at(owner)
-                current.learn(given_up=True)
-            case AccessStep.DROP_ROLE:
-                await self._drop(current)
+                observed = observed.without_role()
+            case Action.DROP_ROLE:
+                return await self._drop(desired, observed)
             case _:
-                await remove_finalizer(self._client, POSTGRESACCESSES, current.found, FINALIZER)
-                current.learn(finalizer=False)
+                await remove_finalizer(self._client, POSTGRESACCESSES, desired.found, FINALIZER)
+                return None
+        return Going(desired, observed, action, job, written)
 
-    async def _take(self, step: AccessStep, current: Pass, answer: Answer) -> None:
-        match step:
-            case AccessStep.PLAN:
-                self._planned(current, answer)
-            case AccessStep.CHECK_ROLE:
+    async def _answered(self, going: Going, answer: Answer) -> Going:
+        desired, observed, job = going.desired, going.observed, going.job
+        match job:
+            case Look():
+                if not isinstance(answer, Planned):
+                    raise answered_otherwise(answer)
+                observed = observed.planned(desired, answer)
+            case Check():
                 # A first password for a server that cannot be asked would log in nowhere, and be a
-                # trace of something that was never made. With one that is there, the steps that
+                # trace of something that was never made. With one that is there, the actions that
                 # need the server tell why it cannot be asked.
-                if isinstance(answer, AccessError) and (
-                    answer.verdict or not current.facts.published
-                ):
+                if isinstance(answer, AccessError) and (answer.verdict or not observed.published):
                     raise answer
-                current.learn(checked=True, answers=answer is None)
-            case AccessStep.STAGE_LOGIN:
-                self._staged(current, answer)
-            case AccessStep.CHANGE_PASSWORD:
-                self._changed(current, answer)
-            case AccessStep.SYNC_DATABASE:
-                await self._synced(current, answer)
+                observed = observed.checked(answered=answer is None)
+            case Rotate():
+                observed = _changed(going, answer)
+            case Sync() if going.action is Action.STAGE_LOGIN:
+                if not isinstance(answer, Synced):
+                    raise answered_otherwise(answer)
+                # The server lets the next login in, so that the Secret may have it.
+                observed = observed.staged(answer)
+            case Sync():
+                return await self._synced(desired, observed, job.wanted, answer)
+            case Drop():
+                return await self._dropped(desired, observed, answer, job.denied)
             case _:
-                await self._dropped(current, answer)
+                raise answered_otherwise(answer)
+        return Going(desired, observed)
 
-    async def _resolve(self, current: Pass) -> None:
-        access = current.decoded
-        check_spec(access)
-        endpoint = await self._sources.endpoint(access, enforce=True)
-        current.place = Place.of(access, endpoint)
-        current.learn(resolved=True)
-
-    async def wanted(self, current: Pass, *, staged: bool = False) -> Wanted:
-        """All that an access asks for; ``staged``: of its next login alone."""
-        owner, endpoint = current.reached.owner, current.reached.endpoint
-        shares = shares_groups(current.decoded, endpoint)
+    async def wanted(
+        self, desired: Desired, observed: Observed, login: Credentials, *, staged: bool = False
+    ) -> Wanted:
+        """Return all that an access asks of its server; ``staged``: of its next login alone."""
+        access, place = desired.access, desired.reached
+        shares = shares_groups(access, place.endpoint)
         return wanted_of(
-            current.decoded,
-            await self._claims.of(current.found.meta),
-            password=current.password,
-            keeps=current.facts.keeping,
-            ends=current.expires_at,
-            turns=turns_of(current.decoded, current.login, staged=staged),
-            iterations=current.iterations,
-            adopt=self._adopts(current),
-            scope=await self._claims.scope(owner) if shares else "",
+            access,
+            await self._claims.of(desired.found.meta),
+            password=login.password,
+            keeps=observed.keeping,
+            ends=desired.ends,
+            turns=turns_of(access, login.login, staged=staged),
+            iterations=login.iterations,
+            adopt=desired.adopts,
+            scope=await self._claims.scope(place.owner) if shares else "",
         )
 
-    def _adopts(self, current: Pass) -> bool:
-        """Whether the access may take over a role that nobody has claimed."""
-        return may_adopt(current.decoded, self._settings.current)
-
-    def _planned(self, current: Pass, answer: Answer) -> None:
-        if not isinstance(answer, Planned):
-            raise answered_otherwise(answer)
-        before = current.decoded.status.plan
-        after = before.approved_digest if before is not None else ""
-        plan = current.plan = msgspec.structs.replace(answer, after=after)
-        asked = current.found.meta.annotations.get(APPROVE_ANNOTATION, "")
-        # What cannot be had keeps nobody from approving the rest.
-        agreed = asked == plan.digest() if plan.statements else not plan.refused
-        current.learn(planned=True, approved=agreed and current.facts.planning == "Manual")
-
-    def _staged(self, current: Pass, answer: Answer) -> None:
-        """The server lets the next login in, so that the Secret may have it."""
-        if not isinstance(answer, Synced):
-            raise answered_otherwise(answer)
-        current.learn(secret="staged")  # noqa: S106
-        if answer.is_settled and not answer.problems:
-            current.synced = answer
-            current.learn(synced=True)
-
-    def _publishing(self, current: Pass) -> Callable[[], Awaitable[None]]:
+    def _publishing(
+        self, desired: Desired, observed: Observed, written: list[Credentials]
+    ) -> Callable[[], Awaitable[None]]:
         async def publish() -> None:
             # The server's transaction may be tried again, and the Secret with it.
-            current.learn(secret="changing")  # noqa: S106
             try:
-                await self._publication.write(current)
+                written[:] = [await self._publication.write(desired, observed)]
             except Exception as error:
                 raise UnpublishedError(error) from error
 
         return publish
 
-    def _changed(self, current: Pass, answer: Answer) -> None:
-        """The server has the password that is in the Secret now."""
-        if isinstance(answer, UnpublishedError):
-            cause = answer.cause
-            again = isinstance(cause, (AlreadyExists, Conflict, ServerError))
-            if isinstance(cause, ApiError) and not again:
-                cause = _api_error(cause)
-            if not isinstance(cause, AccessError):
-                raise cause
-            current.learn(failure=Failure(STAGES[AccessStep.WRITE_SECRET], cause))
-        elif answer is not None:
-            raise answered_otherwise(answer)
-
-    async def _synced(self, current: Pass, answer: Answer) -> None:
+    async def _synced(
+        self, desired: Desired, observed: Observed, wanted: Wanted, answer: Answer
+    ) -> Going:
         if not isinstance(answer, Synced):
             lost = isinstance(answer, AccessError) and answer.reason in NOT_OURS
-            if lost and not current.decoded.status.username:
+            if lost and not desired.access.status.username:
                 # Another one has made the role since it was looked at: this login is nowhere.
-                await self._publication.remove(current)
+                await self._publication.remove(desired)
             raise answered_otherwise(answer)
-        current.synced = answer
-        # After the database: until now the old Secret was the one that works.
-        await self._publication.remove_renamed(current)
+        observed = observed.brought(answer, wanted)
         if answer.problems:
-            current.learn(failure=problems(answer.problems))
-        current.learn(synced=True)
+            observed = observed.hindered(problems(answer.problems))
+        try:
+            # After the database: until now the old Secret was the one that works.
+            await self._publication.remove_renamed(desired)
+        except (AccessError, ApiError) as error:
+            observed = _failed(observed, Action.SYNC_DATABASE, error)
+        return Going(desired, observed)
 
-    async def _drop(self, current: Pass) -> None:
-        access = current.decoded
+    async def _drop(self, desired: Desired, observed: Observed) -> Going:
+        access = desired.access
         # Somebody may have edited the spec since the role was made.
         username = access.status.username or access.spec.username
-        claim = await self._claims.of(current.found.meta)
+        claim = await self._claims.of(desired.found.meta)
         policy: Removal = access.spec.cleanup_policy
-        if current.facts.expired:
+        if desired.expired:
             # The server knows the end itself (VALID UNTIL), so that this logs in nowhere any more.
-            await self._publication.remove(current)
+            await self._publication.remove(desired)
             # The object stays, and the role its own: raised, the end gives back the login.
             policy = "Fence" if policy == "Retain" else policy
         try:
-            current.place = Place.of(access, await self._sources.endpoint(access, enforce=False))
-            policy = await self._allowed(current, policy)
+            desired = desired.at(await self._sources.endpoint(access, enforce=False))
+            denied = await self._denied(desired)
         except AccessError as error:
             # A role is made after its Secret: without one no server was ever found.
-            if not (access.status.username or current.facts.published):
-                current.learn(dropped=True)
-            else:
-                await self._dropped(current, error)
-        else:
-            current.ask(
-                AccessStep.DROP_ROLE,
-                Drop(username, claim, policy, access.spec.orphan_to or ""),
-            )
+            if not (access.status.username or observed.published):
+                return Going(desired, observed.without_role())
+            return await self._dropped(desired, observed, error, "")
+        # The login goes in any case, and nothing that is owned goes to anybody.
+        policy = "Restrict" if denied else policy
+        job = Drop(username, claim, policy, access.spec.orphan_to or "", denied)
+        return Going(desired, observed, Action.DROP_ROLE, job)
 
-    async def _allowed(self, current: Pass, policy: Removal) -> Removal:
-        """The same; Restrict where what is owned may not go to spec.orphanTo.
-
-        So the login goes in any case, and nothing that is owned goes to anybody.
-        """
+    async def _denied(self, desired: Desired) -> str:
+        """Return why what is owned may not go to spec.orphanTo, "" where it may."""
         try:
-            await self._sources.check_heir(current.decoded)
+            await self._sources.check_heir(desired.access)
         except AccessError as error:
             if not error.verdict:
                 raise
-            current.denied = error.message
-            return "Restrict"
-        return policy
+            return error.message
+        return ""
 
-    async def _dropped(self, current: Pass, answer: Answer) -> None:
-        if isinstance(answer, AccessError) and answer.reason == "OwnsObjects" and current.denied:
+    async def _dropped(
+        self, desired: Desired, observed: Observed, answer: Answer, denied: str
+    ) -> Going:
+        if isinstance(answer, AccessError) and answer.reason == "OwnsObjects" and denied:
             answer = AccessError(
-                answer.reason, f"{current.denied}; {answer.message}", blockers=answer.blockers
+                answer.reason, f"{denied}; {answer.message}", blockers=answer.blockers
             )
         if isinstance(answer, Exception):
-            access = current.decoded
-            if isinstance(answer, AccessError) and self._made_nothing(current, answer):
-                self._look_at(owner_of(access))
-                current.learn(dropped=True)
-                return
+            if isinstance(answer, AccessError) and _made_nothing(desired, observed, answer):
+                self._look_at(desired.owner)
+                return Going(desired, observed.without_role())
             # A role that stays anyway must not keep its object from going when the server is
             # gone.
-            retained = current.facts.deleting and access.spec.cleanup_policy == "Retain"
+            retained = desired.deleting and desired.access.spec.cleanup_policy == "Retain"
             if not retained or not isinstance(answer, AccessError):
                 raise answer
             _log.warning("the server of a retained role was out of reach", why=answer.reason)
-            await self._leftovers.record(current.found, owner_of(access), "Retain")
-            self._look_at(owner_of(access))
-        await self._publication.remove(current)
-        current.learn(dropped=True)
+            await self._leftovers.record(desired.found, desired.owner, "Retain")
+            self._look_at(desired.owner)
+        await self._publication.remove(desired)
+        return Going(desired, observed.without_role())
 
-    def _made_nothing(self, current: Pass, why: AccessError) -> bool:
-        """Whether nothing was made for an access whose server does not say that nothing is there.
 
-        That is so of what was refused from the beginning, and of what has no Secret yet because
-        its server never answered. A role of ours that is there all the same, as one of two logins
-        may be after a crash, is a leftover: looks at its server find it.
-        """
-        if current.decoded.status.username:
-            return False
-        facts = current.facts
-        silent = why.reason in _SILENT and not (facts.published or facts.keeping)
-        return why.verdict or silent
+def _failed(observed: Observed, action: Action, error: AccessError | ApiError) -> Observed:
+    """Return what is observed after an action that failed.
+
+    Raises:
+        ApiError: trying all of it again at once may help.
+    """
+    if isinstance(error, (AlreadyExists, Conflict, ServerError)):
+        raise error
+    return observed.failed(action, error if isinstance(error, AccessError) else _api_error(error))
+
+
+def _changed(going: Going, answer: Answer) -> Observed:
+    """Return what is observed once the server has the password that is in the Secret now."""
+    if isinstance(answer, UnpublishedError):
+        cause = answer.cause
+        if not isinstance(cause, (AccessError, ApiError)):
+            raise cause
+        return _failed(going.observed, Action.WRITE_SECRET, cause)
+    if answer is not None or not going.written:
+        raise answered_otherwise(answer)
+    return going.observed.with_login(going.written[-1])
+
+
+def _made_nothing(desired: Desired, observed: Observed, why: AccessError) -> bool:
+    """Whether nothing was made for an access whose server does not say that nothing is there.
+
+    That is so of what was refused from the beginning, and of what has no Secret yet because its
+    server never answered. A role of ours that is there all the same, as one of two logins may be
+    after a crash, is a leftover: looks at its server find it.
+    """
+    if desired.access.status.username:
+        return False
+    silent = why.reason in _SILENT and not (observed.published or observed.keeping)
+    return why.verdict or silent
 
 
 _SILENT = {"ConnectionFailed", "AuthenticationFailed", "TLSFailed", "RoleIsFull", "TimedOut"}

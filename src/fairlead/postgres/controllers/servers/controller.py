@@ -17,7 +17,7 @@ from fairlead.api.postgresaccess.server import (
 )
 from fairlead.api.timestamps import now
 from fairlead.client import NotFound
-from fairlead.postgres.controllers.servers.jobs import owner_of_server
+from fairlead.postgres.controllers.rules.desired import owner_of_server
 from fairlead.postgres.controllers.servers.sources import Sources, decode_server
 from fairlead.postgres.controllers.servers.work import JITTER
 from fairlead.postgres.controllers.watches import AccessWatches, wanted_otherwise

@@ -7,15 +7,12 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from fairlead.api.postgresaccess import CleanupPolicy, PostgresAccess
-from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
 from fairlead.postgres.database.plans.snapshot import Claim
 from fairlead.postgres.errors import AccessError
 
-
-_NAMESPACE = "namespace "
 
 Removal = CleanupPolicy | Literal["Fence"]
 """What becomes of a role; Fence takes its login, and leaves it and its claim."""
@@ -72,12 +69,13 @@ class UnpublishedError(Exception):
 
 
 class Drop(NamedTuple):
-    """Remove the role as the policy says."""
+    """Remove the role as the policy says; ``denied`` is why that is not the one of the spec."""
 
     username: str
     claim: Claim
     policy: Removal
     orphan_to: str = ""
+    denied: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,36 +88,3 @@ class Look(_OfWanted, frozen=True):
 
 
 Job = Check | Sync | Rotate | Drop | Look
-
-
-class Place(NamedTuple):
-    """Where work is done: ``owner`` is the PostgresServer, or the namespace of the accesses."""
-
-    owner: str
-    endpoint: Endpoint
-
-    @classmethod
-    def of(cls, access: PostgresAccess, endpoint: Endpoint) -> Place:
-        """The place of an access."""
-        return cls(owner_of(access), endpoint)
-
-    @property
-    def is_trusted(self) -> bool:
-        """Whether the platform's team names the server, rather than a tenant."""
-        return not self.owner.startswith(_NAMESPACE)
-
-
-def owner_of_server(name: str) -> str:
-    """A PostgresServer as the owner of connections."""
-    return f"PostgresServer {name}"
-
-
-def owner_of(access: PostgresAccess) -> str:
-    """Whose connection an access is worked on through."""
-    reference = access.spec.connection.server_ref
-    return owner_named(reference.name if reference else "", access.metadata.namespace)
-
-
-def owner_named(server: str, namespace: str) -> str:
-    """The owner of connections of accesses that name a PostgresServer, or "" for none."""
-    return owner_of_server(server) if server else _NAMESPACE + namespace

@@ -19,6 +19,7 @@ from fairlead.api.postgresaccess.connection import (
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS, PostgresServer
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import BadRequest, Client, Forbidden, NotFound
+from fairlead.postgres.controllers.rules.desired import needed_names
 from fairlead.postgres.controllers.rules.policy import (
     check_heir,
     check_host,
@@ -38,7 +39,6 @@ from fairlead.postgres.controllers.rules.resolution import (
     server_endpoint,
     text_of,
 )
-from fairlead.postgres.controllers.rules.wishes import needed_names
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.watches import AccessWatches
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -287,15 +287,3 @@ def decode_server(found: Object) -> PostgresServer:
         return found.decode(PostgresServer)
     except msgspec.ValidationError as error:
         raise invalid("InvalidSpec", f"PostgresServer {found.meta.name}: {error}") from None
-
-
-def decode_access(found: Object) -> PostgresAccess:
-    """A PostgresAccess from what the API server holds.
-
-    Raises:
-        AccessError: InvalidSpec, naming the field.
-    """
-    try:
-        return found.decode(PostgresAccess)
-    except msgspec.ValidationError as error:
-        raise invalid("InvalidSpec", f"PostgresAccess {found.key}: {error}") from None

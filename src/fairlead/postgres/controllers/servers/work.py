@@ -19,13 +19,13 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import structlog
 
+from fairlead.postgres.controllers.rules.desired import Place
 from fairlead.postgres.controllers.servers.jobs import (
     Answer,
     Check,
     Drop,
     Job,
     Look,
-    Place,
     Rotate,
     Sync,
     UnpublishedError,
