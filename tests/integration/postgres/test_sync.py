@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -549,16 +550,17 @@ async def test_what_another_writer_takes_meanwhile_is_granted_again(
     postgres: EmbeddedPostgres, endpoint: Endpoint, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the removal of a group does, in which a role is by now."""
-    write, written = sync_module._RolePass._write, []
+    write, written = sync_module._write, []
 
-    async def disturbed(self: sync_module._RolePass) -> None:
-        await write(self)
+    async def disturbed(*given: Any) -> Any:
+        done = await write(*given)
         written.append(True)
         if len(written) == 1:
             revoke = "REVOKE CONNECT ON DATABASE {d} FROM {r}"
             await run(postgres, "postgres", revoke, d=database, r="app")
+        return done
 
-    monkeypatch.setattr(sync_module._RolePass, "_write", disturbed)
+    monkeypatch.setattr(sync_module, "_write", disturbed)
     result = await sync(endpoint, wanted("app", grant(database, "CONNECT")))
     assert result.problems == ()
     assert await privileges(postgres, database, "app") == {(f"database {database}", "CONNECT")}

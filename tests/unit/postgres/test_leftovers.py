@@ -173,7 +173,7 @@ async def test_a_role_of_an_object_made_anew_for_another_server_is_left_over(
         return SimpleNamespace(system_identifier=identity)
 
     world = World(monkeypatch)
-    monkeypatch.setattr(leftovers, "working", working)
+    monkeypatch.setattr(Sessions, "working", working)
     monkeypatch.setattr(leftovers, "read_server", read_server)
     world.cached = world.listed = [found]
     await world.sweep()

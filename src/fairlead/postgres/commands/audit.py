@@ -13,6 +13,7 @@ from fairlead.postgres.commands.accesses import Given, in_cluster
 from fairlead.postgres.commands.plan import PlannedStatement, plan
 from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.controllers.rules.desired import names_of
+from fairlead.postgres.database.connections.failures import explain
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.names import excluded, reserved
 from fairlead.postgres.database.plans.snapshot import RoleFacts
@@ -23,7 +24,6 @@ from fairlead.postgres.database.reading.audit import (
     read_everybody,
 )
 from fairlead.postgres.database.reading.holdings import PUBLIC, Held, read_holdings
-from fairlead.postgres.database.work.retries import explain, working
 from fairlead.postgres.errors import AccessError
 
 
@@ -130,7 +130,7 @@ async def audit(around: Surroundings, server_name: str, names: Iterable[str] = (
     accesses = [one for one in await in_cluster(around, "") if _is_at(one, server)]
     sessions = Sessions(endpoint)
     try:
-        async with working(sessions, "read the catalogs") as session:
+        async with sessions.working("read the catalogs") as session:
             everybody = await read_everybody(session, around.installation)
             databases = await read_databases(session)
         auditing = _Auditing(around, server, everybody)

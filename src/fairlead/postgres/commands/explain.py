@@ -55,7 +55,6 @@ from fairlead.postgres.database.reading.catalog import read_server, read_snapsho
 from fairlead.postgres.database.reading.dependencies import read_dependencies, read_owned
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.planning import plan_accesses
-from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.errors import AccessError
 
 
@@ -281,7 +280,7 @@ class _Explaining:
     async def _server(self, sessions: Sessions) -> None:
         """Ask the server itself."""
         access = self._access
-        async with working(sessions, "read the catalogs") as session:
+        async with sessions.working("read the catalogs") as session:
             server = await read_server(session)
             message = f"{sessions.endpoint} answers, PostgreSQL {server.version_text}"
             self._learn(ExplainedStep(name="server", state="ok", message=message))
@@ -456,7 +455,7 @@ class _Explaining:
 
 async def _owned(sessions: Sessions, role: RoleFacts) -> list[Blocking]:
     """What a role owns, by database."""
-    async with working(sessions, "read what the role owns") as session:
+    async with sessions.working("read what the role owns") as session:
         found = await read_dependencies(session, role.oid)
     blockers = [Blocking(database="", objects=found.shared)] if found.shared else []
     for one in found.databases:

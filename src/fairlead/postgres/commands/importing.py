@@ -22,6 +22,7 @@ from fairlead.postgres.commands.expressing import (
 from fairlead.postgres.commands.surroundings import Surroundings, list_installed
 from fairlead.postgres.controllers.rules.desired import Place, wanted_of
 from fairlead.postgres.controllers.rules.policy import check_membership
+from fairlead.postgres.database.connections.failures import explain
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.grants import MAX_OBJECTS
 from fairlead.postgres.database.plans.names import check_username, excluded
@@ -32,7 +33,6 @@ from fairlead.postgres.database.reading.holdings import Held, read_holdings
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.planning import plan_accesses
 from fairlead.postgres.database.work.reserving import reserve
-from fairlead.postgres.database.work.retries import explain, working
 from fairlead.postgres.errors import AccessError
 
 
@@ -135,7 +135,7 @@ class _Importing:
 
     async def run(self, names: Sequence[str]) -> None:
         """Read the roles, say in manifests what they have, and hold these against the server."""
-        async with working(self._sessions, "read the catalogs") as session:
+        async with self._sessions.working("read the catalogs") as session:
             logins, more = await read_logins(session)
             if more and not names:
                 self._around.notes.append(f"only the first {len(logins)} roles are looked at")

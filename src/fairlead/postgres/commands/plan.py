@@ -21,7 +21,6 @@ from fairlead.postgres.database.plans.plan import Planned, Statement, Wanted
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.planning import plan_accesses
-from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.errors import AccessError, refusal
 
 
@@ -246,7 +245,7 @@ async def with_claims(
     """
     if around.knows_claims:
         return list(wanted)
-    async with working(sessions, "read the catalogs") as session:
+    async with sessions.working("read the catalogs") as session:
         found = await read_snapshot(session, [name for one in wanted for name in one.names], "")
     known = []
     for one in wanted:

@@ -29,7 +29,6 @@ from fairlead.postgres.database.plans.names import excluded
 from fairlead.postgres.database.plans.snapshot import Claim
 from fairlead.postgres.database.reading.catalog import read_server
 from fairlead.postgres.database.work.cleanup import cleanup, drop_login, fence, give_up
-from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.database.work.unmanaged import read_logins, unmanaged
 from fairlead.postgres.errors import AccessError
 
@@ -124,7 +123,7 @@ class Leftovers:
         }
         if not any(places.values()):
             return set()
-        async with working(sessions, "read which server it is") as session:
+        async with sessions.working("read which server it is") as session:
             own = (await read_server(session)).system_identifier
         return {role for role, place in places.items() if own and place not in {"", own}}
 
@@ -170,7 +169,7 @@ class Leftovers:
             if not all(names):
                 _log.warning("no role is dropped, for not every PostgresAccess can be read")
                 return
-            async with working(sessions, "read the catalogs") as session:
+            async with sessions.working("read the catalogs") as session:
                 logins = await read_logins(session)
             for role in unmanaged(logins, frozenset().union(*names), settings)[:_MOST]:
                 await drop_login(sessions, role)

@@ -25,7 +25,6 @@ from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.snapshot import ServerFacts
 from fairlead.postgres.database.reading.catalog import read_server
-from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.postgres.options import PostgresOptions
@@ -107,7 +106,7 @@ class ServerController:
             sessions = self._sessions[name] = Sessions(
                 endpoint, self._metrics.of(owner_of_server(name)).tally
             )
-        async with working(sessions, "read the catalogs") as session:
+        async with sessions.working("read the catalogs") as session:
             return await read_server(session)
 
     async def _store(

@@ -277,3 +277,17 @@ def explain_statement(error: psycopg.Error, what: str, admin: str, field: str = 
         "StatementFailed",
         f"PostgreSQL refused to {what} (SQLSTATE {state})",
     )
+
+
+def explain(error: AccessError | psycopg.Error, what: str, admin: str) -> AccessError:
+    """Return the error in our words; ``what`` completes "could not ..."."""
+    return error if isinstance(error, AccessError) else explain_statement(error, what, admin)
+
+
+def not_applied(what: str, admin: str) -> AccessError:
+    """Return the failure of what PostgreSQL answered OK to, and did not do."""
+    return AccessError(
+        "InsufficientPrivilege",
+        f"PostgreSQL did not {what}, without saying so; {admin} lacks the grant option, or another"
+        " role granted it",
+    )

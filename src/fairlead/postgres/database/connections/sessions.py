@@ -16,7 +16,11 @@ import psycopg
 from psycopg import sql
 
 from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.connections.failures import ServerFullError, shut
+from fairlead.postgres.database.connections.failures import (
+    ServerFullError,
+    explain_statement,
+    shut,
+)
 from fairlead.postgres.database.connections.session import (
     Check,
     Session,
@@ -168,6 +172,19 @@ class Sessions:
             self._maintenance = fallback
         async with self.use(self._maintenance) as session:
             yield session
+
+    @asynccontextmanager
+    async def working(self, what: str) -> AsyncIterator[Session]:
+        """A session in the maintenance database; ``what`` completes "could not ...".
+
+        Raises:
+            AccessError: there is no connection, or a statement failed.
+        """
+        try:
+            async with self.maintenance() as session:
+                yield session
+        except psycopg.Error as error:
+            raise explain_statement(error, what, self.endpoint.username) from None
 
     @property
     def haste(self) -> float | None:

@@ -19,11 +19,9 @@ from fairlead.postgres.database.plans.attributes import (
     NOTHING_AROUND,
     Around,
     attribute_parts,
-    foreign_memberships,
     membership_statements,
     refused_settings,
     setting_statements,
-    unheeded_options,
 )
 from fairlead.postgres.database.plans.claiming import check_roles
 from fairlead.postgres.database.plans.family import (
@@ -462,44 +460,3 @@ def database_differences(
             DatabaseAction("revoke", tuple(sorted(no_option)), name, option=True),
         )
         yield from (action for action in found if action.privileges)
-
-
-def databases_to_visit(username: str, desired: Desired, snapshot: Snapshot) -> list[str]:
-    """Where the role shall have something, and where it has something already."""
-    role = snapshot.roles.get(username)
-    dependent = snapshot.dependents.get(role.oid, frozenset()) if role else frozenset[str]()
-    known = snapshot.databases
-    reachable = {name for name in dependent if name in known and known[name].connectable}
-    return sorted(reachable | desired.databases.keys())
-
-
-def missing_database(name: str, snapshot: Snapshot) -> AccessError | None:
-    """Why nothing can be granted in this database, if so."""
-    facts = snapshot.databases.get(name)
-    if facts is None:
-        return AccessError(
-            "DatabaseNotFound",
-            f"database {name} of spec.grants does not exist; create it, or correct the name",
-        )
-    if not facts.connectable:
-        return AccessError(
-            "DatabaseNotFound", f"database {name} of spec.grants takes no connections"
-        )
-    return None
-
-
-def warnings_of(wanted: Wanted, desired: Desired, snapshot: Snapshot) -> list[str]:
-    """What the role can do that this access does not ask for, through PUBLIC or other grantors."""
-    role = snapshot.roles.get(wanted.username)
-    public = [
-        f"PUBLIC has {', '.join(sorted(extra))} on database {name}, so this role has it too"
-        for name, grants in sorted(desired.databases.items())
-        if name in snapshot.databases
-        and (extra := snapshot.databases[name].public - grants.database.keys())
-    ]
-    role = snapshot.without_shared(role, wanted.claim.installation)
-    return [
-        *public,
-        *unheeded_options(wanted.member_of, snapshot.server.version),
-        *foreign_memberships(wanted.member_of, role),
-    ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -21,9 +22,19 @@ from fairlead.postgres.database.plans.differences import (
     Item,
     Level,
     Objects,
+    listed,
+    words,
 )
-from fairlead.postgres.database.plans.targets import DatabaseGrants, Target, parse
+from fairlead.postgres.database.plans.plan import Wanted
+from fairlead.postgres.database.plans.snapshot import Snapshot
+from fairlead.postgres.database.plans.targets import (
+    DatabaseGrants,
+    Target,
+    describe_target,
+    parse,
+)
 from fairlead.postgres.database.reading.comparison_query import DIFFERENCES
+from fairlead.postgres.errors import AccessError
 
 
 MAX_DIFFERENCES = 100_000
@@ -32,6 +43,8 @@ MAX_DIFFERENCES = 100_000
 Roles take turns, so that one with very many keeps nobody from theirs."""
 MAX_OBJECTS = 10_000
 """Of the same owner and ACL that one reading names."""
+_TOLD = 3
+"""Problems of one kind that one role is told of."""
 
 
 class RoleGrants(msgspec.Struct, frozen=True, kw_only=True):
@@ -266,3 +279,146 @@ def _shared(objects: Objects, values: Iterable[tuple[Any, ...]]) -> Iterator[Dif
                 possible=possible,
             )
         yield made[value]
+
+
+def role_grants(
+    wanted: Wanted, grants: DatabaseGrants, snapshot: Snapshot, number: int = 0
+) -> RoleGrants:
+    """Return what a role shall have in a database; ``number`` tells apart those yet to be made."""
+    role = snapshot.roles.get(wanted.username)
+    return RoleGrants(
+        oid=unborn_oid(number) if role is None else role.oid,
+        unborn=role is None,
+        username=wanted.username,
+        grants=grants,
+        policy=wanted.policy,
+        ledger=wanted.ledger,
+    )
+
+
+def problems_of(
+    reading: Reading, username: str, database: str, admin: str, failed: Sequence[AccessError]
+) -> list[AccessError]:
+    """Return what of a role's grants is not as it shall be, once it was tried.
+
+    Args:
+        reading: of the database, after the last try.
+        username: of the role.
+        database: its name.
+        admin: the administrator's role, for messages.
+        failed: what the server has said to the statements for the role.
+    """
+    if not (reading.differences or reading.absent or reading.gone or reading.cut):
+        return [*failed]
+    left = reading.differences.get(username, ())
+    problems = _absent(reading.absent.get(username, ()), database)
+    if username in reading.gone:
+        problems.append(AccessError("Conflict", f"role {username} was dropped meanwhile"))
+    problems += [*_refused(left, database, admin), *failed]
+    open_ = [one for one in left if one.possible]
+    if username in reading.cut:
+        problems.append(_unfinished(database))
+    elif open_ and not failed:
+        problems.append(_silent(open_, database, admin))
+    return problems
+
+
+def hindrances(reading: Reading, username: str, database: str, admin: str) -> list[AccessError]:
+    """Return what of a role's grants cannot be had as things are, before anything was tried."""
+    absent = reading.absent.get(username, ())
+    left = reading.differences.get(username, ())
+    return [*_absent(absent, database), *_refused(left, database, admin)]
+
+
+def _absent(found: Sequence[Absence], database: str) -> list[AccessError]:
+    problems = [
+        AccessError(
+            "SchemaNotFound",
+            f"schema {schema} of spec.grants does not exist in database {database};"
+            " create it, or correct the name",
+        )
+        for schema in sorted({one.target.schema for one in found if one.schema})
+    ]
+    objects = [one.target for one in found if not one.schema]
+    future = sorted({target.name for target in objects if target.level.startswith("future")})
+    problems += [
+        AccessError(
+            "RoleNotFound",
+            f"role {name}, in includeFuture.ownedBy of spec.grants, does not exist;"
+            " create it, or correct the name",
+        )
+        for name in future[:_TOLD]
+    ]
+    named = [target for target in objects if not target.level.startswith("future")]
+    if named:
+        names = listed([describe_target(target, database) for target in named])
+        message = f"spec.grants names what does not exist: {names}; create it, or correct the name"
+        problems.append(AccessError("ObjectNotFound", message))
+    return problems
+
+
+def _refused(left: Iterable[Difference], database: str, admin: str) -> list[AccessError]:
+    """What the administrator has no right to, by what would give it the right."""
+    future: list[Difference] = []
+    grants: list[Difference] = []
+    revocations: list[Difference] = []
+    for one in left:
+        if one.possible:
+            continue
+        if one.objects.level.startswith("future"):
+            future.append(one)
+        else:
+            (grants if one.action == "grant" else revocations).append(one)
+    messages = []
+    if grants:
+        messages.append(
+            f"{admin} may not grant {_told(grants)} in database {database};"
+            f" grant {admin} the role of the owner, or let the owner grant it"
+        )
+    if revocations:
+        messages.append(
+            f"{admin} cannot revoke {_told(revocations)} in database {database}:"
+            " another role granted it, and has to revoke it"
+        )
+    if future:
+        creators = listed(sorted({one.objects.owner for one in future}))
+        messages.append(
+            f"{admin} is no member of {creators} and cannot change the default privileges of what"
+            f" that creates in database {database}: {_told(future)}; grant {admin} that role, or"
+            " name others in includeFuture.ownedBy"
+        )
+    return [AccessError("InsufficientPrivilege", message) for message in messages]
+
+
+def _silent(left: Iterable[Difference], database: str, admin: str) -> AccessError:
+    ways = sorted({one.action.split()[0] for one in left})
+    return AccessError(
+        "InsufficientPrivilege",
+        f"PostgreSQL did not {' or '.join(ways)} {_told(left)} in database {database}, without"
+        f" saying so; {admin} lacks the grant option, or another role granted it",
+    )
+
+
+def _unfinished(database: str) -> AccessError:
+    return AccessError(
+        "Unfinished",
+        f"more privileges differ in database {database} than are settled at once;"
+        " the rest follows in the next pass",
+    )
+
+
+def _told(differences: Iterable[Difference]) -> str:
+    """Privileges and objects, each with its owner or with who granted it."""
+    privileges: dict[tuple[Objects, str], set[str]] = {}
+    for one in differences:
+        whose = f"owner {one.objects.owner}"
+        if one.action != "grant":
+            whose = f"granted by {one.grantor}"
+        privileges.setdefault((one.objects, whose), set()).add(one.privilege)
+    total = sum(objects.total for objects, _ in privileges)
+    every = (
+        f"{', '.join(sorted(names))} on {words(objects.level, item, objects.table)} ({whose})"
+        for (objects, whose), names in privileges.items()
+        for item in objects.items
+    )
+    return listed(list(islice(every, 64)), total)

@@ -62,7 +62,7 @@ from fairlead.postgres.database.work.blockers import (
     watching,
 )
 from fairlead.postgres.database.work.holding import check_same, hold
-from fairlead.postgres.database.work.retries import retried, working
+from fairlead.postgres.database.work.retries import retried
 from fairlead.postgres.errors import AccessError
 
 
@@ -139,7 +139,7 @@ async def cleanup(
         AccessError: OwnsObjects while Restrict or Orphan cannot be carried out, or why the
             server could not be worked on.
     """
-    async with working(sessions, f"remove role {username}") as session:
+    async with sessions.working(f"remove role {username}") as session:
         owner, logins = await _read(sessions, session, username, claim, orphan_to, brief=brief)
         found = [*logins, *([owner] if owner is not None else [])]
         async with _fenced(sessions, session, found, username, brief=brief):
@@ -170,7 +170,7 @@ async def drop_logins(
     Raises:
         AccessError: why the server could not be worked on.
     """
-    async with working(sessions, f"drop logins of role {username}") as session:
+    async with sessions.working(f"drop logins of role {username}") as session:
         _, logins = await _read(sessions, session, username, claim, username, brief=brief)
         ended = [one for one in logins if one.role.name in names and not one.role.login]
         async with _fenced(sessions, session, ended, username, brief=brief):
@@ -263,7 +263,7 @@ async def fence(sessions: Sessions, username: str, claim: Claim) -> bool:
     Raises:
         AccessError: the server could not be worked on.
     """
-    async with working(sessions, f"take the login of role {username} away") as session:
+    async with sessions.working(f"take the login of role {username} away") as session:
         snapshot = await read_snapshot(session, [username], "", whole=False)
         role = snapshot.roles.get(username)
         if role is None or role.claim is None or not role.claim.same_object(claim):
@@ -281,7 +281,7 @@ async def drop_login(sessions: Sessions, username: str) -> None:
     Raises:
         AccessError: it owns something, or the server could not be worked on.
     """
-    async with working(sessions, f"drop role {username}") as session:
+    async with sessions.working(f"drop role {username}") as session:
         snapshot = await read_snapshot(session, [username], "", whole=False)
         role = snapshot.roles.get(username)
         if role is None or role.claim is not None or role.powers:
@@ -301,7 +301,7 @@ async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: boo
         await cleanup(sessions, username, claim, "Retain")
         return
     what = f"take the claim off role {username}"
-    async with working(sessions, what) as session:
+    async with sessions.working(what) as session:
 
         async def release() -> None:
             async with session.transaction():
@@ -601,7 +601,7 @@ async def drop_groups(
 
 
 async def _drop(sessions: Sessions, name: str, installation: str, *, brief: bool) -> bool:
-    async with working(sessions, f"drop group {name}") as session:
+    async with sessions.working(f"drop group {name}") as session:
         if not await _is_unused(session, name, installation):
             return False
         snapshot = await read_snapshot(session, [], "", groups=[name], whole=False)

@@ -26,18 +26,12 @@ from fairlead.postgres.database.plans.plan import (
     plan_role,
 )
 from fairlead.postgres.database.plans.snapshot import Claim, Snapshot
+from fairlead.postgres.database.plans.together import crowds, visits_of, warnings_of
 from fairlead.postgres.database.reading.catalog import CROWD, read_snapshot
-from fairlead.postgres.database.reading.comparison import read_differences
+from fairlead.postgres.database.reading.comparison import read_differences, role_grants
+from fairlead.postgres.database.reading.observing import look_around
 from fairlead.postgres.database.reading.verifiers import Verifiers
-from fairlead.postgres.database.work.databases import (
-    PUBLIC_CREATES,
-    all_warnings,
-    crowds,
-    databases_of,
-    look_around,
-    role_grants,
-)
-from fairlead.postgres.database.work.retries import working
+from fairlead.postgres.database.work.privileges import PUBLIC_CREATES
 from fairlead.postgres.errors import AccessError
 
 
@@ -87,7 +81,7 @@ async def look(
     wanted = [one.wanted for one in kept]
     databases = {grant.database for one in wanted for grant in one.grants}
     async with (
-        working(sessions, "read the catalogs") as session,
+        sessions.working("read the catalogs") as session,
         session.transaction(_PATIENCE),
     ):
         snapshot = await read_snapshot(
@@ -110,7 +104,7 @@ async def look(
     differing |= _differing_groups(sharing, snapshot)
     for change in plan_public(sessions.endpoint.revoke_public, sharing.asked, snapshot):
         differing.update(change.usernames)
-    visits, missing = databases_of(desired, snapshot)
+    visits, missing = visits_of(desired, snapshot)
     differing |= missing.keys()
     for database, usernames in visits.items():
         # Who differs already is worked on as a whole, and need not be compared any further.
@@ -169,7 +163,7 @@ def _differs(
         bool(planned or problems)
         or differs(wanted, sharing, snapshot)
         or any(True for _ in database_differences(wanted, sharing.own[wanted.username], snapshot))
-        or tuple(all_warnings(wanted, sharing, snapshot)) != one.warnings
+        or tuple(warnings_of(wanted, sharing, snapshot)) != one.warnings
     )
 
 

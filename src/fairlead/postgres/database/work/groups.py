@@ -18,7 +18,7 @@ from fairlead.postgres.database.plans.plan import Change, SharedChange, Wanted
 from fairlead.postgres.database.plans.snapshot import Snapshot
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.work.cleanup import drop_groups
-from fairlead.postgres.database.work.retries import retried, working
+from fairlead.postgres.database.work.retries import retried
 from fairlead.postgres.errors import AccessError
 
 
@@ -26,18 +26,16 @@ async def leave_groups(
     sessions: Sessions,
     wanted: Sequence[Wanted],
     sharing: Sharing,
-    before: Snapshot,
     held_up: Collection[str],
     *,
     brief: bool = False,
 ) -> tuple[Snapshot, dict[str, list[AccessError]]]:
-    """Take from logins what their groups, or they themselves, have by now.
+    """Take from logins what their groups, or they themselves, have by now; see ``plan_leaving``.
 
     Args:
         sessions: of the server.
         wanted: the accesses.
         sharing: who shall have what.
-        before: what the catalogs said last.
         held_up: usernames of those that have not everything yet.
         brief: whether others wait, and what is locked is left for later.
 
@@ -47,12 +45,9 @@ async def leave_groups(
     Raises:
         AccessError: the server could not be worked on.
     """
-    # Mostly nobody has to leave anything, and then there is no transaction.
-    if not plan_leaving(wanted, sharing, before, held_up):
-        return before, {}
     names = [name for one in wanted for name in one.names]
     problems: dict[str, list[AccessError]] = {}
-    async with working(sessions, "take roles out of groups") as session:
+    async with sessions.working("take roles out of groups") as session:
 
         async def work() -> Snapshot:
             # The transaction may be tried again, and what the try before has found is void then.

@@ -1,4 +1,4 @@
-"""Settles the privileges of many roles on the objects of one database.
+"""Settles the privileges of many roles on the objects of one database after the other.
 
 All that differs is settled in one transaction, in as few statements as there can be. Only when one
 of them fails is it taken apart, so that nobody goes without for a stranger's table or for somebody
@@ -9,13 +9,18 @@ not make.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 import psycopg
+from psycopg import sql
 
-from fairlead.postgres.database.connections.failures import LOCKED_STATE, explain_statement
+from fairlead.postgres.database.connections.failures import (
+    LOCKED_STATE,
+    explain,
+    explain_statement,
+    not_applied,
+)
 from fairlead.postgres.database.connections.session import (
     BRIEF,
     PATIENT,
@@ -23,22 +28,21 @@ from fairlead.postgres.database.connections.session import (
     Session,
     StatementFailedError,
 )
-from fairlead.postgres.database.plans.differences import (
-    Difference,
-    Objects,
-    PrivilegeChange,
-    listed,
-    plan,
-    words,
-)
-from fairlead.postgres.database.plans.targets import describe_target
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.differences import PrivilegeChange
+from fairlead.postgres.database.plans.differences import plan as plan_privileges
+from fairlead.postgres.database.plans.groups import careful, joined
+from fairlead.postgres.database.plans.snapshot import Snapshot
+from fairlead.postgres.database.plans.together import Plan, visits_of
 from fairlead.postgres.database.reading.comparison import (
-    Absence,
     Reading,
     RoleGrants,
+    problems_of,
     read_differences,
+    role_grants,
 )
 from fairlead.postgres.database.work.changing import AT_ONCE, WAITS, raise_what_is_nobodys
+from fairlead.postgres.database.work.retries import ATTEMPTS, give_way
 from fairlead.postgres.errors import AccessError
 
 
@@ -146,7 +150,7 @@ class _Settling:
                 if not reading.possible():
                     break
                 before = reading
-                await self._apply(plan(before.differences))
+                await self._apply(plan_privileges(before.differences))
                 reading = await self._read()
                 # What failed would fail again, and what PostgreSQL left without a word it would
                 # leave again.
@@ -240,34 +244,19 @@ class _Settling:
                 await self._session.run(AT_ONCE)
 
     def outcome(self, username: str, reading: Reading) -> RoleOutcome:
-        """What came of it for one role."""
+        """Return what came of it for one role."""
         left = reading.differences.get(username, ())
-        problems = _absent(reading.absent.get(username, ()), self._database)
-        if username in reading.gone:
-            problems.append(AccessError("Conflict", f"role {username} was dropped meanwhile"))
-        problems += _refused(left, self._database, self._admin)
         # What failed for an object that is gone by now is in order.
-        open_ = [one for one in left if one.possible]
-        failed = self._failed.get(username, []) if open_ else []
-        problems += failed[:_TOLD]
-        if username in reading.cut:
-            problems.append(_unfinished(self._database))
-        elif open_ and not failed:
-            problems.append(_silent(open_, self._database, self._admin))
-        changed = username in self._changed
+        is_open = any(one.possible for one in left)
+        failed = self._failed.get(username, []) if is_open else []
         return RoleOutcome(
-            problems=tuple(problems),
-            changed=changed,
+            problems=tuple(
+                problems_of(reading, username, self._database, self._admin, failed[:_TOLD])
+            ),
+            changed=username in self._changed,
             left=len(left),
-            unsettled=bool(open_) or username in reading.cut,
+            unsettled=is_open or username in reading.cut,
         )
-
-
-def hindrances(reading: Reading, username: str, database: str, admin: str) -> list[AccessError]:
-    """What of a role's grants cannot be had as things are, before anything was tried."""
-    absent = reading.absent.get(username, ())
-    left = reading.differences.get(username, ())
-    return [*_absent(absent, database), *_refused(left, database, admin)]
 
 
 def _same(before: Reading, after: Reading) -> bool:
@@ -286,95 +275,189 @@ def _same(before: Reading, after: Reading) -> bool:
     return second == first
 
 
-def _absent(found: Sequence[Absence], database: str) -> list[AccessError]:
-    problems = [
-        AccessError(
-            "SchemaNotFound",
-            f"schema {schema} of spec.grants does not exist in database {database};"
-            " create it, or correct the name",
-        )
-        for schema in sorted({one.target.schema for one in found if one.schema})
-    ]
-    objects = [one.target for one in found if not one.schema]
-    future = sorted({target.name for target in objects if target.level.startswith("future")})
-    problems += [
-        AccessError(
-            "RoleNotFound",
-            f"role {name}, in includeFuture.ownedBy of spec.grants, does not exist;"
-            " create it, or correct the name",
-        )
-        for name in future[:_TOLD]
-    ]
-    named = [target for target in objects if not target.level.startswith("future")]
-    if named:
-        names = listed([describe_target(target, database) for target in named])
-        message = f"spec.grants names what does not exist: {names}; create it, or correct the name"
-        problems.append(AccessError("ObjectNotFound", message))
-    return problems
+PUBLIC_CREATES = sql.SQL("""
+SELECT 1
+  FROM pg_catalog.pg_namespace n
+ WHERE n.nspname = 'public' AND pg_catalog.has_schema_privilege('public', n.oid, 'CREATE')
+""")
+CLOSE_SCHEMA = sql.SQL("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
 
 
-def _refused(left: Iterable[Difference], database: str, admin: str) -> list[AccessError]:
-    """What the administrator has no right to, by what would give it the right."""
-    future: list[Difference] = []
-    grants: list[Difference] = []
-    revocations: list[Difference] = []
-    for one in left:
-        if one.possible:
-            continue
-        if one.objects.level.startswith("future"):
-            future.append(one)
-        else:
-            (grants if one.action == "grant" else revocations).append(one)
-    messages = []
-    if grants:
-        messages.append(
-            f"{admin} may not grant {_told(grants)} in database {database};"
-            f" grant {admin} the role of the owner, or let the owner grant it"
-        )
-    if revocations:
-        messages.append(
-            f"{admin} cannot revoke {_told(revocations)} in database {database}:"
-            " another role granted it, and has to revoke it"
-        )
-    if future:
-        creators = listed(sorted({one.objects.owner for one in future}))
-        messages.append(
-            f"{admin} is no member of {creators} and cannot change the default privileges of what"
-            f" that creates in database {database}: {_told(future)}; grant {admin} that role, or"
-            " name others in includeFuture.ownedBy"
-        )
-    return [AccessError("InsufficientPrivilege", message) for message in messages]
+class Visits(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of privileges in databases, by the names of roles and groups.
+
+    ``held_up`` are usernames of those that have not everything which they could have.
+    """
+
+    problems: Mapping[str, Sequence[AccessError]]
+    changed: frozenset[str]
+    held_up: frozenset[str]
 
 
-def _silent(left: Iterable[Difference], database: str, admin: str) -> AccessError:
-    ways = sorted({one.action.split()[0] for one in left})
-    return AccessError(
-        "InsufficientPrivilege",
-        f"PostgreSQL did not {' or '.join(ways)} {_told(left)} in database {database}, without"
-        f" saying so; {admin} lacks the grant option, or another role granted it",
+async def visit_databases(
+    sessions: Sessions, snapshot: Snapshot, plan: Plan, *, at_once: int = 3, brief: bool = False
+) -> Visits:
+    """Bring the privileges on the objects of each database into their wanted state.
+
+    Args:
+        sessions: of the server.
+        snapshot: of its catalogs, once the roles are there.
+        plan: what each role is to have.
+        at_once: databases that are worked on at the same time.
+        brief: whether others wait, and what is locked is left for later.
+    """
+    visits, missing = visits_of(plan.desired, snapshot)
+    visiting = _Visiting(sessions, snapshot, plan, brief=brief)
+    places = asyncio.Semaphore(at_once)
+
+    async def visit(database: str, names: Sequence[str]) -> Mapping[str, RoleOutcome]:
+        async with places:
+            return await visiting.run(database, names)
+
+    found = await asyncio.gather(*(visit(name, names) for name, names in visits.items()))
+    by_role: dict[str, dict[str, Sequence[AccessError]]] = {
+        name: {**databases} for name, databases in missing.items()
+    }
+    changed: set[str] = set()
+    for database, outcomes in zip(visits, found, strict=True):
+        for name, outcome in outcomes.items():
+            by_role.setdefault(name, {})[database] = outcome.problems
+            if outcome.changed:
+                changed.add(name)
+    return Visits(
+        # By the databases' names, so that the same problems are always told alike.
+        problems={
+            name: [one for _, some in sorted(databases.items()) for one in some]
+            for name, databases in by_role.items()
+        },
+        changed=frozenset(changed),
+        held_up=frozenset(visiting.held_up),
     )
 
 
-def _unfinished(database: str) -> AccessError:
-    return AccessError(
-        "Unfinished",
-        f"more privileges differ in database {database} than are settled at once;"
-        " the rest follows in the next pass",
-    )
+class _Visiting:
+    """The databases of a server, of which each is visited once."""
 
+    def __init__(self, sessions: Sessions, snapshot: Snapshot, plan: Plan, *, brief: bool) -> None:
+        self._sessions = sessions
+        self._snapshot = snapshot
+        self._plan = plan
+        self._admin = snapshot.server.admin
+        self._brief = brief
+        self.held_up: set[str] = set()
 
-def _told(differences: Iterable[Difference]) -> str:
-    """Privileges and objects, each with its owner or with who granted it."""
-    privileges: dict[tuple[Objects, str], set[str]] = {}
-    for one in differences:
-        whose = f"owner {one.objects.owner}"
-        if one.action != "grant":
-            whose = f"granted by {one.grantor}"
-        privileges.setdefault((one.objects, whose), set()).add(one.privilege)
-    total = sum(objects.total for objects, _ in privileges)
-    every = (
-        f"{', '.join(sorted(names))} on {words(objects.level, item, objects.table)} ({whose})"
-        for (objects, whose), names in privileges.items()
-        for item in objects.items
-    )
-    return listed(list(islice(every, 64)), total)
+    async def run(self, database: str, names: Sequence[str]) -> Mapping[str, RoleOutcome]:
+        """Return what came of it by name."""
+        found: dict[str, RoleOutcome] = {}
+        try:
+            async with self._sessions.use(database) as session:
+                if "CREATE" in self._sessions.endpoint.revoke_public:
+                    await self._close_schema(session, database)
+                await self._settle(session, database, names, found)
+        except (AccessError, psycopg.Error) as error:
+            what = f"read the catalogs of database {database}"
+            problem = explain(error, what, self._admin)
+            # Where nobody could look a group may lack something, so that its members lose nothing
+            # yet which they have otherwise.
+            self._hold_up(names)
+            for name in names:
+                before = found.get(name, RoleOutcome())
+                found[name] = msgspec.structs.replace(before, problems=(problem,))
+        return found
+
+    async def _close_schema(self, session: Session, database: str) -> None:
+        """Take CREATE on schema public from PUBLIC, where it has it.
+
+        Raises:
+            AccessError: the administrator may not.
+        """
+        if not await session.rows(PUBLIC_CREATES):
+            return
+        what = f"revoke CREATE on schema public of database {database} from PUBLIC"
+        try:
+            async with session.transaction(BRIEF if self._brief else PATIENT):
+                await session.run(CLOSE_SCHEMA)
+                # PostgreSQL answers OK to a REVOKE of what somebody else has granted, and takes
+                # nothing.
+                left = await session.rows(PUBLIC_CREATES)
+        except psycopg.Error as error:
+            raise explain_statement(error, what, self._admin) from None
+        if left:
+            raise not_applied(what, self._admin)
+
+    async def _settle(
+        self,
+        session: Session,
+        database: str,
+        names: Sequence[str],
+        found: dict[str, RoleOutcome],
+    ) -> None:
+        """Settle the groups, then the logins; add to ``found`` what came of each."""
+        groups = self._plan.sharing.groups
+        # What logins have themselves is taken only once their groups have it.
+        shared = [name for name in names if name in groups]
+        if shared:
+            found |= await self._bring(session, database, shared)
+            for name in shared:
+                # An ACL has no room for one more.
+                if any(one.reason == "TooManyGrantees" for one in found[name].problems):
+                    found[name] = await self._make_room(session, database, name, names, found)
+        logins = [name for name in names if name not in groups]
+        if logins:
+            found |= await self._bring(session, database, logins)
+
+    async def _bring(
+        self, session: Session, database: str, names: Sequence[str]
+    ) -> dict[str, RoleOutcome]:
+        roles = [self._role(name, database) for name in names]
+        for attempt in range(ATTEMPTS):
+            try:
+                found = await settle(session, database, roles, self._admin, brief=self._brief)
+            except psycopg.Error as error:
+                await give_way(error, attempt, f"change privileges in database {database}")
+            else:
+                self._hold_up(name for name, outcome in found.items() if outcome.unsettled)
+                return found
+        raise AssertionError
+
+    async def _make_room(
+        self,
+        session: Session,
+        database: str,
+        name: str,
+        names: Collection[str],
+        found: Mapping[str, RoleOutcome],
+    ) -> RoleOutcome:
+        """Have members give up their own entries in an ACL that has no room for their group."""
+        members = [one for one in self._plan.sharing.groups[name].members if one in names]
+        # Who is held up keeps its own entries, and those are the room that the group needs.
+        self.held_up.difference_update(members)
+        roles = [self._role(one, database) for one in (name, *members)]
+        outcomes: dict[str, RoleOutcome] = {}
+        # All of it or nothing, for whoever looks meanwhile.
+        async with session.transaction(BRIEF if self._brief else PATIENT):
+            outcomes = await settle(session, database, roles, self._admin, brief=self._brief)
+            if outcomes[name].unsettled:
+                raise psycopg.Rollback
+        outcome = outcomes.get(name, RoleOutcome(unsettled=True))
+        if outcome.unsettled:
+            self._hold_up([name])
+            return found[name]
+        return msgspec.structs.replace(outcome, changed=True)
+
+    def _hold_up(self, names: Iterable[str]) -> None:
+        groups = self._plan.sharing.groups
+        for name in names:
+            self.held_up.update(groups[name].members if name in groups else [name])
+
+    def _role(self, name: str, database: str) -> RoleGrants:
+        plan, snapshot = self._plan, self._snapshot
+        wanted, group = plan.roles[name], plan.sharing.group_of.get(name)
+        if group is not None:
+            role, version = snapshot.roles.get(name), snapshot.server.version
+            settled = group in plan.sharing.groups and joined(role, group, version)
+            # Until the group has it all, and the login is in there, the login loses nothing of its
+            # own.
+            if name in self.held_up or not settled:
+                wanted = careful(wanted)
+        return role_grants(wanted, plan.desired[name].of(database), snapshot)

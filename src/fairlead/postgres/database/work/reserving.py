@@ -12,7 +12,7 @@ from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.snapshot import Claim, RoleFacts
 from fairlead.postgres.database.plans.statements import comment_role
 from fairlead.postgres.database.reading.catalog import read_snapshot
-from fairlead.postgres.database.work.retries import retried, working
+from fairlead.postgres.database.work.retries import retried
 from fairlead.postgres.errors import AccessError, refusal
 
 
@@ -32,7 +32,7 @@ async def reserve(sessions: Sessions, claims: Mapping[str, Claim]) -> dict[str, 
         AccessError: the server could not be worked on.
     """
     refused: dict[str, AccessError] = {}
-    async with working(sessions, "claim roles") as session:
+    async with sessions.working("claim roles") as session:
 
         async def write() -> None:
             # The transaction may be tried again, and what the try before has found is void then.

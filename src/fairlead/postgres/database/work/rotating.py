@@ -22,7 +22,7 @@ from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.blockers import watching
 from fairlead.postgres.database.work.holding import hold
-from fairlead.postgres.database.work.retries import retried, working
+from fairlead.postgres.database.work.retries import retried
 from fairlead.postgres.errors import AccessError
 
 
@@ -58,7 +58,7 @@ async def rotate(
     rotation = _Rotation(sessions, wanted, verifier, publish)
 
     async def change() -> None:
-        async with working(sessions, what) as session:
+        async with sessions.working(what) as session:
             await rotation.run(session, brief=brief)
 
     if brief:

@@ -1,0 +1,245 @@
+"""The plan for the accesses of one server, as one value: what is missing there, and why.
+
+It is made from what is wanted and from one look at the server. The operator runs it, and reads the
+server again; ``plan``, ``explain``, Observe and the digests of approvals show it. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from fairlead.postgres.database.plans.attributes import (
+    NOTHING_AROUND,
+    Around,
+    foreign_memberships,
+    unheeded_options,
+)
+from fairlead.postgres.database.plans.claiming import check_adoption, check_password, check_roles
+from fairlead.postgres.database.plans.grants import Desired
+from fairlead.postgres.database.plans.groups import (
+    Sharing,
+    careful,
+    group_warnings,
+    plan_groups,
+    share,
+)
+from fairlead.postgres.database.plans.plan import (
+    Change,
+    DatabaseChange,
+    Wanted,
+    plan_databases,
+    plan_public,
+    plan_role,
+)
+from fairlead.postgres.database.plans.snapshot import Snapshot
+from fairlead.postgres.errors import AccessError
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """One look at a server for the sake of accesses.
+
+    ``verifiers`` are those that it lacks, by the roles that log in; ``refused`` says by username
+    why nothing may be done for an access.
+    """
+
+    snapshot: Snapshot
+    around: Around = NOTHING_AROUND
+    verifiers: Mapping[str, str] = {}
+    refused: Mapping[str, AccessError] = {}
+
+    def admits(self, wanted: Iterable[Wanted]) -> list[Wanted]:
+        """Return the accesses that something may be done for."""
+        return [one for one in wanted if one.username not in self.refused]
+
+    def with_verifiers(
+        self, verifiers: Mapping[str, str], unknown: Mapping[str, AccessError]
+    ) -> Observed:
+        """Return the same once passwords were compared; of those that are ``unknown`` none was."""
+        return msgspec.structs.replace(
+            self, verifiers=verifiers, refused={**self.refused, **unknown}
+        )
+
+    def with_around(self, around: Around, wanted: Iterable[Wanted]) -> Observed:
+        """Return the same with what is around the roles, which decides who may take them over."""
+        refused = dict(self.refused)
+        for one in self.admits(wanted):
+            try:
+                role = self.snapshot.roles.get(one.username)
+                check_adoption(role, around.groups, adopt=one.adopt)
+            except AccessError as error:
+                refused[one.username] = error
+        return msgspec.structs.replace(self, around=around, refused=refused)
+
+
+def observed(wanted: Sequence[Wanted], sharing: Sharing, snapshot: Snapshot) -> Observed:
+    """Return a look at the catalogs, with the accesses that may not have their roles refused."""
+    refused: dict[str, AccessError] = {}
+    for one in wanted:
+        try:
+            if crowds(one, sharing, snapshot):
+                raise _too_many(one.username)
+            check_roles(one.needed, snapshot, one.claim, adopt=one.adopt)
+            role = snapshot.roles.get(one.username)
+            check_password(role, one.username, keeps=one.keeps)
+        except AccessError as error:
+            refused[one.username] = error
+    return Observed(snapshot=snapshot, refused=refused)
+
+
+def crowds(wanted: Wanted, sharing: Sharing, snapshot: Snapshot) -> bool:
+    """Whether the roles of an access, or its group, have more than was looked at."""
+    if not snapshot.crowded:
+        return False
+    names = {*wanted.names, *filter(None, [sharing.group_of.get(wanted.username)])}
+    return not names.isdisjoint(snapshot.crowded)
+
+
+def _too_many(username: str) -> AccessError:
+    """Return why an access is not worked on among others."""
+    return AccessError(
+        "TimedOut",
+        f"role {username} has very many objects and privileges, and is looked at alone; waiting",
+    )
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is missing in the shared catalogs, and what each role is to have in each database.
+
+    ``desired`` has the grants of logins and groups themselves, ``roles`` the logins and groups as
+    they are to be settled. ``hindered`` says by username which parts cannot be had, ``taken`` by
+    the names of groups which are somebody else's roles.
+    """
+
+    on_roles: Sequence[Change] = ()
+    on_groups: Sequence[Change] = ()
+    on_databases: Sequence[DatabaseChange] = ()
+    on_public: Sequence[Change] = ()
+    sharing: Sharing = Sharing()
+    desired: Mapping[str, Desired] = {}
+    roles: Mapping[str, Wanted] = {}
+    hindered: Mapping[str, Sequence[AccessError]] = {}
+    taken: Mapping[str, AccessError] = {}
+
+    @property
+    def changes(self) -> list[Change]:
+        """Return all changes in the order in which they are made."""
+        return [*self.on_roles, *self.on_groups, *self.on_databases, *self.on_public]
+
+    def __str__(self) -> str:
+        return "\n".join(change.shown() for change in self.changes)
+
+    def who(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the usernames, with those that share a group in its place."""
+        groups = self.sharing.groups
+        found = (groups[name].members if name in groups else [name] for name in names)
+        return tuple(dict.fromkeys(name for some in found for name in some))
+
+    def names_of(self, username: str) -> list[str]:
+        """Return the names of a role and of its group, if it has one."""
+        return [username, *filter(None, [self.sharing.group_of.get(username)])]
+
+
+def plan_server(
+    wanted: Iterable[Wanted], seen: Observed, revoked_public: frozenset[str] = frozenset()
+) -> Plan:
+    """Return the plan for accesses with different usernames.
+
+    Args:
+        wanted: the accesses; for those that are refused nothing is planned.
+        seen: the look at their server.
+        revoked_public: the privileges that PUBLIC shall not have.
+    """
+    snapshot = seen.snapshot
+    left = seen.admits(wanted)
+    on_roles: list[Change] = []
+    hindered: dict[str, Sequence[AccessError]] = {}
+    for one in left:
+        verifier = seen.verifiers.get(one.login)
+        own, problems = plan_role(one, snapshot, verifier, seen.around)
+        on_roles += own
+        if problems:
+            hindered[one.username] = problems
+    sharing = share(left, snapshot.server.version, snapshot.roles)
+    groups = plan_groups(sharing, snapshot)
+    sharing = sharing.without(groups.taken)
+    desired = sharing.desired
+    # What those who share hold themselves is looked at once their groups have it.
+    now = sharing.roles(
+        careful(one)
+        if one.username in sharing.group_of or one.username in sharing.unknown
+        else one
+        for one in left
+    )
+    return Plan(
+        on_roles=on_roles,
+        on_groups=groups.changes,
+        on_databases=plan_databases(now.values(), desired, snapshot),
+        on_public=plan_public(revoked_public, sharing.asked, snapshot),
+        sharing=sharing,
+        desired=desired,
+        roles=sharing.roles(careful(one) if sharing.keeps(one.username) else one for one in left),
+        hindered=hindered,
+        taken=groups.taken,
+    )
+
+
+def visits_of(
+    desired: Mapping[str, Desired], snapshot: Snapshot, *, unborn: bool = False
+) -> tuple[dict[str, list[str]], dict[str, dict[str, list[AccessError]]]]:
+    """Return the names to look at in each database; and by name and database what is not there.
+
+    Roles that do not exist are left out, unless ``unborn`` ones are asked for too.
+    """
+    visits: dict[str, list[str]] = {}
+    problems: dict[str, dict[str, list[AccessError]]] = {}
+    for username, grants in desired.items():
+        role = snapshot.roles.get(username)
+        if role is None and not unborn:
+            continue
+        # Where the role shall have something, and where it has something already.
+        inside = snapshot.dependents.get(role.oid, frozenset()) if role else frozenset[str]()
+        known = snapshot.databases
+        reachable = {name for name in inside if name in known and known[name].connectable}
+        for name in sorted(reachable | grants.databases.keys()):
+            missing = _missing_database(name, snapshot)
+            if missing is not None:
+                problems.setdefault(username, {})[name] = [missing]
+            else:
+                visits.setdefault(name, []).append(username)
+    return visits, problems
+
+
+def _missing_database(name: str, snapshot: Snapshot) -> AccessError | None:
+    """Return why nothing can be granted in a database, if so."""
+    facts = snapshot.databases.get(name)
+    if facts is None:
+        return AccessError(
+            "DatabaseNotFound",
+            f"database {name} of spec.grants does not exist; create it, or correct the name",
+        )
+    if not facts.connectable:
+        return AccessError(
+            "DatabaseNotFound", f"database {name} of spec.grants takes no connections"
+        )
+    return None
+
+
+def warnings_of(wanted: Wanted, sharing: Sharing, snapshot: Snapshot) -> list[str]:
+    """Return what a role can do that its access does not ask for, through PUBLIC or others."""
+    public = [
+        f"PUBLIC has {', '.join(sorted(extra))} on database {name}, so this role has it too"
+        for name, grants in sorted(sharing.asked[wanted.username].databases.items())
+        if name in snapshot.databases
+        and (extra := snapshot.databases[name].public - grants.database.keys())
+    ]
+    role = snapshot.roles.get(wanted.username)
+    return [
+        *public,
+        *unheeded_options(wanted.member_of, snapshot.server.version),
+        *foreign_memberships(
+            wanted.member_of, snapshot.without_shared(role, wanted.claim.installation)
+        ),
+        *group_warnings(wanted, sharing, snapshot),
+    ]
