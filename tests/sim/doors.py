@@ -31,7 +31,7 @@ from fairlead.postgres.database.connections import login, session, shutting, sta
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.rounds import Place
 from fairlead.postgres.database.connections.session import Patience, Session
-from fairlead.postgres.database.reading import catalog
+from fairlead.postgres.database.reading import catalog_query
 from fairlead.postgres.database.work import blockers
 
 
@@ -199,7 +199,7 @@ class Doors:
                     cluster.await_ends_of, targets
                 )
             found = await rows(own, query, parameters)
-            if query is catalog._SERVER:
+            if query is catalog_query.SERVER:
                 system = f"system {cluster.name}"
                 return [(*row[:2], system, *row[3:-1], self._now()) for row in found]
             return [tuple(map(_earlier, row)) for row in found]

@@ -17,8 +17,7 @@ from tests.support.waiting import idle
 
 from fairlead.postgres.controllers.rules.desired import Place
 from fairlead.postgres.controllers.servers import work as module
-from fairlead.postgres.controllers.servers.jobs import Answer, Check, Drop, Job, Look, Sync
-from fairlead.postgres.controllers.servers.lines import Roles
+from fairlead.postgres.controllers.servers.jobs import Answer, Check, Drop, Job, Look, Roles, Sync
 from fairlead.postgres.controllers.servers.work import Work, WorkCallbacks
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions

@@ -9,7 +9,6 @@ from psycopg import sql
 
 from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.postgres.database.plans.attributes import (
-    GroupFacts,
     attribute_parts,
     check_attributes,
     check_members,
@@ -19,7 +18,7 @@ from fairlead.postgres.database.plans.attributes import (
     setting_statements,
     valid_until,
 )
-from fairlead.postgres.database.plans.snapshot import Membership, RoleFacts
+from fairlead.postgres.database.plans.snapshot import GroupFacts, Membership, RoleFacts
 from fairlead.postgres.errors import AccessError
 
 

@@ -16,19 +16,21 @@ from fairlead.postgres.database.connections.failures import (
     explain_statement,
 )
 from fairlead.postgres.database.plans import names, password
-from fairlead.postgres.database.plans.attributes import GroupFacts
-from fairlead.postgres.database.plans.claiming import check_adoption, check_role, takes_over
 from fairlead.postgres.database.plans.grants import desired_grants
 from fairlead.postgres.database.plans.plan import plan_databases, plan_role
 from fairlead.postgres.database.plans.snapshot import (
     GIVEN_UP,
     Claim,
     DatabaseFacts,
+    GroupFacts,
     RoleFacts,
     ServerFacts,
     Snapshot,
+    check_adoption,
+    check_role,
     parse_claim,
     parse_note,
+    takes_over,
 )
 from fairlead.postgres.database.plans.statements import comment_role
 from fairlead.postgres.errors import AccessError

@@ -20,14 +20,18 @@ from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.postgres.database.plans import groups, logins, statements
 from fairlead.postgres.database.plans.attributes import (
-    GroupFacts,
     attribute_parts,
     membership_statements,
     setting_statements,
 )
 from fairlead.postgres.database.plans.differences import Item, PrivilegeChange
 from fairlead.postgres.database.plans.names import MAX_IDENTIFIER_BYTES, check_username
-from fairlead.postgres.database.plans.snapshot import Membership, RoleFacts, ServerFacts
+from fairlead.postgres.database.plans.snapshot import (
+    GroupFacts,
+    Membership,
+    RoleFacts,
+    ServerFacts,
+)
 from fairlead.postgres.database.plans.statements import DatabaseAction
 from fairlead.postgres.database.work.rights import join
 from fairlead.postgres.errors import AccessError

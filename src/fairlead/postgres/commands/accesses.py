@@ -167,7 +167,7 @@ async def in_cluster(around: Surroundings, namespace: str) -> list[Given]:
         ClientError: the server refused the look or cannot be reached.
     """
     found = await list_installed(around.client, POSTGRESACCESSES, namespace)
-    # The first to come has a username, see database.plans.claiming.
+    # The first to come has a username, see database.plans.snapshot.
     found.sort(key=lambda one: (one.meta.creation_timestamp or "", one.key))
     return [given_of(one) for one in found]
 

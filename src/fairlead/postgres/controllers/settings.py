@@ -36,7 +36,10 @@ class Settings:
         self._flags = flags
         self._controllers = controllers
         self._found: PostgresOptions | _Broken = flags
-        self._latest = flags
+        self.namespace = flags.namespace
+        """The operator's own."""
+        self.latest = flags
+        """The last settings that could be used, for what goes on meanwhile, such as intervals."""
         self._lost = False
         self._turned = False
         if controllers is not None:
@@ -54,16 +57,6 @@ class Settings:
         if isinstance(self._found, _Broken):
             raise invalid("ControllerInvalid", self._found.message)
         return self._found
-
-    @property
-    def latest(self) -> PostgresOptions:
-        """The last settings that could be used, for what goes on meanwhile, such as intervals."""
-        return self._latest
-
-    @property
-    def namespace(self) -> str:
-        """The operator's own."""
-        return self._flags.namespace
 
     def turned(self, _delta: Delta) -> bool:
         """A predicate on Controllers: the last change of one brought other settings, or none.
@@ -89,7 +82,7 @@ class Settings:
         if self._lost:
             return
         try:
-            self._found = self._latest = in_force(self._flags, chosen)
+            self._found = self.latest = in_force(self._flags, chosen)
         except AccessError as error:
             self._found = _Broken(error.message)
 

@@ -35,8 +35,8 @@ from fairlead.postgres.controllers.servers.jobs import (
     UnpublishedError,
 )
 from fairlead.postgres.controllers.servers.sources import Sources
-from fairlead.postgres.database.plans.claiming import NOT_OURS
 from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
+from fairlead.postgres.database.plans.snapshot import NOT_OURS
 from fairlead.postgres.errors import AccessError
 from fairlead.runtime import add_finalizer, remove_finalizer
 

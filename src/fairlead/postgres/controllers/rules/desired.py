@@ -28,7 +28,6 @@ from fairlead.postgres.controllers.rules.rotation import (
     grace_of,
     password_defaults,
     password_rules,
-    rotation_of,
 )
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans.attributes import (
@@ -50,6 +49,8 @@ from fairlead.postgres.options import PostgresOptions
 Planning = Literal["", "Observe", "Manual"]
 """The reason why nothing is done at once, "" where there is none."""
 _NAMESPACE = "namespace "
+_NO_RULES = PasswordRules()
+"""The rules where nothing asks for others."""
 
 
 class Place(NamedTuple):
@@ -96,7 +97,8 @@ class Desired:
 
     found: Object
     access: PostgresAccess
-    rules: PasswordRules | AccessError
+    rules: PasswordRules | AccessError = _NO_RULES
+    """Of the password, or what is wrong with them."""
     owner: str = ""
     names: tuple[str, ...] = ()
     ends: str = ""
@@ -110,21 +112,11 @@ class Desired:
     place: Place | None = None
     """The server, once it was found."""
     refused: AccessError | None = None
-
-    @property
-    def deleting(self) -> bool:
-        """Whether the object is being deleted."""
-        return self.found.meta.deleting
-
-    @property
-    def finalized(self) -> bool:
-        """Whether the object carries the operator's finalizer."""
-        return FINALIZER in self.found.meta.finalizers
-
-    @property
-    def abandoned(self) -> bool:
-        """Whether the object's role is to be given up, whatever its policy says."""
-        return self.found.meta.annotations.get(ABANDON_ANNOTATION) == "true"
+    deleting: bool = False
+    finalized: bool = False
+    """Whether the object carries the operator's finalizer."""
+    abandoned: bool = False
+    """Whether the role of a deleted object is to be given up, whatever the policy says."""
 
     @property
     def reached(self) -> Place:
@@ -139,7 +131,7 @@ class Desired:
 
     def stored(self, found: Object) -> Desired:
         """Return the same after a write of the object's metadata."""
-        return replace(self, found=found)
+        return replace(self, found=found, finalized=FINALIZER in found.meta.finalizers)
 
 
 def desired_of(found: Object, settings: PostgresOptions | AccessError, now: datetime) -> Desired:
@@ -150,37 +142,42 @@ def desired_of(found: Object, settings: PostgresOptions | AccessError, now: date
         settings: that are in force, or why there are none.
         now: this moment.
     """
+    meta, refused = found.meta, None
     try:
         access = decode_access(found)
     except AccessError as error:
         unread = PostgresAccessSpec(generated_secret="", username="", connection=Connection())
-        access = PostgresAccess(metadata=found.meta, spec=unread)
-        return Desired(found=found, access=access, rules=error, refused=error)
-    owner, spec, status = owner_of(access), access.spec, access.status
-    if isinstance(settings, AccessError):
-        return Desired(found=found, access=access, owner=owner, rules=settings, refused=settings)
-    try:
-        rules: PasswordRules | AccessError = password_rules(
-            spec, password_defaults(settings.passwords)
-        )
-    except AccessError as error:
-        rules = error
-    ends, refused = "", None
+        access, refused = PostgresAccess(metadata=meta, spec=unread), error
+    desired = Desired(
+        found=found,
+        access=access,
+        owner="" if refused else owner_of(access),
+        refused=refused or (settings if isinstance(settings, AccessError) else None),
+        deleting=meta.deleting,
+        finalized=FINALIZER in meta.finalizers,
+        abandoned=meta.annotations.get(ABANDON_ANNOTATION) == "true",
+    )
+    if refused is not None or isinstance(settings, AccessError):
+        return desired
+    spec, status, ends = access.spec, access.status, ""
     try:
         ends = expires_at(access)
     except AccessError as error:
         refused = error
+    rules: PasswordRules | AccessError
+    try:
+        rules = password_rules(spec, password_defaults(settings.passwords))
+    except AccessError as error:
+        rules = error
     names = names_of(access)
     expired = bool(ends) and parse_time(ends) <= now
     ready = get_condition(status.conditions, READY)
     told = ready is not None and ready.reason == "Expired"
     users, patterns = settings.excluded_users, settings.excluded_user_patterns
     waits: Planning = "Manual" if spec.approval == "Manual" else ""
-    return Desired(
-        found=found,
-        access=access,
+    return replace(
+        desired,
         rules=rules,
-        owner=owner,
         names=names,
         ends=ends,
         expired=expired,
@@ -229,8 +226,9 @@ def check_spec(access: PostgresAccess) -> None:
 
 def needed_names(access: PostgresAccess) -> tuple[str, ...]:
     """The roles that an access asks for, its username first."""
-    spec = access.spec
-    return family(spec.username) if rotation_of(spec) == "TwoLogins" else (spec.username,)
+    username, policy = access.spec.username, access.spec.password_policy
+    takes_turns = policy is not None and policy.rotation == "TwoLogins"
+    return family(username) if takes_turns else (username,)
 
 
 def names_of(access: PostgresAccess) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from fairlead.api.postgresaccess.connection import Connection
 from fairlead.api.postgresaccess.server import PostgresServer
 from fairlead.api.selectors import LabelSelector, SelectorError
 from fairlead.postgres.database.plans.grants import asked_for
-from fairlead.postgres.database.plans.names import matches, reserved
+from fairlead.postgres.database.plans.names import matches, matches_any, reserved
 from fairlead.postgres.errors import invalid, refusal
 from fairlead.postgres.options import PostgresOptions, split_host
 
@@ -47,7 +47,7 @@ def check_policy(
             _deny(name, "usernamePattern", f"wants usernames like {shown}{which}")
     privileges = server.spec.allowed_privileges
     for grant in spec.grants:
-        if not _any(server.spec.allowed_databases, grant.database, namespace):
+        if not matches_any(server.spec.allowed_databases, grant.database, namespace):
             _deny(name, "allowedDatabases", f"does not allow database {grant.database}")
         refused = sorted(asked_for(grant).difference(privileges)) if privileges is not None else []
         if refused:
@@ -92,7 +92,7 @@ def check_membership(
         allowed = server.spec.allowed_member_of
     elif server is None and not settings.allowed_member_of:
         allowed = ("*",)
-    if role in allowed or (not reserved(role) and _any(allowed, role, namespace)):
+    if role in allowed or (not reserved(role) and matches_any(allowed, role, namespace)):
         return
     if server is not None:
         what = f"does not allow membership in {role}"
@@ -117,7 +117,7 @@ def secret_namespace(connection: Connection, namespace: str, settings: PostgresO
         return namespace
     allowed = settings.allowed_secret_namespaces
     if settings.existing_secret_namespace and (
-        other != settings.namespace if allowed is None else _any(allowed, other, namespace)
+        other != settings.namespace if allowed is None else matches_any(allowed, other, namespace)
     ):
         return other
     raise refusal(
@@ -182,10 +182,6 @@ def _in_network(host: str, network: str) -> bool:
         return address in ipaddress.ip_network(network)
     except ValueError:
         return False
-
-
-def _any(patterns: Iterable[str], name: str, namespace: str) -> bool:
-    return any(matches(pattern, name, namespace) for pattern in patterns)
 
 
 def _deny(server: str, field: str, why: str) -> NoReturn:

@@ -1,8 +1,14 @@
-"""What servers are asked to do, where, and what they answer."""
+"""What servers are asked to do, what they answer, and the lines in which jobs wait for a server.
+
+Two jobs that may want the same role are never done at once, in whatever lines they are. Namespaces
+take turns, so that one with many jobs, or with jobs that take long, keeps no other waiting for all
+of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -12,6 +18,7 @@ from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
 from fairlead.postgres.database.plans.snapshot import Claim
 from fairlead.postgres.errors import AccessError
+from fairlead.runtime import Request
 
 
 Removal = CleanupPolicy | Literal["Fence"]
@@ -88,3 +95,96 @@ class Look(_OfWanted, frozen=True):
 
 
 Job = Check | Sync | Rotate | Drop | Look
+
+
+class Roles:
+    """The names of roles that somebody is at work on."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self._freed = asyncio.Event()
+
+    def are_free(self, job: Job) -> bool:
+        """Whether nobody is at work on any role of the job."""
+        return self._names.isdisjoint(job.names)
+
+    def begin(self, job: Job) -> None:
+        """Somebody is at work on the roles of the job."""
+        self._names.update(job.names)
+
+    def end(self, jobs: Iterable[Job]) -> None:
+        """Note that the work on the roles of jobs has ended, and wake the lines that wait."""
+        jobs = list(jobs)
+        if not jobs:
+            return
+        for job in jobs:
+            self._names.difference_update(job.names)
+        freed, self._freed = self._freed, asyncio.Event()
+        freed.set()
+
+    async def freed(self) -> None:
+        """Wait until some work has ended."""
+        await self._freed.wait()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All of them, as they are now."""
+        return frozenset(self._names)
+
+
+class Line:
+    """Jobs that wait for the same kind of work, one for each request."""
+
+    def __init__(self, roles: Roles) -> None:
+        self._roles = roles
+        self._waiting: dict[str, dict[Request, Job]] = {}
+        self._at_work = 0
+
+    def __len__(self) -> int:
+        """How many wait or are at work."""
+        return sum(map(len, self._waiting.values())) + self._at_work
+
+    def waits(self) -> bool:
+        """Whether some job does."""
+        return bool(self._waiting)
+
+    def put(self, request: Request, job: Job) -> None:
+        """Have a job wait; a newer one of the same request takes the place of the older."""
+        self._waiting.setdefault(request.namespace, {})[request] = job
+
+    def drop(self, request: Request) -> None:
+        """Have the job of a request wait no more."""
+        jobs = self._waiting.get(request.namespace, {})
+        jobs.pop(request, None)
+        if not jobs:
+            self._waiting.pop(request.namespace, None)
+
+    def take(self, most: int) -> dict[Request, Job]:
+        """The next jobs, whose roles are at work until :meth:`done`."""
+        batch: dict[Request, Job] = {}
+        turns = {namespace: iter(jobs.items()) for namespace, jobs in self._waiting.items()}
+        while turns and len(batch) < most:
+            for namespace, jobs in list(turns.items()):
+                found = self._next(jobs) if len(batch) < most else None
+                if found is None:
+                    del turns[namespace]
+                    continue
+                request, job = found
+                batch[request] = job
+                self._roles.begin(job)
+        for request in batch:
+            # Who was served is last in the next turn.
+            left = self._waiting.pop(request.namespace)
+            del left[request]
+            if left:
+                self._waiting[request.namespace] = left
+        self._at_work += len(batch)
+        return batch
+
+    def _next(self, jobs: Iterator[tuple[Request, Job]]) -> tuple[Request, Job] | None:
+        return next((one for one in jobs if self._roles.are_free(one[1])), None)
+
+    def done(self, batch: dict[Request, Job]) -> None:
+        """The jobs are done, or are put into another line."""
+        self._at_work -= len(batch)
+        self._roles.end(batch.values())

@@ -25,12 +25,13 @@ from fairlead.postgres.controllers.servers.jobs import (
     Check,
     Drop,
     Job,
+    Line,
     Look,
+    Roles,
     Rotate,
     Sync,
     UnpublishedError,
 )
-from fairlead.postgres.controllers.servers.lines import Line, Roles
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import Synced, Wanted
 from fairlead.postgres.database.plans.snapshot import Claim

@@ -232,6 +232,8 @@ class Session:
     ) -> None:
         self._connection = connection
         self._check = check
+        self.server_version = connection.info.server_version
+        """``server_version_num``."""
         self.statements = 0
         """That were sent so far, with those that begin and end transactions."""
         self._sent = 0
@@ -253,11 +255,6 @@ class Session:
     def pid(self) -> int:
         """Of the server's process that works for it."""
         return self._connection.info.backend_pid
-
-    @property
-    def server_version(self) -> int:
-        """``server_version_num``."""
-        return self._connection.info.server_version
 
     async def rows(
         self, query: Statement, parameters: Mapping[str, object] | None = None

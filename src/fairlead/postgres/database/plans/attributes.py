@@ -17,7 +17,7 @@ from psycopg import sql
 from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.api.timestamps import parse_time
 from fairlead.postgres.database.plans.names import check_identifier, check_no_group
-from fairlead.postgres.database.plans.snapshot import Membership, RoleFacts
+from fairlead.postgres.database.plans.snapshot import GroupFacts, Membership, RoleFacts
 from fairlead.postgres.errors import AccessError, refusal
 
 
@@ -46,12 +46,6 @@ class RoleStatement(NamedTuple):
     what: str
     why: str
     field: str = ""
-
-
-class GroupFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A group that somebody wants to be a member of; ``powerful`` ones would give powers."""
-
-    powerful: bool = False
 
 
 class Around(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,6 @@ from fairlead.api.timestamps import parse_time
 from fairlead.postgres.database.plans.attributes import (
     NOTHING_AROUND,
     Around,
-    GroupFacts,
     membership_statements,
     reset_settings,
     setting_statements,
@@ -31,7 +30,7 @@ from fairlead.postgres.database.plans.logins import (
     family,
     turn,
 )
-from fairlead.postgres.database.plans.snapshot import RoleFacts
+from fairlead.postgres.database.plans.snapshot import GroupFacts, RoleFacts
 
 
 _OWNERS = "what a login makes is the owner's"

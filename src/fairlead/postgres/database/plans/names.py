@@ -156,6 +156,11 @@ def excluded(username: str, excluded_users: Iterable[str], patterns: Iterable[st
     return any(matches(pattern.strip(), username, "{namespace}") for pattern in patterns)
 
 
+def matches_any(patterns: Iterable[str], name: str, namespace: str) -> bool:
+    """Whether one of the patterns allows the name, see :func:`matches`."""
+    return any(matches(pattern, name, namespace) for pattern in patterns)
+
+
 def matches(pattern: str, name: str, namespace: str) -> bool:
     """Whether a pattern allows the name: ``*`` is anything, ``{namespace}`` is the namespace.
 

@@ -23,7 +23,6 @@ from fairlead.postgres.database.plans.attributes import (
     refused_settings,
     setting_statements,
 )
-from fairlead.postgres.database.plans.claiming import check_roles
 from fairlead.postgres.database.plans.family import (
     Asked,
     LoginStep,
@@ -38,6 +37,7 @@ from fairlead.postgres.database.plans.snapshot import (
     RoleFacts,
     ServerFacts,
     Snapshot,
+    check_roles,
 )
 from fairlead.postgres.database.plans.statements import DatabaseAction, database_grant
 from fairlead.postgres.database.plans.targets import parse

@@ -16,7 +16,6 @@ from fairlead.postgres.database.plans.attributes import (
     foreign_memberships,
     unheeded_options,
 )
-from fairlead.postgres.database.plans.claiming import check_adoption, check_password, check_roles
 from fairlead.postgres.database.plans.grants import Desired
 from fairlead.postgres.database.plans.groups import (
     Sharing,
@@ -33,7 +32,12 @@ from fairlead.postgres.database.plans.plan import (
     plan_public,
     plan_role,
 )
-from fairlead.postgres.database.plans.snapshot import Snapshot
+from fairlead.postgres.database.plans.snapshot import (
+    Snapshot,
+    check_adoption,
+    check_password,
+    check_roles,
+)
 from fairlead.postgres.errors import AccessError
 
 

@@ -87,10 +87,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     absent: Mapping[str, Sequence[Absence]] = {}
     gone: frozenset[str] = frozenset()
     cut: frozenset[str] = frozenset()
-
-    def possible(self) -> int:
-        """How many differences the administrator has the right to settle."""
-        return sum(one.possible for found in self.differences.values() for one in found)
+    possible: bool = False
+    """Whether the administrator has the right to settle some of the differences."""
 
 
 async def read_differences(
@@ -229,7 +227,13 @@ def _reading(rows: Iterable[Sequence[Any]], asked: _Asked) -> Reading:
         # They come in turns, so that those cut off are those that have the most.
         most = max(map(len, differences.values()), default=0)
         cut.update(name for name, some in differences.items() if len(some) >= most - 1)
-    return Reading(differences=differences, absent=absent, gone=gone, cut=frozenset(cut))
+    return Reading(
+        differences=differences,
+        absent=absent,
+        gone=gone,
+        cut=frozenset(cut),
+        possible=any(one.possible for found in differences.values() for one in found),
+    )
 
 
 def _objects(

@@ -15,7 +15,7 @@ from psycopg import sql
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.snapshot import Claim, parse_claim, parse_group
-from fairlead.postgres.database.reading.catalog import POWERFUL
+from fairlead.postgres.database.reading.catalog_query import POWERFUL
 from fairlead.postgres.database.reading.strangers import Left
 from fairlead.postgres.errors import AccessError
 

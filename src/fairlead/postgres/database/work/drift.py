@@ -27,9 +27,8 @@ from fairlead.postgres.database.plans.plan import (
 )
 from fairlead.postgres.database.plans.snapshot import Claim, Snapshot
 from fairlead.postgres.database.plans.together import crowds, visits_of, warnings_of
-from fairlead.postgres.database.reading.catalog import CROWD, read_snapshot
+from fairlead.postgres.database.reading.catalog import CROWD, look_around, read_snapshot
 from fairlead.postgres.database.reading.comparison import read_differences, role_grants
-from fairlead.postgres.database.reading.observing import look_around
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.privileges import PUBLIC_CREATES
 from fairlead.postgres.errors import AccessError

@@ -26,12 +26,12 @@ from fairlead.postgres.database.plans.plan import (
 )
 from fairlead.postgres.database.plans.snapshot import Snapshot
 from fairlead.postgres.database.plans.together import Plan, plan_server, visits_of
+from fairlead.postgres.database.reading.catalog import observe
 from fairlead.postgres.database.reading.comparison import (
     hindrances,
     read_differences,
     role_grants,
 )
-from fairlead.postgres.database.reading.observing import observe
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.privileges import CLOSE_SCHEMA, PUBLIC_CREATES
 from fairlead.postgres.database.work.rights import let_in, read_lacks, read_remedies

@@ -105,7 +105,7 @@ async def settle(
     try:
         # Mostly nothing differs, and then there is no transaction.
         reading = await read_differences(session, database, wanted)
-        if reading.possible():
+        if reading.possible:
             reading = await settling.run()
     except psycopg.DataError as error:
         # A name that the database has no characters for spoils the statement for all.
@@ -147,7 +147,7 @@ class _Settling:
             begun = asyncio.get_running_loop().time()
             reading = await self._read()
             for _ in range(_ROUNDS):
-                if not reading.possible():
+                if not reading.possible:
                     break
                 before = reading
                 await self._apply(plan_privileges(before.differences))
@@ -189,7 +189,7 @@ class _Settling:
         """All of them or nothing; returns which one failed, and why."""
         try:
             async with self._session.savepoint():
-                await self._session.run_all(change.statement for change in changes)
+                await self._session.run_all([change.statement for change in changes])
         except StatementFailedError as failed:
             raise_what_is_nobodys(failed.error)
             return failed.number, failed.error
@@ -261,7 +261,7 @@ class _Settling:
 
 def _same(before: Reading, after: Reading) -> bool:
     """Whether nothing came of it: PostgreSQL had no right to it, and did not say so."""
-    if not after.possible():
+    if not after.possible:
         return False
     first, second = (
         {

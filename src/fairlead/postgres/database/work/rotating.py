@@ -14,9 +14,8 @@ import psycopg
 
 from fairlead.postgres.database.connections.session import BRIEF, PATIENT, Session
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.claiming import check_roles
 from fairlead.postgres.database.plans.plan import Wanted
-from fairlead.postgres.database.plans.snapshot import RoleFacts
+from fairlead.postgres.database.plans.snapshot import RoleFacts, check_roles
 from fairlead.postgres.database.plans.statements import alter_role
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.verifiers import Verifiers

@@ -19,14 +19,18 @@ import psycopg
 from fairlead.postgres.database.connections.failures import not_applied
 from fairlead.postgres.database.connections.session import BRIEF, BRIEF_READING, PATIENT, Session
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.claiming import check_adoption, check_roles, takes_over
 from fairlead.postgres.database.plans.family import login_infos, retired
 from fairlead.postgres.database.plans.groups import joined, plan_leaving
 from fairlead.postgres.database.plans.plan import Synced, Wanted
-from fairlead.postgres.database.plans.snapshot import Claim, Snapshot
+from fairlead.postgres.database.plans.snapshot import (
+    Claim,
+    Snapshot,
+    check_adoption,
+    check_roles,
+    takes_over,
+)
 from fairlead.postgres.database.plans.together import Observed, Plan, plan_server, warnings_of
-from fairlead.postgres.database.reading.catalog import CROWD, read_around, read_snapshot
-from fairlead.postgres.database.reading.observing import observe
+from fairlead.postgres.database.reading.catalog import CROWD, observe, read_around, read_snapshot
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.blockers import watching
 from fairlead.postgres.database.work.changing import Changing, Hold

@@ -1,0 +1,203 @@
+"""The statements that read the catalogs; ``catalog`` sends them."""
+
+from __future__ import annotations
+
+from psycopg import sql
+
+
+SERVER = sql.SQL("""
+SELECT pg_catalog.current_setting('server_version_num')::int,
+       pg_catalog.current_setting('server_version'),
+       (SELECT s.system_identifier::text FROM pg_catalog.pg_control_system() s),
+       current_user::text,
+       r.oid::int8,
+       r.rolsuper,
+       pg_catalog.has_table_privilege('pg_catalog.pg_authid', 'SELECT'),
+       EXTRACT(EPOCH FROM pg_catalog.clock_timestamp())::float8
+  FROM pg_catalog.pg_roles r
+ WHERE r.rolname = current_user
+""")
+
+SETTINGS_BYTES = 160 << 10
+"""That a role's settings may have together; spec.attributes.config takes less.
+
+A login may give itself settings of any size, and those of all roles are read together. What is
+larger is not even unpacked: the first look is at what it takes on the server's disk.
+"""
+VERIFIER_CHARACTERS = 1000
+"""Of a verifier, whose salt may be as long as its login likes; ours is much shorter."""
+
+_ROLES = """
+SELECT r.oid::int8, r.rolname::text, r.rolcanlogin, r.rolsuper, r.rolcreaterole,
+       r.rolreplication, r.rolbypassrls, d.description, {verifier},
+       r.rolinherit, r.rolconnlimit,
+       CASE WHEN r.rolvaliduntil IS NULL THEN ''
+            WHEN r.rolvaliduntil = 'infinity' THEN 'infinity'
+            ELSE pg_catalog.to_char(r.rolvaliduntil AT TIME ZONE 'UTC',
+                                    'YYYY-MM-DD"T"HH24:MI:SS"Z"') END,
+       CASE WHEN s.size <= %(bytes)s THEN s.settings END, s.setrole IS NOT NULL,
+       COALESCE(e.turned, ARRAY[]::text[]), COALESCE(e.overfull, ARRAY[]::text[])
+  FROM {roles} r
+  LEFT JOIN pg_catalog.pg_shdescription d
+    ON d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+  LEFT JOIN (SELECT x.setrole, c.settings, c.size
+               FROM ({settings}) x
+              CROSS JOIN LATERAL (
+                    SELECT pg_catalog.array_agg(c.text) AS settings,
+                           pg_catalog.sum(pg_catalog.octet_length(c.text)) AS size
+                      FROM pg_catalog.unnest(x.small) c(text)) c
+              WHERE x.setdatabase = 0) s ON s.setrole = r.oid
+  LEFT JOIN (SELECT x.setrole,
+                    pg_catalog.array_agg(b.datname::text ORDER BY b.datname)
+                      FILTER (WHERE x.small IS NOT NULL) AS turned,
+                    pg_catalog.array_agg(b.datname::text ORDER BY b.datname)
+                      FILTER (WHERE x.small IS NULL) AS overfull
+               FROM ({settings}) x
+               JOIN pg_catalog.pg_database b ON b.oid = x.setdatabase
+              WHERE x.small IS NULL
+                 OR EXISTS (SELECT FROM pg_catalog.unnest(x.small) c
+                             WHERE pg_catalog.starts_with(c, 'role='))
+              GROUP BY 1) e ON e.setrole = r.oid
+ WHERE r.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
+    OR (%(claims)s AND d.description LIKE %(pattern)s)
+    OR (d.description LIKE %(groups)s
+        AND r.oid IN (SELECT m.roleid
+                        FROM pg_catalog.pg_auth_members m
+                        JOIN pg_catalog.pg_roles x ON x.oid = m.member
+                       WHERE x.rolname = ANY (%(names)s::text[]::pg_catalog.name[])))
+    OR (%(claims)s AND d.description LIKE %(groups)s
+        AND NOT EXISTS (SELECT FROM pg_catalog.pg_auth_members m
+                         WHERE m.roleid = r.oid AND m.member <> %(admin)s::oid {has}))
+"""
+_SETTINGS = """
+       SELECT a.setrole, a.setdatabase,
+              CASE WHEN pg_catalog.pg_column_size(a.setconfig) <= %(bytes)s
+                   THEN a.setconfig END AS small
+         FROM pg_catalog.pg_db_role_setting a
+         JOIN pg_catalog.pg_roles n ON n.oid = a.setrole
+        WHERE %(whole)s AND n.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
+"""
+_READING = {
+    True: (
+        """CASE WHEN %(whole)s AND r.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
+            THEN pg_catalog.left(r.rolpassword, %(characters)s) END""",
+        "pg_catalog.pg_authid",
+    ),
+    False: ("NULL::text", "pg_catalog.pg_roles"),
+}
+# Since PostgreSQL 16 some members may make others members, and have nothing of it themselves.
+_HAVING = {True: "AND (m.inherit_option OR m.set_option)", False: ""}
+ROLES_QUERIES = {
+    (reads, options): sql.SQL(
+        _ROLES.format(verifier=verifier, roles=roles, has=has, settings=_SETTINGS)
+    )
+    for reads, (verifier, roles) in _READING.items()
+    for options, has in _HAVING.items()
+}
+
+_GROUPS = """
+SELECT m.member::int8, g.rolname::text, m.admin_option, {options}, m.grantor::int8,
+       COALESCE(o.rolname, '')::text, COALESCE(pg_catalog.pg_has_role(o.oid, 'USAGE'), false),
+       '' AS intruder
+  FROM pg_catalog.pg_auth_members m
+  JOIN pg_catalog.pg_roles g ON g.oid = m.roleid
+  LEFT JOIN pg_catalog.pg_roles o ON o.oid = m.grantor
+ WHERE m.member = ANY (%(roles)s::oid[])
+ UNION ALL
+SELECT m.member::int8, g.rolname::text, m.admin_option, {options}, m.grantor::int8,
+       COALESCE(o.rolname, '')::text, COALESCE(pg_catalog.pg_has_role(o.oid, 'USAGE'), false),
+       x.rolname::text
+  FROM pg_catalog.pg_auth_members m
+  JOIN pg_catalog.pg_roles g ON g.oid = m.roleid
+  JOIN pg_catalog.pg_roles x ON x.oid = m.member
+  LEFT JOIN pg_catalog.pg_roles o ON o.oid = m.grantor
+  LEFT JOIN pg_catalog.pg_shdescription d
+    ON d.objoid = m.member AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+ WHERE m.roleid = ANY (%(groups)s::oid[]) AND m.member <> %(admin)s::oid {made}
+   AND (NOT pg_catalog.starts_with(COALESCE(d.description, ''), %(ours)s::text) {lets_in})
+ ORDER BY 1, 2, 6
+"""
+# Who makes a role, and is no superuser, may make others its members since PostgreSQL 16.
+_BY_MAKING = """AND NOT (m.grantor = 10 AND m.admin_option AND NOT m.inherit_option
+                          AND NOT m.set_option)"""
+# Until then a membership is one row, whoever granted it, which is told with the member itself.
+_BY_OTHERS = "OR (m.admin_option AND NOT COALESCE(pg_catalog.pg_has_role(o.oid, 'USAGE'), false))"
+GROUPS_15 = sql.SQL(_GROUPS.format(options="true, true", made="", lets_in=""))
+GROUPS_16 = sql.SQL(
+    _GROUPS.format(options="m.inherit_option, m.set_option", made=_BY_MAKING, lets_in=_BY_OTHERS)
+)
+
+POWERFUL = sql.SQL("""(s.rolsuper OR s.rolcreaterole OR s.rolreplication OR s.rolbypassrls
+                       -- Whoever may run programs or write files there, may do anything.
+                       OR s.rolname IN ('pg_execute_server_program', 'pg_write_server_files',
+                                        'pg_read_server_files'))""")
+"""Whether role ``s`` has powers over others, or over the server."""
+
+GROUP_FACTS = sql.SQL("""
+SELECT g.rolname::text,
+       EXISTS (SELECT FROM pg_catalog.pg_roles s
+                WHERE {} AND pg_catalog.pg_has_role(g.oid, s.oid, 'MEMBER'))
+  FROM pg_catalog.pg_roles g
+ WHERE g.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
+""").format(POWERFUL)
+
+RESERVED = sql.SQL("""
+SELECT pg_catalog.lower(s.name)
+  FROM pg_catalog.pg_settings s
+ WHERE s.context <> 'user' AND pg_catalog.lower(s.name) = ANY (%(names)s::text[])
+""")
+
+DEPENDENTS = sql.SQL("""
+SELECT r.oid::int8, x.database::int8, x.itself, x.seen::int8
+  FROM pg_catalog.unnest(%(roles)s::oid[]) AS r(oid)
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN s.dbid <> 0 THEN s.dbid
+                   WHEN s.classid = 'pg_catalog.pg_database'::pg_catalog.regclass THEN s.objid
+                   ELSE 0::oid END AS database,
+              s.dbid = 0 AS itself, pg_catalog.count(*) AS seen
+         -- A range, and an order, so that it goes by the index whatever statistics say: where one
+         -- role has most of all rows, those of any other would be looked for among them.
+         FROM (SELECT s.dbid, s.classid, s.objid
+                 FROM pg_catalog.pg_shdepend s
+                WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+                  AND s.refobjid >= r.oid AND s.refobjid <= r.oid
+                ORDER BY s.refobjid
+                LIMIT %(most)s::int8) s
+        GROUP BY 1, 2) x
+""")
+
+DATABASES = sql.SQL("""
+SELECT d.oid::int8, d.datname::text, d.datallowconn, d.datdba::int8,
+       -- Not aclexplode, for an ACL may have thousands of entries.
+       ARRAY(SELECT p.privilege
+               FROM pg_catalog.unnest(ARRAY['CREATE', 'TEMPORARY', 'CONNECT']) AS p(privilege)
+              WHERE pg_catalog.has_database_privilege('public', d.oid, p.privilege))
+  FROM pg_catalog.pg_database d
+ WHERE d.datname = ANY (%(names)s::text[]::pg_catalog.name[])
+    OR d.oid = ANY (%(databases)s::oid[])
+""")
+
+HELD = sql.SQL("""
+SELECT d.datname::text, a.grantee::int8, a.privilege_type, pg_catalog.bool_or(a.is_grantable)
+  FROM pg_catalog.pg_database d
+ -- It unpacks an ACL that is stored compressed anew for each entry; that of || is not.
+ CROSS JOIN LATERAL pg_catalog.aclexplode(
+            CASE WHEN d.datacl IS NOT NULL THEN d.datacl || '{}'::pg_catalog.aclitem[] END) a
+  JOIN pg_catalog.unnest(%(roles)s::oid[]) AS r(oid) ON r.oid = a.grantee
+ WHERE a.grantee <> d.datdba
+   -- Whoever is in an ACL is among the dependents too, but for roles that initdb made.
+   AND (d.oid = ANY (%(databases)s::oid[])
+        OR EXISTS (SELECT FROM pg_catalog.unnest(%(roles)s::oid[]) AS i(oid)
+                    WHERE i.oid < 16384))
+ GROUP BY 1, 2, 3
+""")
+
+LOGINS = sql.SQL("""
+SELECT r.rolname::text FROM pg_catalog.pg_roles r
+ WHERE r.rolcanlogin OR EXISTS (
+       SELECT FROM pg_catalog.pg_shdescription d
+        WHERE d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+          AND (d.description LIKE %(pattern)s OR d.description LIKE %(groups)s))
+ ORDER BY 1
+ LIMIT %(limit)s
+""")
