@@ -65,7 +65,8 @@ class World:
         for name in ("cleanup", "fence", "give_up"):
             monkeypatch.setattr(f"{leftovers.__name__}.{name}", getattr(self, f"_{name}"))
         watches = SimpleNamespace(accesses=SimpleNamespace(list=lambda: self.cached))
-        self.claims = Claims(cast("Any", self), cast("Any", self._key))
+        key = SimpleNamespace(known=b"key")
+        self.claims = Claims(cast("Any", SimpleNamespace(known="i")), cast("Any", key))
         self.leftovers = Leftovers(
             cast("Any", SimpleNamespace(get=self._get, list=self._list, delete=self._delete)),
             cast("Any", watches),
@@ -77,12 +78,6 @@ class World:
     async def sweep(self, claim: Claim = CLAIM, roles: Iterable[str] = ("app",)) -> None:
         claimed = dict.fromkeys(roles, claim)
         await self.leftovers.sweep(PLACE, Sessions(PLACE.endpoint), claimed)
-
-    async def installation(self) -> str:
-        return "i"
-
-    async def _key(self) -> bytes:
-        return b"key"
 
     async def _get(self, resource: Resource, name: str, *_: Any) -> Object:
         assert resource == CONFIGMAPS

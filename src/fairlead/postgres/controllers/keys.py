@@ -18,13 +18,14 @@ class InstallationKey:
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
-        self._key = b""
+        self.known = b""
+        """The key, once it was asked for."""
 
     async def __call__(self) -> bytes:
-        """The key of this installation, see :func:`installation_key`."""
-        if not self._key:
-            self._key = await installation_key(self._client, self._namespace)
-        return self._key
+        """Return the key of this installation, see :func:`installation_key`."""
+        if not self.known:
+            self.known = await installation_key(self._client, self._namespace)
+        return self.known
 
 
 async def installation_key(client: Client, namespace: str) -> bytes:

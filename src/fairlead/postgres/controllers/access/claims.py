@@ -24,7 +24,7 @@ class Claims:
             AccessError: the installation's key cannot be used.
         """
         return Claim(
-            installation=await self._sources.installation(),
+            installation=self._sources.known or await self._sources.installation(),
             object=await self.hash(meta.namespace, meta.name),
             uid=meta.uid,
             namespace=meta.namespace,
@@ -34,7 +34,8 @@ class Claims:
     async def hash(self, namespace: str, name: str) -> str:
         """What a claim has in place of an object's names."""
         text = str(Key(namespace, name))
-        return hmac.digest(await self._key(), text.encode(), "sha256").hex()[:32]
+        key = self._key.known or await self._key()
+        return hmac.digest(key, text.encode(), "sha256").hex()[:32]
 
     async def scope(self, owner: str) -> str:
         """What the groups have in common of those whose connections have one owner."""

@@ -258,10 +258,10 @@ class AccessController:
                 self._metrics.accepted(request)
                 self._work.forget(request)
                 return None
-            going = taken
-            if going.job is not None:
+            going, place = taken, taken.desired.place
+            if going.job is not None and place is not None:
                 self._waiting[request] = _Waiting(going, [])
-                self._work.submit(going.desired.reached, request, going.job)
+                self._work.submit(place, request, going.job)
                 return Result(waiting=True)
         raise RuntimeError(
             f"not settled after {_MOST_ACTIONS} actions: {action.name} was the last"

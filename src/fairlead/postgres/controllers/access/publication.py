@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from fairlead.api.timestamps import moment
 from fairlead.client import AlreadyExists, Client, Conflict, NotFound
 from fairlead.client.lookups import find
 from fairlead.postgres.controllers.access.passes import Credentials, Observed
+from fairlead.postgres.controllers.keys import InstallationKey
 from fairlead.postgres.controllers.rules.desired import Desired
 from fairlead.postgres.controllers.rules.login_secret import (
     can_be,
@@ -20,11 +21,11 @@ from fairlead.postgres.controllers.rules.login_secret import (
     check_ours,
     check_template,
     content,
-    current_login,
     current_password,
     given_password,
     given_secret,
     is_leftover,
+    login_in,
     missing_password_secret,
     secret_body,
     secret_values,
@@ -32,12 +33,10 @@ from fairlead.postgres.controllers.rules.login_secret import (
 from fairlead.postgres.controllers.rules.rotation import (
     PasswordRules,
     asked_for,
-    current_of,
-    ends_of,
-    is_due,
-    is_old,
+    choose,
+    is_late,
     keeps_password,
-    mark_of,
+    next_login,
     password_info,
     seconds_left,
 )
@@ -86,7 +85,7 @@ class Publication:
         self,
         client: Client,
         watches: AccessWatches,
-        key: Callable[[], Awaitable[bytes]],
+        key: InstallationKey,
         *,
         opened: Callable[[Informer], object],
         changed: Callable[[Object], object],
@@ -108,13 +107,12 @@ class Publication:
         secret = made.secret if cached is None and made is not None else cached
         exists = secret is not None and secret.meta.owned_by(meta.uid)
         # By the cache's word alone; the write of the Secret decides.
-        rotating = False
-        if (
+        rotating = (
             cached is not None
             and access.spec.password_secret_ref is None
             and isinstance(desired.rules, PasswordRules)
-        ):
-            rotating = asked_for(meta, cached.meta) or _is_old(desired, desired.rules)
+            and (asked_for(meta, cached.meta) or is_late(desired.rules, access.status, moment()))
+        )
         return Published(exists, keeps_password(access, published=exists), rotating)
 
     def seen(self, desired: Desired, observed: Observed) -> bool:
@@ -140,12 +138,10 @@ class Publication:
         if observed.published:
             existing = await find(self._client, SECRETS, spec.generated_secret, namespace)
         # One that is due is made when the plan is carried out; of it the plan shows nothing.
-        rules = _rules(desired)
-        kept = "" if observed.rotating else current_password(existing)
-        found = current_login(existing)
-        if logins.must_rotate(rules.rotation, spec.username, found=found):
-            kept = ""
-        login = _login(desired, rules, found, rotating=not kept)
+        rules, (found, there) = _rules(desired), login_in(existing)
+        changes = logins.must_rotate(rules.rotation, spec.username, found=found)
+        kept = "" if observed.rotating or changes else there
+        login = next_login(desired.access, rules, found, moment(), rotating=not kept)
         return Credentials(login=login, password=kept or rules.generate())
 
     def version(self, namespace: str, name: str) -> str:
@@ -280,21 +276,18 @@ class Publication:
     ) -> Credentials:
         access, found, before = desired.access, desired.found, observed.credentials
         source = existing or await self._former(desired)
-        there, its_login = current_password(source), current_login(source)
-        kept = given or there
-        mark = mark_of(found.meta)
-        changes = logins.must_rotate(rules.rotation, access.spec.username, found=its_login)
-        postponed, shown = before.postponed, ""
-        if kept and source is not None and not given:
-            shown = await self._fingerprint(desired, kept)
-            due = not changes and _is_due(desired, rules, source, shown)
-            # While the server does not answer, the old password is the one that logs in.
-            postponed = due and observed.role != "free"
-            if changes or (due and not postponed):
-                kept = ""
-            else:
-                mark = mark_of(source.meta)
-        login = _login(desired, rules, its_login, rotating=not kept)
+        has = login_in(source)
+        shown = "" if given or not has[1] else await self._fingerprint(desired, has[1])
+        login, kept, mark, turns, postponed = choose(
+            access,
+            rules,
+            source.meta if source is not None else None,
+            has,
+            given=given,
+            fingerprint=shown,
+            answers=observed.role == "free",
+            now=moment(),
+        )
         # Stored before it is used: a password that only the database knew would be lost in a
         # crash. Of a login that nobody has been given yet nothing is lost, and so it comes first.
         staged = before.state == "staged" and login == before.login
@@ -315,11 +308,10 @@ class Publication:
         values = secret_values(access.spec, desired.reached.endpoint, password, login)
         wanted = content(access.spec.secret_template, values, mark)
         body = secret_body(found, access.spec.generated_secret, wanted, existing)
-        turns = changes or (rules.rotation == "TwoLogins" and not kept)
         if turns and not staged:
             return replace(made, state="due")
         # A Secret that has another password so far has one that logs in.
-        if not (staged or is_open) and there not in {"", password}:
+        if not (staged or is_open) and has[1] not in {"", password}:
             return replace(made, state="changing")
         if kept:
             stored = await self._write(found, existing, body)
@@ -358,7 +350,8 @@ class Publication:
         return await commit(self._client, SECRETS, existing, body)
 
     async def _fingerprint(self, desired: Desired, password: str) -> str:
-        return fingerprint(await self._key(), desired.found.meta.uid, password)
+        key = self._key.known or await self._key()
+        return fingerprint(key, desired.found.meta.uid, password)
 
     async def _former(self, desired: Desired) -> Object | None:
         """The Secret under a former name, whose password goes on to be used."""
@@ -420,35 +413,6 @@ def _rules(desired: Desired) -> PasswordRules:
     if isinstance(desired.rules, AccessError):
         raise desired.rules
     return desired.rules
-
-
-def _login(desired: Desired, rules: PasswordRules, found: str, *, rotating: bool) -> str:
-    """Return the login that the Secret shall have; ``found`` is the one that it has."""
-    told, now = desired.access.status.logins, moment()
-    return logins.current_login(
-        rules.rotation,
-        desired.access.spec.username,
-        found=found,
-        known=current_of(told),
-        rotating=rotating,
-        ending=[name for name, end in ends_of(told).items() if end > now],
-    )
-
-
-def _is_due(desired: Desired, rules: PasswordRules, secret: Object, shown: str) -> bool:
-    """Whether the password is to be made anew whose fingerprint is ``shown``."""
-    info, meta = desired.access.status.password, desired.found.meta
-    if asked_for(meta, secret.meta):
-        return True
-    due = is_due(rules, meta, secret.meta, info, shown, moment())
-    return due and _is_old(desired, rules)
-
-
-def _is_old(desired: Desired, rules: PasswordRules) -> bool:
-    """Whether the clock asks for a new password, and no login would lose its grace for it."""
-    status, now = desired.access.status, moment()
-    free = logins.may_rotate(rules.rotation, ends_of(status.logins), now)
-    return free and is_old(rules, status.password, now)
 
 
 def _is_same(one: Object, other: Object) -> bool:

@@ -245,6 +245,15 @@ def current_login(existing: Object | None) -> str:
         return ""
 
 
+def login_in(existing: Object | None) -> tuple[str, str]:
+    """Return the login and the password in the Secret, see the two functions above.
+
+    Raises:
+        AccessError: PasswordInvalid or ConnectionInvalid, when no client could use it.
+    """
+    return current_login(existing), current_password(existing)
+
+
 def given_password(spec: PostgresAccessSpec, existing: Object) -> str:
     """The password in the Secret that spec.passwordSecretRef names.
 

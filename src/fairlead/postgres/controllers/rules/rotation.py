@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,10 +23,11 @@ from fairlead.api.postgresaccess import (
     PasswordInfo,
     PostgresAccess,
     PostgresAccessSpec,
+    PostgresAccessStatus,
 )
 from fairlead.api.postgresaccess.connection import LoginPolicy, PasswordPolicy, Rotation
 from fairlead.api.timestamps import format_time, parse_time
-from fairlead.postgres.database.plans import password
+from fairlead.postgres.database.plans import logins, password
 from fairlead.postgres.database.plans.logins import LoginTurns, family
 from fairlead.postgres.errors import AccessError, invalid
 
@@ -238,6 +240,92 @@ def is_due(
     return known and is_old(rules, info, now)
 
 
+class Choice(NamedTuple):
+    """The login that a Secret shall have, and the password that it keeps, "" for a new one.
+
+    ``mark`` is the annotation that the password was made for. ``turns`` says that the login is
+    another than before, or that the next one takes its turn; ``postponed`` that a new password is
+    due which waits for an answer of the server.
+    """
+
+    login: str
+    kept: str
+    mark: str = ""
+    turns: bool = False
+    postponed: bool = False
+
+
+def choose(
+    access: PostgresAccess,
+    rules: PasswordRules,
+    source: ObjectMeta | None,
+    found: tuple[str, str],
+    *,
+    given: str,
+    fingerprint: str,
+    answers: bool,
+    now: datetime,
+) -> Choice:
+    """Choose the login and the password of an access's Secret.
+
+    Args:
+        access: the object.
+        rules: of its password.
+        source: the metadata of the Secret that there is.
+        found: the login and the password in that Secret.
+        given: the password that spec.passwordSecretRef names.
+        fingerprint: of the password in the Secret.
+        answers: whether the server has answered.
+        now: this moment.
+    """
+    status, meta = access.status, access.metadata
+    login, there = found
+    kept, mark, postponed = given or there, mark_of(meta), False
+    changes = logins.must_rotate(rules.rotation, access.spec.username, found=login)
+    if kept and source is not None and not given:
+        due = not changes and (
+            asked_for(meta, source)
+            or (
+                is_due(rules, meta, source, status.password, fingerprint, now)
+                and is_late(rules, status, now)
+            )
+        )
+        # While the server does not answer, the old password is the one that logs in.
+        postponed = due and not answers
+        if changes or (due and answers):
+            kept = ""
+        else:
+            mark = mark_of(source)
+    return Choice(
+        login=next_login(access, rules, login, now, rotating=not kept),
+        kept=kept,
+        mark=mark,
+        turns=changes or (rules.rotation == "TwoLogins" and not kept),
+        postponed=postponed,
+    )
+
+
+def next_login(
+    access: PostgresAccess, rules: PasswordRules, found: str, now: datetime, *, rotating: bool
+) -> str:
+    """Return the login that the Secret shall have; ``found`` is the one that it has."""
+    told = access.status.logins
+    return logins.current_login(
+        rules.rotation,
+        access.spec.username,
+        found=found,
+        known=current_of(told),
+        rotating=rotating,
+        ending=[name for name, end in ends_of(told).items() if end > now],
+    )
+
+
+def is_late(rules: PasswordRules, status: PostgresAccessStatus, now: datetime) -> bool:
+    """Whether the clock asks for a new password, and no login would lose its grace for it."""
+    free = logins.may_rotate(rules.rotation, ends_of(status.logins), now)
+    return free and is_old(rules, status.password, now)
+
+
 def password_info(
     rules: PasswordRules, old: PasswordInfo | None, fingerprint: str, now: datetime
 ) -> PasswordInfo:
@@ -249,13 +337,13 @@ def password_info(
 
 
 def seconds_left(
-    info: PasswordInfo | None, now: datetime, logins: Iterable[LoginInfo] = ()
+    info: PasswordInfo | None, now: datetime, told: Iterable[LoginInfo] = ()
 ) -> float | None:
     """Until the next rotation, or the next end of a login; None when there is none.
 
     0 when it is late. A rotation by the clock waits for the ends.
     """
-    ends = [end for one in logins if (end := _moment(one.ends_at)) is not None and end > now]
+    ends = [end for one in told if (end := _moment(one.ends_at)) is not None and end > now]
     due = _moment(info.next_rotation) if info is not None else None
     if due is not None and ends:
         due = max(due, *ends)
@@ -263,14 +351,14 @@ def seconds_left(
     return max(0.0, (min(moments) - now).total_seconds()) if moments else None
 
 
-def ends_of(logins: Iterable[LoginInfo]) -> dict[str, datetime]:
+def ends_of(told: Iterable[LoginInfo]) -> dict[str, datetime]:
     """When the logins that the status tells of end, or have ended."""
-    return {one.name: end for one in logins if (end := _moment(one.ends_at)) is not None}
+    return {one.name: end for one in told if (end := _moment(one.ends_at)) is not None}
 
 
-def current_of(logins: Iterable[LoginInfo]) -> str:
+def current_of(told: Iterable[LoginInfo]) -> str:
     """The login that is in the Secret by the status, "" where it says nothing."""
-    return next((one.name for one in logins if one.current), "")
+    return next((one.name for one in told if one.current), "")
 
 
 def turns_of(access: PostgresAccess, login: str, *, staged: bool = False) -> LoginTurns | None:

@@ -137,32 +137,29 @@ class Line:
 
     def __init__(self, roles: Roles) -> None:
         self._roles = roles
-        self._waiting: dict[str, dict[Request, Job]] = {}
+        self.waiting: dict[str, dict[Request, Job]] = {}
+        """Jobs that wait, by namespace."""
         self._at_work = 0
 
     def __len__(self) -> int:
         """How many wait or are at work."""
-        return sum(map(len, self._waiting.values())) + self._at_work
-
-    def waits(self) -> bool:
-        """Whether some job does."""
-        return bool(self._waiting)
+        return sum(map(len, self.waiting.values())) + self._at_work
 
     def put(self, request: Request, job: Job) -> None:
         """Have a job wait; a newer one of the same request takes the place of the older."""
-        self._waiting.setdefault(request.namespace, {})[request] = job
+        self.waiting.setdefault(request.namespace, {})[request] = job
 
     def drop(self, request: Request) -> None:
         """Have the job of a request wait no more."""
-        jobs = self._waiting.get(request.namespace, {})
+        jobs = self.waiting.get(request.namespace, {})
         jobs.pop(request, None)
         if not jobs:
-            self._waiting.pop(request.namespace, None)
+            self.waiting.pop(request.namespace, None)
 
     def take(self, most: int) -> dict[Request, Job]:
         """The next jobs, whose roles are at work until :meth:`done`."""
         batch: dict[Request, Job] = {}
-        turns = {namespace: iter(jobs.items()) for namespace, jobs in self._waiting.items()}
+        turns = {namespace: iter(jobs.items()) for namespace, jobs in self.waiting.items()}
         while turns and len(batch) < most:
             for namespace, jobs in list(turns.items()):
                 found = self._next(jobs) if len(batch) < most else None
@@ -174,10 +171,10 @@ class Line:
                 self._roles.begin(job)
         for request in batch:
             # Who was served is last in the next turn.
-            left = self._waiting.pop(request.namespace)
+            left = self.waiting.pop(request.namespace)
             del left[request]
             if left:
-                self._waiting[request.namespace] = left
+                self.waiting[request.namespace] = left
         self._at_work += len(batch)
         return batch
 

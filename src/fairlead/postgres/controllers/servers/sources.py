@@ -74,20 +74,20 @@ class Sources:
         self._reader = reader
         self._settings = settings
         self._watches = watches
-        self._installation = settings.latest.installation
+        self.known = settings.latest.installation
         self._kept: dict[str, _Kept] = {}
 
     async def installation(self) -> str:
         """The uid of kube-system, which tells this cluster's claims on roles from another's."""
         # kube-system exists in every cluster and is never made anew, so that its uid tells
         # clusters apart.
-        if not self._installation:
+        if not self.known:
             try:
                 namespace = await self._client.get(NAMESPACES, "kube-system")
             except NotFound:
                 namespace = await self._client.get(NAMESPACES, "default")
-            self._installation = namespace.meta.uid
-        return self._installation
+            self.known = namespace.meta.uid
+        return self.known
 
     async def endpoint(self, access: PostgresAccess, *, enforce: bool) -> Endpoint:
         """How to reach the server of an access.

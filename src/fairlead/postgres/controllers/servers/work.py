@@ -255,14 +255,17 @@ class _Server:
     def begin(self) -> None:
         """Work until nothing is left to be done."""
         # A removal has a session in the maintenance database and one in that which it clears.
-        places = max(1, (self._surroundings.connections() - 2) // 2)
-        for number in range(places if self._removals.waits() else 0):
+        if self._removals.waiting:
+            places = max(1, (self._surroundings.connections() - 2) // 2)
+        else:
+            places = 0
+        for number in range(places):
             self._start(f"removals {number}", self._remove_all)
-        for number in range(_ROTATIONS if self._rotations.waits() else 0):
+        for number in range(_ROTATIONS if self._rotations.waiting else 0):
             self._start(f"rotations {number}", self._rotate_all)
-        if self._together.waits():
+        if self._together.waiting:
             self._start("together", self._run)
-        if self._alone.waits():
+        if self._alone.waiting:
             self._start("alone", self._do_alone)
 
     def _start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
@@ -299,7 +302,7 @@ class _Server:
         await self._alone_sessions.close()
 
     async def _run(self) -> None:
-        while self._together.waits():
+        while self._together.waiting:
             await self._collect()
             async with self._slot or nullcontext():
                 batch = self._together.take(_BATCH)
@@ -310,10 +313,10 @@ class _Server:
                         await self._batch(batch)
                 finally:
                     self._together.done(batch)
-            if self._together.waits() and not batch:
+            if self._together.waiting and not batch:
                 await self._roles.freed()
             self._batches += 1
-            if not self._together.waits() or self._batches >= _PATIENCE:
+            if not self._together.waiting or self._batches >= _PATIENCE:
                 self._follow_up()
 
     def _follow_up(self) -> None:
@@ -343,7 +346,7 @@ class _Server:
     async def _one_by_one(
         self, line: Line, work: Callable[[Mapping[Request, Job]], Awaitable[None]]
     ) -> None:
-        while line.waits():
+        while line.waiting:
             async with self._slot or nullcontext():
                 one = line.take(1)
                 try:
@@ -351,7 +354,7 @@ class _Server:
                         await work(one)
                 finally:
                     line.done(one)
-            if line.waits() and not one:
+            if line.waiting and not one:
                 await self._roles.freed()
         self._follow_up()
 
@@ -482,19 +485,20 @@ class _Server:
             raise asyncio.CancelledError
         self._reached(failure)
         for request, job in jobs.items():
-            answer = answers.get(job.username, failure)
-            slow = job.username in answers and _is_slow(job, answer)
+            username = job.username
+            answer = answers.get(username, failure)
+            slow = username in answers and _is_slow(job, answer)
             if brief and (slow or _is_held_up(job, answer)):
                 self._alone.put(request, job)
                 continue
-            if isinstance(answer, Synced) and job.username in self._drifted:
-                self._drifted.discard(job.username)
+            if isinstance(answer, Synced) and username in self._drifted:
+                self._drifted.discard(username)
                 self._metrics.healed += answer.changed
                 if answer.changed:
                     _log.info(
                         "drift was healed",
                         access=str(request),
-                        role=job.username,
+                        role=username,
                         server=str(self.place.endpoint),
                     )
             self._surroundings.answered(request, answer)

@@ -24,6 +24,7 @@ from fairlead.api.postgresaccess import (
 from fairlead.postgres.database.plans.names import check_identifier
 from fairlead.postgres.database.plans.targets import (
     FUTURE,
+    NO_GRANTS,
     DatabaseGrants,
     Target,
     TargetLevel,
@@ -82,8 +83,8 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[AccessError, ...] = ()
 
     def of(self, database: str) -> DatabaseGrants:
-        """What the role shall have in this database; nothing when it is not named."""
-        return self.databases.get(database, DatabaseGrants())
+        """Return what the role shall have in this database; nothing when it is not named."""
+        return self.databases.get(database, NO_GRANTS)
 
     def describe(self) -> list[str]:
         """One line for each object, ``CONNECT on database app``: the ledger of what was granted.

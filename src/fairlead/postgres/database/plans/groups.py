@@ -82,6 +82,10 @@ class Sharing(msgspec.Struct, frozen=True, kw_only=True):
         groups = {name: group.wanted for name, group in self.groups.items()}
         return {**{one.username: one for one in wanted}, **groups}
 
+    def careful_roles(self, wanted: Iterable[Wanted]) -> dict[str, Wanted]:
+        """Return the logins and the groups as roles, from which nothing is taken unduly."""
+        return self.roles([careful(one) if self.keeps(one.username) else one for one in wanted])
+
     def without(self, names: Collection[str]) -> Sharing:
         """The same without some groups; what their members share is then nobody's to grant."""
         if not names:

@@ -59,6 +59,10 @@ class DatabaseGrants(msgspec.Struct, frozen=True, kw_only=True):
     objects: Mapping[Target, Privileges] = MappingProxyType({})
 
 
+NO_GRANTS = DatabaseGrants()
+"""The grants of a role in a database that none of its grants names."""
+
+
 def describe(database: str, grants: DatabaseGrants) -> list[str]:
     """One line for each object: ``INSERT, SELECT on table app.public.orders``."""
     lines = _lines(f"database {_word(database)}", grants.database)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from fairlead.postgres.database.plans.attributes import (
+    GRANT_OPTIONS_VERSION,
     NOTHING_AROUND,
     Around,
     foreign_memberships,
@@ -52,6 +53,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     around: Around = NOTHING_AROUND
     verifiers: Mapping[str, str] = {}
     refused: Mapping[str, AccessError] = {}
+    sharing: Sharing = Sharing()
+    """What is whose, as far as the server's version alone tells."""
 
     def admits(self, wanted: Iterable[Wanted]) -> list[Wanted]:
         """Return the accesses that something may be done for."""
@@ -89,7 +92,7 @@ def observed(wanted: Sequence[Wanted], sharing: Sharing, snapshot: Snapshot) -> 
             check_password(role, one.username, keeps=one.keeps)
         except AccessError as error:
             refused[one.username] = error
-    return Observed(snapshot=snapshot, refused=refused)
+    return Observed(snapshot=snapshot, refused=refused, sharing=sharing)
 
 
 def crowds(wanted: Wanted, sharing: Sharing, snapshot: Snapshot) -> bool:
@@ -165,16 +168,20 @@ def plan_server(
         on_roles += own
         if problems:
             hindered[one.username] = problems
-    sharing = share(left, snapshot.server.version, snapshot.roles)
+    sharing, version = seen.sharing, snapshot.server.version
+    if seen.refused or version < GRANT_OPTIONS_VERSION:
+        sharing = share(left, version, snapshot.roles)
     groups = plan_groups(sharing, snapshot)
     sharing = sharing.without(groups.taken)
     desired = sharing.desired
     # What those who share hold themselves is looked at once their groups have it.
     now = sharing.roles(
-        careful(one)
-        if one.username in sharing.group_of or one.username in sharing.unknown
-        else one
-        for one in left
+        [
+            careful(one)
+            if one.username in sharing.group_of or one.username in sharing.unknown
+            else one
+            for one in left
+        ]
     )
     return Plan(
         on_roles=on_roles,
@@ -183,7 +190,7 @@ def plan_server(
         on_public=plan_public(revoked_public, sharing.asked, snapshot),
         sharing=sharing,
         desired=desired,
-        roles=sharing.roles(careful(one) if sharing.keeps(one.username) else one for one in left),
+        roles=sharing.careful_roles(left),
         hindered=hindered,
         taken=groups.taken,
     )
@@ -239,11 +246,10 @@ def warnings_of(wanted: Wanted, sharing: Sharing, snapshot: Snapshot) -> list[st
         and (extra := snapshot.databases[name].public - grants.database.keys())
     ]
     role = snapshot.roles.get(wanted.username)
+    role = snapshot.without_shared(role, wanted.claim.installation)
     return [
         *public,
         *unheeded_options(wanted.member_of, snapshot.server.version),
-        *foreign_memberships(
-            wanted.member_of, snapshot.without_shared(role, wanted.claim.installation)
-        ),
+        *foreign_memberships(wanted.member_of, role),
         *group_warnings(wanted, sharing, snapshot),
     ]
