@@ -16,9 +16,19 @@ from tests.support.pgserver import claim, wanted
 from tests.support.waiting import idle
 
 from fairlead.postgres.controllers.rules.desired import Place
+from fairlead.postgres.controllers.servers import looks
 from fairlead.postgres.controllers.servers import work as module
-from fairlead.postgres.controllers.servers.jobs import Answer, Check, Drop, Job, Look, Roles, Sync
-from fairlead.postgres.controllers.servers.work import Work, WorkCallbacks
+from fairlead.postgres.controllers.servers.jobs import (
+    Answer,
+    Check,
+    Drop,
+    Job,
+    Look,
+    Roles,
+    Sync,
+    WorkCallbacks,
+)
+from fairlead.postgres.controllers.servers.work import Work
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import LoginTurns
@@ -186,9 +196,9 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
         ("sync", sync),
         ("plan_accesses", plan),
         ("cleanup", cleanup),
-        ("look", look),
     ):
         monkeypatch.setattr(module, name, fake)
+    monkeypatch.setattr(looks, "look", look)
     yield made
     await made.work.close()
 
@@ -609,7 +619,7 @@ async def test_what_is_too_much_together_is_done_by_halves(world: World, reason:
 async def test_a_server_that_hangs_is_not_asked_for_each_half(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_QUICK_SECONDS", -1.0)
+    monkeypatch.setattr(looks, "QUICK_SECONDS", -1.0)
     world.fails["db"] = AccessError("TimedOut", "no answer")
     for name in "abcd":
         world.work.submit(place(), request(name), sync_job(name))

@@ -39,9 +39,10 @@ from fairlead.postgres.controllers.access.steps import Going, Steps
 from fairlead.postgres.controllers.access.turns import Turns
 from fairlead.postgres.controllers.keys import InstallationKey
 from fairlead.postgres.controllers.rules.desired import Desired, desired_of, owner_named
-from fairlead.postgres.controllers.servers.jobs import Answer
+from fairlead.postgres.controllers.servers.jobs import Answer, WorkCallbacks
+from fairlead.postgres.controllers.servers.looks import JITTER
 from fairlead.postgres.controllers.servers.sources import Sources
-from fairlead.postgres.controllers.servers.work import JITTER, Work, WorkCallbacks
+from fairlead.postgres.controllers.servers.work import Work
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.watches import AccessWatches, server_of, wanted_otherwise
 from fairlead.postgres.database.work.drift import Kept

@@ -18,8 +18,8 @@ from fairlead.api.postgresaccess.server import (
 from fairlead.api.timestamps import now
 from fairlead.client import NotFound
 from fairlead.postgres.controllers.rules.desired import owner_of_server
+from fairlead.postgres.controllers.servers.looks import JITTER
 from fairlead.postgres.controllers.servers.sources import Sources, decode_server
-from fairlead.postgres.controllers.servers.work import JITTER
 from fairlead.postgres.controllers.watches import AccessWatches, wanted_otherwise
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions

@@ -8,16 +8,19 @@ of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from fairlead.api.postgresaccess import CleanupPolicy
+from fairlead.postgres.controllers.rules.desired import Place
+from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
 from fairlead.postgres.database.plans.snapshot import Claim
 from fairlead.postgres.errors import AccessError
+from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.runtime import Request
 
 
@@ -185,3 +188,25 @@ class Line:
         """The jobs are done, or are put into another line."""
         self._at_work -= len(batch)
         self._roles.end(batch.values())
+
+
+Sweep = Callable[[Place, Sessions, Mapping[str, Claim]], Awaitable[None]]
+"""Looks at all claims of ours on a server, for those that no object holds."""
+
+
+class WorkCallbacks(NamedTuple):
+    """What the work needs of the operator.
+
+    ``answered`` takes the answer to a job, ``differs`` a request whose access has drifted away;
+    ``interval`` is in seconds, ``connections`` how many a server may have of ours at once.
+    ``check`` raises where this process may not write any more.
+    """
+
+    answered: Callable[[Request, Answer], None]
+    differs: Callable[[Request], None]
+    sweep: Sweep
+    installation: Callable[[], Awaitable[str]]
+    interval: Callable[[], float]
+    metrics: PostgresMetrics
+    connections: Callable[[], int] = lambda: 4
+    check: Callable[[], None] = lambda: None

@@ -11,12 +11,11 @@ Accesses that are in sync are kept, and compared with the server all at once, no
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import NamedTuple, TypeVar
+from functools import partial
+from typing import TypeVar
 
-import msgspec
 import structlog
 
 from fairlead.postgres.controllers.rules.desired import Place
@@ -31,25 +30,22 @@ from fairlead.postgres.controllers.servers.jobs import (
     Rotate,
     Sync,
     UnpublishedError,
+    WorkCallbacks,
 )
+from fairlead.postgres.controllers.servers.looks import PASS_SECONDS, Looks, is_divisible
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.plan import Synced, Wanted
-from fairlead.postgres.database.plans.snapshot import Claim
-from fairlead.postgres.database.reading.verifiers import Verifiers
-from fairlead.postgres.database.work.cleanup import cleanup, drop_groups, drop_logins
-from fairlead.postgres.database.work.drift import Found, Kept, look
+from fairlead.postgres.database.plans.plan import Synced
+from fairlead.postgres.database.work.cleanup import cleanup
+from fairlead.postgres.database.work.drift import Kept
 from fairlead.postgres.database.work.planning import plan_accesses
 from fairlead.postgres.database.work.rotating import rotate
-from fairlead.postgres.database.work.sync import Claimed, check_claims, sync
+from fairlead.postgres.database.work.sync import Claimed, check_claims, retire, sync
 from fairlead.postgres.errors import AccessError
-from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.runtime import Request
 
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
-PASS_SECONDS = 100.0
-"""That a server may take for all statements of one batch, be its single answers quick."""
 _COLLECT_SECONDS = 0.02
 """In which more may come before a batch begins."""
 _COLLECT_AT_MOST_SECONDS = 0.25
@@ -62,42 +58,14 @@ _BATCH = 250
 """Accesses of one batch, for which whatever comes meanwhile has to wait."""
 _PATIENCE = 10
 """Batches that a look gives way to: there may always be somebody who tries again."""
-_QUICK_SECONDS = 15.0
-"""Within which a server that works has said that something is too much for it."""
 _HELD_UP = frozenset({"Locked", "TimedOut", "OutOfMemory"})
 """Reasons for which an access is worked on alone, where others would wait for it."""
-_TOO_MUCH = frozenset({"AnswerTooLarge", "TimedOut"})
-"""Reasons for which fewer accesses may well be served at once."""
 _REST_SECONDS = 30.0
 """Without anything to do, after which the sessions are closed."""
 _OF_ONE_NAMESPACE = 32
 """Servers at work at once of those that the objects of one namespace name themselves."""
-JITTER = 0.1
-"""The part of an interval by which looks come sooner or later, so that they spread."""
-
 T = TypeVar("T", Check, Sync, Rotate, Drop, Look)
 J = TypeVar("J", bound=Job)
-
-Sweep = Callable[[Place, Sessions, Mapping[str, Claim]], Awaitable[None]]
-"""Looks at all claims of ours on a server, for those that no object holds."""
-
-
-class WorkCallbacks(NamedTuple):
-    """What the work needs of the operator.
-
-    ``answered`` takes the answer to a job, ``differs`` a request whose access has drifted away;
-    ``interval`` is in seconds, ``connections`` how many a server may have of ours at once.
-    ``check`` raises where this process may not write any more.
-    """
-
-    answered: Callable[[Request, Answer], None]
-    differs: Callable[[Request], None]
-    sweep: Sweep
-    installation: Callable[[], Awaitable[str]]
-    interval: Callable[[], float]
-    metrics: PostgresMetrics
-    connections: Callable[[], int] = lambda: 4
-    check: Callable[[], None] = lambda: None
 
 
 class Work:
@@ -198,7 +166,6 @@ class _Server:
         ended: Callable[[_Server], None],
     ) -> None:
         self.place = place
-        self.kept: dict[Request, Kept] = {}
         self._surroundings = surroundings
         self._slot = slot
         self._ended = ended
@@ -207,16 +174,15 @@ class _Server:
         self._sessions = Sessions(place.endpoint, tally, hasty=True, check=check)
         self._alone_sessions = Sessions(place.endpoint, tally, check=check)
         """Of them alone is it known who they wait for."""
-        self._verifiers = Verifiers()
         self._roles = Roles()
+        self._looks = Looks(place, self._sessions, self._roles, surroundings, self._reached)
+        self.kept = self._looks.kept
         self._together = Line(self._roles)
         self._removals = Line(self._roles)
         self._rotations = Line(self._roles)
         self._alone = Line(self._roles)
         self._lines = (self._together, self._removals, self._rotations, self._alone)
-        self._drifted: set[str] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         self._batches = 0
         """Since the last look."""
@@ -256,17 +222,17 @@ class _Server:
         """Work until nothing is left to be done."""
         # A removal has a session in the maintenance database and one in that which it clears.
         if self._removals.waiting:
-            places = max(1, (self._surroundings.connections() - 2) // 2)
-        else:
-            places = 0
-        for number in range(places):
-            self._start(f"removals {number}", self._remove_all)
-        for number in range(_ROTATIONS if self._rotations.waiting else 0):
-            self._start(f"rotations {number}", self._rotate_all)
+            remove = partial(self._one_by_one, self._removals, partial(self._remove, brief=True))
+            for number in range(max(1, (self._surroundings.connections() - 2) // 2)):
+                self._start(f"removals {number}", remove)
+        if self._rotations.waiting:
+            change = partial(self._one_by_one, self._rotations, partial(self._rotate, brief=True))
+            for number in range(_ROTATIONS):
+                self._start(f"rotations {number}", change)
         if self._together.waiting:
             self._start("together", self._run)
         if self._alone.waiting:
-            self._start("alone", self._do_alone)
+            self._start("alone", partial(self._one_by_one, self._alone, self._at_leisure))
 
     def _start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         if name in self._tasks or self._closed:
@@ -291,8 +257,7 @@ class _Server:
     async def close(self) -> None:
         """Stop at once, and end the sessions."""
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._looks.close()
         tasks = [*self._tasks.values()]
         for task in tasks:
             task.cancel()
@@ -333,15 +298,6 @@ class _Server:
         while max(come, _MANY) < len(self._together) < _BATCH and loop.time() < latest:
             come = len(self._together)
             await asyncio.sleep(_COLLECT_SECONDS)
-
-    async def _remove_all(self) -> None:
-        await self._one_by_one(self._removals, lambda batch: self._remove(batch, brief=True))
-
-    async def _rotate_all(self) -> None:
-        await self._one_by_one(self._rotations, lambda batch: self._rotate(batch, brief=True))
-
-    async def _do_alone(self) -> None:
-        await self._one_by_one(self._alone, self._at_leisure)
 
     async def _one_by_one(
         self, line: Line, work: Callable[[Mapping[Request, Job]], Awaitable[None]]
@@ -402,55 +358,47 @@ class _Server:
     ) -> Mapping[str, Answer]:
         wanted = [job.wanted for job in jobs]
         at_once = max(1, self._surroundings.connections() - 1)
-        found: dict[str, Answer] = {
-            **await sync(sessions, wanted, self._verifiers, at_once=at_once, brief=brief)
-        }
+        verifiers = self._looks.verifiers
+        found = await sync(sessions, wanted, verifiers, at_once=at_once, brief=brief)
         for one in wanted:
-            found[one.username] = await _retire(sessions, one, found[one.username], brief=brief)
+            found[one.username] = await retire(sessions, one, found[one.username], brief=brief)
         return found
 
     async def _plan(self, jobs: Iterable[Look]) -> Mapping[str, Answer]:
         found: dict[str, Answer] = {}
         for job in jobs:
             try:
-                plan = await plan_accesses(self._sessions, [job.wanted], self._verifiers)
+                plan = await plan_accesses(self._sessions, [job.wanted], self._looks.verifiers)
                 found[job.username] = plan
             except AccessError as error:
                 found[job.username] = error
         return found
 
     async def _remove(self, one: Mapping[Request, Job], *, brief: bool) -> None:
-        sessions = self._sessions if brief else self._alone_sessions
-
         async def remove(drops: Iterable[Drop]) -> Mapping[str, Answer]:
             for drop in drops:
-                await cleanup(
-                    sessions,
-                    drop.username,
-                    drop.claim,
-                    drop.policy,
-                    orphan_to=drop.orphan_to,
-                    brief=brief,
-                )
+                name, claim, policy, heir, _ = drop
+                await cleanup(sessions, name, claim, policy, orphan_to=heir, brief=brief)
             return {}
 
+        sessions = self._sessions if brief else self._alone_sessions
         drops = {request: job for request, job in one.items() if isinstance(job, Drop)}
         await self._answer(drops, remove, brief=brief)
 
     async def _rotate(self, one: Mapping[Request, Job], *, brief: bool) -> None:
-        sessions = self._sessions if brief else self._alone_sessions
-
         async def change(rotations: Iterable[Rotate]) -> Mapping[str, Answer]:
             answers: dict[str, Answer] = {}
             for job in rotations:
                 answers[job.username] = None
                 try:
-                    await rotate(sessions, job.wanted, self._verifiers, job.publish, brief=brief)
+                    await rotate(sessions, job.wanted, verifiers, job.publish, brief=brief)
                 # Of the server this says nothing.
                 except UnpublishedError as error:
                     answers[job.username] = error
             return answers
 
+        sessions = self._sessions if brief else self._alone_sessions
+        verifiers = self._looks.verifiers
         rotations = {request: job for request, job in one.items() if isinstance(job, Rotate)}
         await self._answer(rotations, change, brief=brief)
 
@@ -491,8 +439,8 @@ class _Server:
             if brief and (slow or _is_held_up(job, answer)):
                 self._alone.put(request, job)
                 continue
-            if isinstance(answer, Synced) and username in self._drifted:
-                self._drifted.discard(username)
+            if isinstance(answer, Synced) and username in self._looks.drifted:
+                self._looks.drifted.discard(username)
                 self._metrics.healed += answer.changed
                 if answer.changed:
                     _log.info(
@@ -512,84 +460,7 @@ class _Server:
         while self._look_again:
             self._look_again = False
             async with self._slot or nullcontext():
-                await self._look()
-
-    async def _found(self, kept: Sequence[Kept], installation: str) -> Found:
-        """Look at all at once, and by halves where that is too much."""
-        begun = asyncio.get_running_loop().time()
-        try:
-            return await look(self._sessions, kept, self._verifiers, installation)
-        except AccessError as error:
-            if not _is_divisible(error, begun) or not kept:
-                raise
-            if len(kept) == 1:
-                return Found(differing=frozenset({kept[0].wanted.username}), claimed={})
-        middle = len(kept) // 2
-        first = await self._found(kept[:middle], installation)
-        second = await self._found(kept[middle:], installation)
-        return Found(
-            differing=first.differing | second.differing,
-            claimed={**first.claimed, **second.claimed},
-            deserted=first.deserted & second.deserted,
-        )
-
-    async def _look(self) -> None:
-        spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
-        if self._timer is not None:
-            self._timer.cancel()
-        loop = asyncio.get_running_loop()
-        # Set before the look, so that another one follows whatever becomes of this.
-        self._timer = loop.call_later(self._surroundings.interval() * spread, self.look_soon)
-        # What is at work just now says itself how it ends.
-        busy = self._roles.names
-        kept = {
-            request: one for request, one in self.kept.items() if busy.isdisjoint(one.wanted.names)
-        }
-        usernames = {one.wanted.username for one in kept.values()}
-        begun, failure = loop.time(), None
-        try:
-            async with asyncio.timeout(PASS_SECONDS):
-                found = await self._found(
-                    [*kept.values()], await self._surroundings.installation()
-                )
-        except Exception as error:  # noqa: BLE001 - each access tells what it means for itself
-            _log.warning("no look at a server", server=str(self.place.endpoint), error=str(error))
-            found, failure = Found(differing=frozenset(usernames), claimed={}), error
-        else:
-            # Of those that were at work, what a look before has found is still to be answered.
-            self._drifted = (self._drifted & busy) | (usernames & found.differing)
-            self._metrics.seconds.observe(loop.time() - begun)
-        self._reached(failure)
-        self._verifiers.keep({one.wanted.login for one in kept.values()})
-        for request, one in kept.items():
-            at_work = not self._roles.names.isdisjoint(one.wanted.names)
-            if one.wanted.username in found.differing and not at_work:
-                self._surroundings.differs(request)
-        try:
-            async with asyncio.timeout(PASS_SECONDS):
-                await self._surroundings.sweep(self.place, self._sessions, found.claimed)
-                if found.deserted:
-                    await drop_groups(
-                        self._sessions,
-                        sorted(found.deserted),
-                        await self._surroundings.installation(),
-                    )
-        except Exception as error:  # noqa: BLE001 - no object caused it, and the work goes on
-            _log.warning("no sweep of a server", server=str(self.place.endpoint), error=str(error))
-
-
-async def _retire(sessions: Sessions, wanted: Wanted, answer: Answer, *, brief: bool) -> Answer:
-    """Drop logins that have ended for good."""
-    if not isinstance(answer, Synced) or not answer.retired:
-        return answer
-    try:
-        await drop_logins(sessions, wanted.username, answer.retired, wanted.claim, brief=brief)
-    except AccessError as error:
-        return msgspec.structs.replace(answer, problems=(*answer.problems, error))
-    left = tuple(one for one in answer.logins if one.name not in answer.retired)
-    if all(one.current for one in left):
-        left = ()
-    return msgspec.structs.replace(answer, logins=left, changed=True)
+                await self._looks.look(self.look_soon)
 
 
 def _is_held_up(job: Job, answer: Answer) -> bool:
@@ -610,19 +481,13 @@ async def _divided(
     try:
         return await work(jobs)
     except AccessError as error:
-        if not _is_divisible(error, begun):
+        if not is_divisible(error, begun):
             raise
         if len(jobs) == 1:
             return {jobs[0].username: error}
     middle = len(jobs) // 2
     first = await _divided(jobs[:middle], work)
     return {**first, **await _divided(jobs[middle:], work)}
-
-
-def _is_divisible(error: AccessError, begun: float) -> bool:
-    """Whether less may be done where this much cannot; a server that hangs does nothing at all."""
-    late = asyncio.get_running_loop().time() - begun > _QUICK_SECONDS
-    return error.reason in _TOO_MUCH and not late
 
 
 def _is_slow(job: Job, answer: Answer) -> bool:

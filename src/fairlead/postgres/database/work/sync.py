@@ -34,6 +34,7 @@ from fairlead.postgres.database.reading.catalog import CROWD, observe, read_arou
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.blockers import watching
 from fairlead.postgres.database.work.changing import Changing, Hold
+from fairlead.postgres.database.work.cleanup import drop_logins
 from fairlead.postgres.database.work.groups import leave_groups
 from fairlead.postgres.database.work.holding import check_held
 from fairlead.postgres.database.work.privileges import Visits, visit_databases
@@ -132,6 +133,22 @@ async def sync(
             problems = tuple(map(blockers.named, answer.problems))
             found[username] = msgspec.structs.replace(answer, problems=problems)
     return found
+
+
+async def retire(
+    sessions: Sessions, wanted: Wanted, answer: Synced | AccessError, *, brief: bool
+) -> Synced | AccessError:
+    """Drop logins that have ended for good; return the answer that has them no more."""
+    if isinstance(answer, AccessError) or not answer.retired:
+        return answer
+    try:
+        await drop_logins(sessions, wanted.username, answer.retired, wanted.claim, brief=brief)
+    except AccessError as error:
+        return msgspec.structs.replace(answer, problems=(*answer.problems, error))
+    left = tuple(one for one in answer.logins if one.name not in answer.retired)
+    if all(one.current for one in left):
+        left = ()
+    return msgspec.structs.replace(answer, logins=left, changed=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

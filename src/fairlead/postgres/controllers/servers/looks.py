@@ -1,0 +1,130 @@
+"""Looks at one server: are accesses that were brought into it still as they were left?"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from fairlead.postgres.controllers.rules.desired import Place
+from fairlead.postgres.controllers.servers.jobs import Roles, WorkCallbacks
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.reading.verifiers import Verifiers
+from fairlead.postgres.database.work.cleanup import drop_groups
+from fairlead.postgres.database.work.drift import Found, Kept, look
+from fairlead.postgres.errors import AccessError
+from fairlead.runtime import Request
+
+
+_log = structlog.get_logger(logger_name="fairlead.postgres")
+
+PASS_SECONDS = 100.0
+"""That a server may take for all statements of one batch, be its single answers quick."""
+JITTER = 0.1
+"""The part of an interval by which looks come sooner or later, so that they spread."""
+QUICK_SECONDS = 15.0
+"""Within which a server that works has said that something is too much for it."""
+_TOO_MUCH = frozenset({"AnswerTooLarge", "TimedOut"})
+"""Reasons for which fewer accesses may well be served at once."""
+
+
+def is_divisible(error: AccessError, begun: float) -> bool:
+    """Whether less may be done where this much cannot; a server that hangs does nothing at all."""
+    late = asyncio.get_running_loop().time() - begun > QUICK_SECONDS
+    return error.reason in _TOO_MUCH and not late
+
+
+class Looks:
+    """The accesses that are kept of one server, and compared with it all at once."""
+
+    def __init__(
+        self,
+        place: Place,
+        sessions: Sessions,
+        roles: Roles,
+        surroundings: WorkCallbacks,
+        reached: Callable[[Exception | None], None],
+    ) -> None:
+        self._place = place
+        self._sessions = sessions
+        self._roles = roles
+        self._surroundings = surroundings
+        self._reached = reached
+        self._metrics = surroundings.metrics.of(place.owner)
+        self._timer: asyncio.TimerHandle | None = None
+        self.verifiers = Verifiers()
+        self.kept: dict[Request, Kept] = {}
+        self.drifted: set[str] = set()
+        """Usernames of those that differed, and are yet to be brought back."""
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def look(self, again: Callable[[], None]) -> None:
+        """Compare what is kept, and look after what no object holds; look ``again`` later."""
+        loop = asyncio.get_running_loop()
+        spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
+        self.close()
+        # Set before the look, so that another one follows whatever becomes of this.
+        self._timer = loop.call_later(self._surroundings.interval() * spread, again)
+        # What is at work just now says itself how it ends.
+        busy = self._roles.names
+        kept = {
+            request: one for request, one in self.kept.items() if busy.isdisjoint(one.wanted.names)
+        }
+        usernames = {one.wanted.username for one in kept.values()}
+        begun, failure = loop.time(), None
+        try:
+            async with asyncio.timeout(PASS_SECONDS):
+                found = await self._found(
+                    [*kept.values()], await self._surroundings.installation()
+                )
+        except Exception as error:  # noqa: BLE001 - each access tells what it means for itself
+            _log.warning("no look at a server", server=str(self._place.endpoint), error=str(error))
+            found, failure = Found(differing=frozenset(usernames), claimed={}), error
+        else:
+            # Of those that were at work, what a look before has found is still to be answered.
+            self.drifted = (self.drifted & busy) | (usernames & found.differing)
+            self._metrics.seconds.observe(loop.time() - begun)
+        self._reached(failure)
+        self.verifiers.keep({one.wanted.login for one in kept.values()})
+        for request, one in kept.items():
+            at_work = not self._roles.names.isdisjoint(one.wanted.names)
+            if one.wanted.username in found.differing and not at_work:
+                self._surroundings.differs(request)
+        try:
+            async with asyncio.timeout(PASS_SECONDS):
+                await self._surroundings.sweep(self._place, self._sessions, found.claimed)
+                if found.deserted:
+                    await drop_groups(
+                        self._sessions,
+                        sorted(found.deserted),
+                        await self._surroundings.installation(),
+                    )
+        except Exception as error:  # noqa: BLE001 - no object caused it, and the work goes on
+            _log.warning(
+                "no sweep of a server", server=str(self._place.endpoint), error=str(error)
+            )
+
+    async def _found(self, kept: Sequence[Kept], installation: str) -> Found:
+        """Look at all at once, and by halves where that is too much."""
+        begun = asyncio.get_running_loop().time()
+        try:
+            return await look(self._sessions, kept, self.verifiers, installation)
+        except AccessError as error:
+            if not is_divisible(error, begun) or not kept:
+                raise
+            if len(kept) == 1:
+                return Found(differing=frozenset({kept[0].wanted.username}), claimed={})
+        middle = len(kept) // 2
+        first = await self._found(kept[:middle], installation)
+        second = await self._found(kept[middle:], installation)
+        return Found(
+            differing=first.differing | second.differing,
+            claimed={**first.claimed, **second.claimed},
+            deserted=first.deserted & second.deserted,
+        )
