@@ -12,9 +12,11 @@ from tests.unit.postgres.test_pure import SERVER
 
 from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.api.postgresaccess.connection import Rotation
+from fairlead.postgres.database.plans.groups import Sharing
 from fairlead.postgres.database.plans.logins import LoginTurns
 from fairlead.postgres.database.plans.plan import Wanted, plan_role
 from fairlead.postgres.database.plans.snapshot import Membership, RoleFacts, Snapshot
+from fairlead.postgres.database.plans.together import observed
 from fairlead.postgres.errors import AccessError
 
 
@@ -55,6 +57,9 @@ def _role(name: str, **facts: object) -> RoleFacts:
 
 def planned(asked: Wanted, *roles: RoleFacts, verifier: str | None = None) -> list[str]:
     snapshot = Snapshot(server=SERVER, roles={one.name: one for one in roles}, databases={})
+    seen = observed([asked], Sharing(), snapshot)
+    if seen.refused:
+        raise seen.refused[asked.username]
     changes, problems = plan_role(asked, snapshot, verifier, now=NOW)
     assert problems == []
     assert all(one.usernames == ("app",) for one in changes)

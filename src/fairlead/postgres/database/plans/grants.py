@@ -1,4 +1,4 @@
-"""Desired privileges, sorted by the objects that each applies to.
+"""DesiredGrants privileges, sorted by the objects that each applies to.
 
 CONNECT and TEMPORARY are the database's, CREATE and USAGE the schema's, EXECUTE that of all
 routines, the rest that of all tables and views, unless a grant says what it is on
@@ -76,7 +76,7 @@ BUNDLES: Final[Mapping[Bundle, Mapping[GrantLevel, frozenset[str]]]] = MappingPr
 to alter and to drop what others have created."""
 
 
-class Desired(msgspec.Struct, frozen=True, kw_only=True):
+class DesiredGrants(msgspec.Struct, frozen=True, kw_only=True):
     """What the role shall have in each database, and what no server of this version can give."""
 
     databases: Mapping[str, DatabaseGrants]
@@ -166,7 +166,7 @@ def _check_names(grant: Grant, field: str) -> None:
         check_identifier(name, f"{field}.includeFuture.ownedBy[{index}]")
 
 
-def desired_grants(grants: Iterable[Grant], server_version: int) -> Desired:
+def desired_grants(grants: Iterable[Grant], server_version: int) -> DesiredGrants:
     """Sort grants by database and object; what the server's version lacks becomes a problem.
 
     Args:
@@ -183,7 +183,7 @@ def desired_grants(grants: Iterable[Grant], server_version: int) -> Desired:
                 collected.add(grant, level, privilege)
             else:
                 problems.setdefault(problem.message, problem)
-    return Desired(
+    return DesiredGrants(
         databases={name: collected.grants() for name, collected in databases.items()},
         problems=tuple(problems.values()),
     )

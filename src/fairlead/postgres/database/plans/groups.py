@@ -18,7 +18,7 @@ import msgspec
 from psycopg import sql
 
 from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
-from fairlead.postgres.database.plans.grants import Desired, desired_grants
+from fairlead.postgres.database.plans.grants import DesiredGrants, desired_grants
 from fairlead.postgres.database.plans.names import GROUP_PREFIX
 from fairlead.postgres.database.plans.plan import (
     Change,
@@ -47,7 +47,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     claim: GroupClaim
-    grants: Desired
+    grants: DesiredGrants
     members: list[str]
 
     @property
@@ -60,15 +60,15 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 class Sharing(msgspec.Struct, frozen=True, kw_only=True):
     """What is whose: by username all that is asked for, what is the login's own, and its group."""
 
-    asked: Mapping[str, Desired] = {}
-    own: Mapping[str, Desired] = {}
+    asked: Mapping[str, DesiredGrants] = {}
+    own: Mapping[str, DesiredGrants] = {}
     groups: Mapping[str, Group] = {}
     group_of: Mapping[str, str] = {}
     unknown: frozenset[str] = frozenset()
     """Of whom it is not known what they share."""
 
     @property
-    def desired(self) -> dict[str, Desired]:
+    def desired(self) -> dict[str, DesiredGrants]:
         """What each login and each group shall have itself."""
         return {**self.own, **{name: group.grants for name, group in self.groups.items()}}
 
@@ -105,9 +105,11 @@ def share(
         roles: those there are; a login that inherits nothing, which before PostgreSQL 16 is an
             attribute of its own, shares nothing.
     """
-    parts: dict[tuple[str | None, str, int], tuple[Desired, Desired, Group | None]] = {}
-    asked: dict[str, Desired] = {}
-    own: dict[str, Desired] = {}
+    parts: dict[
+        tuple[str | None, str, int], tuple[DesiredGrants, DesiredGrants, Group | None]
+    ] = {}
+    asked: dict[str, DesiredGrants] = {}
+    own: dict[str, DesiredGrants] = {}
     groups: dict[str, Group] = {}
     group_of: dict[str, str] = {}
     for one in wanted:
@@ -136,10 +138,12 @@ def inherits(wanted: Wanted, version: int, roles: Mapping[str, RoleFacts]) -> bo
     return role is None or role.inherit
 
 
-def _parts(one: Wanted, scope: str | None, version: int) -> tuple[Desired, Desired, Group | None]:
+def _parts(
+    one: Wanted, scope: str | None, version: int
+) -> tuple[DesiredGrants, DesiredGrants, Group | None]:
     whole = desired_grants(one.grants, version)
     if scope is None:
-        return whole, Desired(databases={}, problems=whole.problems), None
+        return whole, DesiredGrants(databases={}, problems=whole.problems), None
     if not scope:
         return whole, whole, None
     shared, own = _split(whole)
@@ -153,7 +157,7 @@ def _parts(one: Wanted, scope: str | None, version: int) -> tuple[Desired, Desir
     return whole, own, group
 
 
-def _split(whole: Desired) -> tuple[Desired, Desired]:
+def _split(whole: DesiredGrants) -> tuple[DesiredGrants, DesiredGrants]:
     """What comes without its grant option, and the rest."""
     shared: dict[str, DatabaseGrants] = {}
     own: dict[str, DatabaseGrants] = {}
@@ -163,7 +167,7 @@ def _split(whole: Desired) -> tuple[Desired, Desired]:
             shared[name] = plain
         if passed_on.database or passed_on.objects or name not in shared:
             own[name] = passed_on
-    return Desired(databases=shared), Desired(databases=own, problems=whole.problems)
+    return DesiredGrants(databases=shared), DesiredGrants(databases=own, problems=whole.problems)
 
 
 def _with_option(grants: DatabaseGrants, *, option: bool) -> DatabaseGrants:

@@ -29,7 +29,7 @@ from fairlead.postgres.database.plans.family import (
     acting_steps,
     ending_steps,
 )
-from fairlead.postgres.database.plans.grants import Desired
+from fairlead.postgres.database.plans.grants import DesiredGrants
 from fairlead.postgres.database.plans.logins import LoginTurns, create_owner, family, login_names
 from fairlead.postgres.database.plans.password import ITERATIONS
 from fairlead.postgres.database.plans.snapshot import (
@@ -37,7 +37,6 @@ from fairlead.postgres.database.plans.snapshot import (
     RoleFacts,
     ServerFacts,
     Snapshot,
-    check_roles,
 )
 from fairlead.postgres.database.plans.statements import DatabaseAction, database_grant
 from fairlead.postgres.database.plans.targets import parse
@@ -58,7 +57,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     grants: tuple[Grant, ...] = ()
     policy: GrantsPolicy = "Authoritative"
     ledger: frozenset[str] = frozenset()
-    """What was granted before, as :meth:`Desired.describe` says it."""
+    """What was granted before, as :meth:`DesiredGrants.describe` says it."""
     iterations: int = ITERATIONS
     attributes: Attributes | None = None
     valid_until: str | None = None
@@ -239,7 +238,7 @@ def plan_role(
     *,
     now: datetime | None = None,
 ) -> tuple[list[Change], list[AccessError]]:
-    """What is missing of the role itself, and what stands in the way of single parts.
+    """Return what is missing of a role that is the access's own, and what hinders single parts.
 
     Args:
         wanted: the access.
@@ -247,13 +246,9 @@ def plan_role(
         verifier: of its password, None when the role has that.
         around: what is known of groups and parameters.
         now: this moment, which decides about logins that end; the server's without it.
-
-    Raises:
-        AccessError: the role is not ours, see :func:`check_role`.
     """
     name = wanted.username
     role = snapshot.roles.get(name)
-    check_roles(wanted.needed, snapshot, wanted.claim, adopt=wanted.adopt)
     if wanted.login == name:
         changes = list(_role_steps(wanted, role, verifier))
     else:
@@ -384,7 +379,7 @@ def _claiming(role: RoleFacts | None) -> str:
 
 
 def plan_databases(
-    wanted: Iterable[Wanted], desired: Mapping[str, Desired], snapshot: Snapshot
+    wanted: Iterable[Wanted], desired: Mapping[str, DesiredGrants], snapshot: Snapshot
 ) -> list[DatabaseChange]:
     """What is missing of the privileges on databases.
 
@@ -407,7 +402,7 @@ REVOKE_PUBLIC = "the PostgresServer's revokePublic asks for it"
 
 
 def plan_public(
-    revoked: frozenset[str], desired: Mapping[str, Desired], snapshot: Snapshot
+    revoked: frozenset[str], desired: Mapping[str, DesiredGrants], snapshot: Snapshot
 ) -> list[Change]:
     """What PUBLIC has to lose on the databases that grants name.
 
@@ -436,7 +431,7 @@ def plan_public(
 
 
 def database_differences(
-    wanted: Wanted, desired: Desired, snapshot: Snapshot
+    wanted: Wanted, desired: DesiredGrants, snapshot: Snapshot
 ) -> Iterator[DatabaseAction]:
     """What one role lacks on databases, or has and shall not have."""
     role = snapshot.roles.get(wanted.username)

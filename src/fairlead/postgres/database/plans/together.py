@@ -17,7 +17,7 @@ from fairlead.postgres.database.plans.attributes import (
     foreign_memberships,
     unheeded_options,
 )
-from fairlead.postgres.database.plans.grants import Desired
+from fairlead.postgres.database.plans.grants import DesiredGrants
 from fairlead.postgres.database.plans.groups import (
     Sharing,
     careful,
@@ -124,7 +124,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     on_databases: Sequence[DatabaseChange] = ()
     on_public: Sequence[Change] = ()
     sharing: Sharing = Sharing()
-    desired: Mapping[str, Desired] = {}
+    desired: Mapping[str, DesiredGrants] = {}
     roles: Mapping[str, Wanted] = {}
     hindered: Mapping[str, Sequence[AccessError]] = {}
     taken: Mapping[str, AccessError] = {}
@@ -197,7 +197,7 @@ def plan_server(
 
 
 def visits_of(
-    desired: Mapping[str, Desired], snapshot: Snapshot, *, unborn: bool = False
+    desired: Mapping[str, DesiredGrants], snapshot: Snapshot, *, unborn: bool = False
 ) -> tuple[dict[str, list[str]], dict[str, dict[str, list[AccessError]]]]:
     """Return the names to look at in each database; and by name and database what is not there.
 

@@ -51,8 +51,9 @@ class RoleGrants(msgspec.Struct, frozen=True, kw_only=True):
     """One role, and what it shall have in the database.
 
     A role that has another oid or another name by now is left alone. With ``policy`` Additive only
-    what ``ledger`` names is ever revoked: lines of
-    :meth:`~fairlead.postgres.database.plans.grants.Desired.describe`, of this database or of any.
+    what ``ledger`` names is ever revoked: lines that
+    :meth:`~fairlead.postgres.database.plans.grants.DesiredGrants.describe` gives, of this database
+    or of any.
     One that is ``unborn`` is yet to be made: its oid is nobody's, see :func:`unborn_oid`.
     """
 

@@ -17,7 +17,7 @@ from fairlead.postgres.database.connections.session import PATIENT, Patience
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import Around
 from fairlead.postgres.database.plans.family import retired
-from fairlead.postgres.database.plans.grants import Desired
+from fairlead.postgres.database.plans.grants import DesiredGrants
 from fairlead.postgres.database.plans.groups import Sharing, differs, plan_groups, share
 from fairlead.postgres.database.plans.plan import (
     Wanted,
@@ -25,7 +25,7 @@ from fairlead.postgres.database.plans.plan import (
     plan_public,
     plan_role,
 )
-from fairlead.postgres.database.plans.snapshot import Claim, Snapshot
+from fairlead.postgres.database.plans.snapshot import Claim, Snapshot, check_roles
 from fairlead.postgres.database.plans.together import crowds, visits_of, warnings_of
 from fairlead.postgres.database.reading.catalog import CROWD, look_around, read_snapshot
 from fairlead.postgres.database.reading.comparison import read_differences, role_grants
@@ -154,9 +154,10 @@ def _differs(
     if changed or (wanted.asked is not None and retired(wanted.asked, wanted.own(snapshot))):
         return True
     try:
-        planned, problems = plan_role(wanted, snapshot, None, around)
+        check_roles(wanted.needed, snapshot, wanted.claim, adopt=wanted.adopt)
     except AccessError:
         return True
+    planned, problems = plan_role(wanted, snapshot, None, around)
     # Warnings are part of the status, so that a new one is worth a pass though nothing is written.
     return (
         bool(planned or problems)
@@ -170,7 +171,7 @@ async def _differing_in(
     sessions: Sessions,
     database: str,
     wanted: Sequence[Wanted],
-    desired: Mapping[str, Desired],
+    desired: Mapping[str, DesiredGrants],
     snapshot: Snapshot,
 ) -> set[str]:
     """All of them when the database cannot be looked into."""

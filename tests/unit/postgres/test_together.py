@@ -1,0 +1,91 @@
+"""One plan for the accesses of a server: who makes it, and that everybody shows the same."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.pgserver import claim, grant, wanted
+
+import fairlead.postgres
+from fairlead.postgres.database.plans.groups import share
+from fairlead.postgres.database.plans.plan import Wanted
+from fairlead.postgres.database.plans.snapshot import (
+    DatabaseFacts,
+    RoleFacts,
+    ServerFacts,
+    Snapshot,
+)
+from fairlead.postgres.database.plans.together import Observed, observed, plan_server
+
+
+PACKAGE = Path(fairlead.postgres.__file__).parent
+SERVER = ServerFacts(
+    version=180000,
+    version_text="18.0",
+    system_identifier="1",
+    admin="postgres",
+    admin_oid=10,
+    superuser=True,
+    reads_verifiers=True,
+)
+VERIFIER = "SCRAM-SHA-256$4096:c2FsdA==$a:b"
+
+
+def seen(*asked: Wanted, **roles: RoleFacts) -> Observed:
+    snapshot = Snapshot(
+        server=SERVER,
+        roles=roles,
+        databases={"shop": DatabaseFacts(name="shop", connectable=True)},
+    )
+    found = observed(asked, share(asked, SERVER.version), snapshot)
+    return found.with_verifiers(dict.fromkeys((one.login for one in asked), VERIFIER), {})
+
+
+def test_a_plan_prints_its_statements_in_their_order_and_no_verifier() -> None:
+    asked = wanted("app", grant("shop", "CONNECT"))
+    plan = plan_server([asked], seen(asked), frozenset({"TEMPORARY"}))
+    create, comment, give = str(plan).splitlines()
+    assert create == "CREATE ROLE \"app\" LOGIN PASSWORD '***'"
+    assert comment.startswith('COMMENT ON ROLE "app" IS ')
+    assert give == 'GRANT CONNECT ON DATABASE "shop" TO "app"'
+
+
+def test_nothing_is_planned_for_who_is_refused() -> None:
+    mine, theirs = wanted("app"), wanted("other")
+    held = RoleFacts(oid=7, name="other", login=True, claim=claim("another", uid="u2"))
+    look = seen(mine, theirs, other=held)
+    assert [*look.refused] == ["other"]
+    plan = plan_server([mine, theirs], look)
+    assert {name for change in plan.changes for name in change.usernames} == {"app"}
+    assert [*plan.desired] == ["app"]
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        pytest.param("controllers/rules/desired.py", "Desired", id="Desired"),
+        pytest.param("controllers/access/passes.py", "Observed", id="Observed-of-an-access"),
+        pytest.param("database/plans/together.py", "Observed", id="Observed-of-a-server"),
+    ],
+)
+def test_only_its_own_module_makes_a_value_of_what_is_desired_or_observed(
+    module: str, name: str
+) -> None:
+    path = PACKAGE / module
+    made = {one for one in PACKAGE.rglob("*.py") if name in _called(one)}
+    own = {
+        one
+        for one in PACKAGE.rglob("*.py")
+        if f"class {name}(" in one.read_text() or f"class {name}:" in one.read_text()
+    }
+    assert path in made
+    assert made == own
+
+
+def _called(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node.func.id
