@@ -110,9 +110,30 @@ class AccessController:
         )
         key = InstallationKey(cluster.client, settings.namespace)
         claims = Claims(sources, key)
-        self._publication = self._make_publication(cluster, watches, key)
-        self._leftovers = self._make_leftovers(cluster, watches, claims)
-        self._work = self._make_work(cluster, sources)
+
+        def look_again(access: Object) -> None:
+            self._look_again(watches.request_of(access))
+
+        self._publication = Publication(
+            cluster.client,
+            watches,
+            key,
+            opened=lambda lease: self.watch(lease, watches.accesses_of_password),
+            changed=look_again,
+        )
+        self._leftovers = Leftovers(cluster.client, watches, settings, claims, renamed=look_again)
+        self._work = Work(
+            WorkCallbacks(
+                answered=self._answered,
+                differs=self._look_again,
+                sweep=self._leftovers.sweep,
+                installation=sources.installation,
+                interval=lambda: settings.latest.synced_interval,
+                metrics=metrics,
+                connections=lambda: settings.latest.max_connections_per_server,
+                check=cluster.client.check_fence,
+            )
+        )
         self._steps = Steps(
             cluster.client,
             sources,
@@ -125,42 +146,6 @@ class AccessController:
         self.controller.watch(watches.accesses, predicate=self._is_news, cluster=cluster.name)
         self.watch(
             watches.secrets, watches.accesses_of_secret(), predicate=self._publication.is_news
-        )
-
-    def _make_publication(
-        self, cluster: Cluster, watches: AccessWatches, key: InstallationKey
-    ) -> Publication:
-        return Publication(
-            cluster.client,
-            watches,
-            key,
-            opened=lambda lease: self.watch(lease, watches.accesses_of_password),
-            changed=lambda access: self._look_again(watches.request_of(access)),
-        )
-
-    def _make_leftovers(
-        self, cluster: Cluster, watches: AccessWatches, claims: Claims
-    ) -> Leftovers:
-        return Leftovers(
-            cluster.client,
-            watches,
-            self._settings,
-            claims,
-            renamed=lambda access: self._look_again(watches.request_of(access)),
-        )
-
-    def _make_work(self, cluster: Cluster, sources: Sources) -> Work:
-        return Work(
-            WorkCallbacks(
-                answered=self._answered,
-                differs=self._look_again,
-                sweep=self._leftovers.sweep,
-                installation=sources.installation,
-                interval=lambda: self._settings.latest.synced_interval,
-                metrics=self._metrics,
-                connections=lambda: self._settings.latest.max_connections_per_server,
-                check=cluster.client.check_fence,
-            )
         )
 
     def watch(

@@ -45,20 +45,14 @@ Plan = tuple[Action, ...]
 
 Reason = Literal["FinalizeFailed", "SecretSyncFailed", "DatabaseSyncFailed"]
 
-FAILURES: dict[Action, Reason] = {
+_FAILURES: dict[Action, Reason] = {
     Action.ADD_FINALIZER: "FinalizeFailed",
     Action.GIVE_UP: "FinalizeFailed",
     Action.DROP_ROLE: "FinalizeFailed",
     Action.REMOVE_FINALIZER: "FinalizeFailed",
-    Action.RESOLVE: "DatabaseSyncFailed",
-    Action.PLAN: "DatabaseSyncFailed",
-    Action.CHECK_ROLE: "DatabaseSyncFailed",
-    Action.STAGE_LOGIN: "DatabaseSyncFailed",
-    Action.CHANGE_PASSWORD: "DatabaseSyncFailed",
     Action.WRITE_SECRET: "SecretSyncFailed",
-    Action.SYNC_DATABASE: "DatabaseSyncFailed",
 }
-"""The reason under which each action fails."""
+"""The reason under which an action fails, where that is not DatabaseSyncFailed."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -179,11 +173,8 @@ class Observed:
 
     def failed(self, action: Action, error: AccessError) -> Observed:
         """Return the same after an action that failed."""
-        return replace(self, failure=Failure(FAILURES[action], error))
-
-    def hindered(self, failure: Failure) -> Observed:
-        """Return the same where parts of the access cannot be had."""
-        return replace(self, failure=failure)
+        reason = _FAILURES.get(action, "DatabaseSyncFailed")
+        return replace(self, failure=Failure(reason, error))
 
 
 def first_look(
@@ -197,20 +188,19 @@ def first_look(
     verified: Verified | None = None,
 ) -> Observed:
     """Return what is known of a PostgresAccess before anything was done; see :class:`Observed`."""
-    failure = None
-    # An object that nobody can decode can still be let go of.
-    if desired.refused is not None and not (desired.deleting and desired.abandoned):
-        action = Action.DROP_ROLE if desired.deleting else Action.RESOLVE
-        failure = Failure(FAILURES[action], desired.refused)
-    return Observed(
+    found = Observed(
         published=published,
         keeping=keeping,
         rotating=rotating,
         renamed=renamed,
         unchanged=unchanged,
         verified=verified,
-        failure=failure,
     )
+    # An object that nobody can decode can still be let go of.
+    if desired.refused is None or (desired.deleting and desired.abandoned):
+        return found
+    action = Action.DROP_ROLE if desired.deleting else Action.RESOLVE
+    return found.failed(action, desired.refused)
 
 
 def is_approved(desired: Desired, plan: Planned | None) -> bool:

@@ -230,7 +230,8 @@ class Steps:
             raise answered_otherwise(answer)
         observed = observed.brought(answer, wanted)
         if answer.problems:
-            observed = observed.hindered(problems(answer.problems))
+            error = problems(answer.problems).error
+            observed = observed.failed(Action.SYNC_DATABASE, error)
         try:
             # After the database: until now the old Secret was the one that works.
             await self._publication.remove_renamed(desired)
