@@ -32,13 +32,13 @@ class Claims:
         )
 
     async def hash(self, namespace: str, name: str) -> str:
-        """What a claim has in place of an object's names."""
+        """Return what a claim has in place of an object's names."""
         text = str(Key(namespace, name))
         key = self._key.known or await self._key()
         return hmac.digest(key, text.encode(), "sha256").hex()[:32]
 
     async def scope(self, owner: str) -> str:
-        """What the groups have in common of those whose connections have one owner."""
+        """Return what the groups have in common of those whose connections have one owner."""
         return scope_of(owner, await self._key())
 
     async def object_of(self, claim: Claim) -> str:

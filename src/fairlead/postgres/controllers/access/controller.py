@@ -96,7 +96,7 @@ class AccessController:
         self._outdated: set[Request] = set()
         self._waiting: dict[Request, _Waiting] = {}
         self._verified: dict[Request, Verified] = {}
-        """What the last pass has left behind, for the one that comes at once."""
+        """The state that the last pass has left, for the pass that comes at once."""
         self._told: dict[Request, _Told] = {}
         self.controller = Controller(
             "postgresaccess",
@@ -168,7 +168,7 @@ class AccessController:
         self.controller.watch(informer, concerned, predicate=predicate)
 
     def _is_news(self, delta: Delta) -> bool:
-        """Whether somebody wants something else; our own writes come back to us as well."""
+        """Whether the object asks for something else; our own writes come back to us as well."""
         echo = delta.new is not None and self._written.echoes(delta.new)
         # It also forgets what was written here once the cache has something later.
         self._newest(delta.object.key)
@@ -185,7 +185,7 @@ class AccessController:
         return stored
 
     async def _stop(self) -> None:
-        """End what servers are at; whoever runs this controller next takes it up."""
+        """End the work at servers; the next process that runs this controller takes it up."""
         kept = await self._work.close()
         waiting = [*self._waiting, *self._turns.clear()]
         self._waiting.clear()
@@ -348,7 +348,7 @@ class AccessController:
         self._metrics.refused(request, desired.owner if exists else "", refused)
 
     async def _plan(self, desired: Desired, observed: Observed, old: Plan | None) -> Plan | None:
-        """What the status says of the plan, and of the approval before."""
+        """Return what the status says of the plan, and of the approval before."""
         found = observed.plan
         if found is None:
             nothing_said = desired.access.spec.suspend or desired.expired
@@ -362,7 +362,7 @@ class AccessController:
         return plan_of(found, old, approved_by)
 
     async def _approver(self, found: Object) -> str:
-        """Who has written the approval, by the API server's word: the manager of the field."""
+        """Return the manager of the approval's field, by the API server's word."""
         # The cache keeps no managedFields.
         live = await self._client.get(POSTGRESACCESSES, found.meta.name, found.meta.namespace)
         return approver_of(live.to_dict().get("metadata", {})) or "unknown"
@@ -388,7 +388,7 @@ class _Waiting(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """What a status is about: an object's generation, and all that this one asked for.
+    """The subject of a status: an object's generation, and all that this one asked for.
 
     A generation alone does not tell whether ``suspend`` is all that has changed since. After a
     restart this is not known of what was changed meanwhile, which then counts as changed.
@@ -400,7 +400,7 @@ class _Told(NamedTuple):
 
     @classmethod
     def of(cls, access: Object, generation: int) -> _Told:
-        """What an object asks for, as if it had this generation."""
+        """Return what an object asks for, as if it had this generation."""
         spec = {**access.to_dict().get("spec", {}), "suspend": None}
         encoded = msgspec.json.encode(spec, order="deterministic")
         return cls(access.meta.uid, generation, hashlib.sha256(encoded).digest())

@@ -113,7 +113,7 @@ class Observed:
     """The Secret and the server as they were read, and how the last actions have ended.
 
     ``published`` says that there is a generated Secret, ``keeping`` that there is none because the
-    role keeps a password that nobody here knows, ``rotating`` that its password may be due.
+    role keeps a password that is not known here, ``rotating`` that its password may be due.
     """
 
     published: bool = False
@@ -129,7 +129,7 @@ class Observed:
     """Whether the server has said that the role may be the access's own, or gave no answer."""
     credentials: Credentials = Credentials()
     wanted: Wanted | None = None
-    """What the last answer of the server is about."""
+    """The wishes that the last answer of the server is about."""
     synced: Synced | None = None
     released: bool = False
     """Whether the role was dropped or given up."""
@@ -196,7 +196,7 @@ def first_look(
         unchanged=unchanged,
         verified=verified,
     )
-    # An object that nobody can decode can still be let go of.
+    # An object that cannot be decoded can still be let go of.
     if desired.refused is None or (desired.deleting and desired.abandoned):
         return found
     action = Action.DROP_ROLE if desired.deleting else Action.RESOLVE
@@ -208,7 +208,7 @@ def is_approved(desired: Desired, plan: Planned | None) -> bool:
     if plan is None or desired.planning != "Manual":
         return False
     asked = desired.found.meta.annotations.get(APPROVE_ANNOTATION, "")
-    # What cannot be had keeps nobody from approving the rest.
+    # What cannot be had does not hinder an approval of the rest.
     return asked == plan.digest() if plan.statements else not plan.refused
 
 

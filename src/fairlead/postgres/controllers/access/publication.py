@@ -78,7 +78,7 @@ class Publication:
         watches: tell which Secrets there are, which saves asking.
         key: the installation's, for fingerprints.
         opened: is called with each new lease on the Secrets of a namespace.
-        changed: is called with an access whose Secret somebody else has written meanwhile.
+        changed: is called with an access whose Secret another writer has changed meanwhile.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Publication:
     async def peek(self, desired: Desired, observed: Observed) -> Credentials:
         """Return the login and the password that there are.
 
-        Without a Secret it is a password that nobody has, and "" where the role keeps its own.
+        Without a Secret it is a password without a use, and "" where the role keeps its own.
         """
         spec, namespace = desired.access.spec, desired.found.meta.namespace
         if observed.keeping:
@@ -195,7 +195,7 @@ class Publication:
 
         Raises:
             AccessError: the Secret is not ours, the template or the policy is wrong, or the
-                password is one that nobody could log in with.
+                password is one that no client could log in with.
         """
         spec, meta = desired.access.spec, desired.found.meta
         check_name(spec.generated_secret)
@@ -289,7 +289,7 @@ class Publication:
             now=moment(),
         )
         # Stored before it is used: a password that only the database knew would be lost in a
-        # crash. Of a login that nobody has been given yet nothing is lost, and so it comes first.
+        # crash. Of a login that is in no Secret yet nothing is lost, and so it comes first.
         staged = before.state == "staged" and login == before.login
         is_open = before.state == "changing"
         password = kept or (before.password if staged or is_open else rules.generate())

@@ -241,7 +241,7 @@ class Steps:
 
     async def _drop(self, desired: Desired, observed: Observed) -> Going:
         access = desired.access
-        # Somebody may have edited the spec since the role was made.
+        # The spec may have been edited since the role was made.
         username = access.status.username or access.spec.username
         claim = await self._claims.of(desired.found.meta)
         policy: Removal = access.spec.cleanup_policy

@@ -1,4 +1,4 @@
-"""What a PostgresAccess asks for under the settings in force: a value that is made once a pass.
+"""The wishes of a PostgresAccess under the settings in force: a value that is made once a pass.
 
 The controller works on it, and the commands tell what would be worked on. Pure.
 """
@@ -98,7 +98,7 @@ class Desired:
     found: Object
     access: PostgresAccess
     rules: PasswordRules | AccessError = _NO_RULES
-    """Of the password, or what is wrong with them."""
+    """The rules of the password, or what is wrong with them."""
     owner: str = ""
     names: tuple[str, ...] = ()
     ends: str = ""
@@ -107,7 +107,7 @@ class Desired:
     """Whether the role has gone because the access has expired."""
     excluded: bool = False
     adopts: bool = False
-    """Whether a role may be taken over that nobody has claimed."""
+    """Whether the access may take over a role without a claim."""
     planning: Planning = ""
     place: Place | None = None
     """The server, once it was found."""
@@ -265,7 +265,7 @@ def expires_at(access: PostgresAccess) -> str:
 
 
 def may_adopt(access: PostgresAccess, settings: PostgresOptions) -> bool:
-    """Whether the access may take over a role that nobody has claimed."""
+    """Whether the access may take over a role without a claim."""
     return access.spec.adoption_policy == "IfUnclaimed" and settings.allow_adoption
 
 
@@ -291,7 +291,7 @@ def wanted_of(
         keeps: whether the role has to be there, with a password that stays as it is.
         turns: whose turn it is to log in.
         iterations: of the verifier of a new password.
-        adopt: whether it may take over a role that nobody has claimed.
+        adopt: whether it may take over a role without a claim.
         scope: of the groups that it shares, see :class:`Wanted`.
     """
     spec, status = access.spec, access.status

@@ -1,4 +1,4 @@
-"""What servers are asked to do, what they answer, and the lines in which jobs wait for a server.
+"""Jobs for servers, their answers, and the lines in which jobs wait for a server.
 
 Two jobs that may want the same role are never done at once, in whatever lines they are. Namespaces
 take turns, so that one with many jobs, or with jobs that take long, keeps no other waiting for all
@@ -25,7 +25,7 @@ from fairlead.runtime import Request
 
 
 Removal = CleanupPolicy | Literal["Fence"]
-"""What becomes of a role; Fence takes its login, and leaves it and its claim."""
+"""The fate of a role; Fence takes its login, and leaves it and its claim."""
 
 Answer = Synced | Planned | AccessError | Exception | None
 
@@ -39,7 +39,7 @@ class Check(NamedTuple):
 
     @property
     def username(self) -> str:
-        """Of the role."""
+        """Return the username of the role."""
         return self.names[0]
 
 
@@ -48,12 +48,12 @@ class _OfWanted(msgspec.Struct, frozen=True):
 
     @property
     def username(self) -> str:
-        """Of the role."""
+        """Return the username of the role."""
         return self.wanted.username
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all its roles."""
+        """Return the names of all its roles."""
         return self.wanted.names
 
 
@@ -89,7 +89,7 @@ class Drop(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all its roles."""
+        """Return the names of all its roles."""
         return family(self.username)
 
 
@@ -101,18 +101,18 @@ Job = Check | Sync | Rotate | Drop | Look
 
 
 class Roles:
-    """The names of roles that somebody is at work on."""
+    """The names of roles that are being worked on."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
         self._freed = asyncio.Event()
 
     def are_free(self, job: Job) -> bool:
-        """Whether nobody is at work on any role of the job."""
+        """Whether no role of the job is being worked on."""
         return self._names.isdisjoint(job.names)
 
     def begin(self, job: Job) -> None:
-        """Somebody is at work on the roles of the job."""
+        """Note that the roles of the job are being worked on."""
         self._names.update(job.names)
 
     def end(self, jobs: Iterable[Job]) -> None:
@@ -195,7 +195,7 @@ Sweep = Callable[[Place, Sessions, Mapping[str, Claim]], Awaitable[None]]
 
 
 class WorkCallbacks(NamedTuple):
-    """What the work needs of the operator.
+    """The callbacks of the work into the operator.
 
     ``answered`` takes the answer to a job, ``differs`` a request whose access has drifted away;
     ``interval`` is in seconds, ``connections`` how many a server may have of ours at once.

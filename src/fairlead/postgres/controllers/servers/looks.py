@@ -21,7 +21,7 @@ from fairlead.runtime import Request
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 PASS_SECONDS = 100.0
-"""That a server may take for all statements of one batch, be its single answers quick."""
+"""Seconds that all statements of one batch may take, be the single answers quick."""
 JITTER = 0.1
 """The part of an interval by which looks come sooner or later, so that they spread."""
 QUICK_SECONDS = 15.0

@@ -1,6 +1,6 @@
 """The work at servers: what the accesses of one server want of it is collected and done together.
 
-A server that is dead, slow or hostile keeps nobody else waiting: each has a task of its own, and
+A server that is dead, slow or hostile keeps no other waiting: each has a task of its own, and
 an access that waits for its server takes no worker meanwhile. What comes while a server is at work
 is the next batch. Accesses share the work only where they share the connection: those of one
 PostgresServer, or those of one namespace that name the same server with the same login.
@@ -49,7 +49,7 @@ _log = structlog.get_logger(logger_name="fairlead.postgres")
 _COLLECT_SECONDS = 0.02
 """In which more may come before a batch begins."""
 _COLLECT_AT_MOST_SECONDS = 0.25
-"""That a batch is put off while more and more come: a large one costs little more than a small."""
+"""Seconds that a batch is put off while more come: a large one costs little more than a small."""
 _MANY = 16
 """Accesses that come at once, and perhaps before others."""
 _ROTATIONS = 2
@@ -57,7 +57,7 @@ _ROTATIONS = 2
 _BATCH = 250
 """Accesses of one batch, for which whatever comes meanwhile has to wait."""
 _PATIENCE = 10
-"""Batches that a look gives way to: there may always be somebody who tries again."""
+"""Batches that a look gives way to: another access may always try again."""
 _HELD_UP = frozenset({"Locked", "TimedOut", "OutOfMemory"})
 """Reasons for which an access is worked on alone, where others would wait for it."""
 _REST_SECONDS = 30.0
@@ -108,7 +108,7 @@ class Work:
                 server.look_is_due = True
 
     def look_soon(self, place: Place) -> None:
-        """Look at a server now, if it is worked at: a role may be nobody's."""
+        """Look at a server now, if it is worked at: a role may have no object."""
         server = self._servers.get(place)
         if server is not None:
             server.look_soon()
@@ -125,7 +125,7 @@ class Work:
         return server
 
     def _ended(self, server: _Server) -> None:
-        """A server that nobody wants anything of for a while keeps no session of ours."""
+        """Dismiss a server after a while without work, so that it keeps no session of ours."""
         if not server.is_wanted:
             loop = asyncio.get_running_loop()
             loop.call_later(_REST_SECONDS, self._dismiss, server)
@@ -142,7 +142,7 @@ class Work:
         closing.add_done_callback(self._tasks.discard)
 
     async def close(self) -> list[Request]:
-        """Stop at once, and end all sessions; returns whose accesses nobody compares any more."""
+        """Stop at once, and end all sessions; return the requests that are compared no more."""
         servers, kept = list(self._servers.values()), list(self._kept_at)
         self._servers.clear()
         self._kept_at.clear()
@@ -154,7 +154,7 @@ class _Server:
     """The work at one server, in lines that do not wait for one another.
 
     What comes together is done together, and gives way to the sessions of tenants: what one of
-    them has locked is done alone, where nobody waits but others for whom the same holds. Removals
+    them has locked is done alone, where only others wait for whom the same holds. Removals
     and looks take their time elsewhere too.
     """
 
@@ -173,7 +173,7 @@ class _Server:
         tally, check = self._metrics.tally, surroundings.check
         self._sessions = Sessions(place.endpoint, tally, hasty=True, check=check)
         self._alone_sessions = Sessions(place.endpoint, tally, check=check)
-        """Of them alone is it known who they wait for."""
+        """Sessions of which it is known who they wait for."""
         self._roles = Roles()
         self._looks = Looks(place, self._sessions, self._roles, surroundings, self._reached)
         self.kept = self._looks.kept
@@ -411,7 +411,7 @@ class _Server:
     ) -> None:
         """Do jobs, and give each its answer: what failed for all of them is that of each.
 
-        After a ``brief`` try what somebody else's session is in the way of is done alone, and so
+        After a ``brief`` try what another session is in the way of is done alone, and so
         is what takes long by itself.
         """
         if not jobs:
@@ -429,7 +429,7 @@ class _Server:
             failure = error
         if self._closed:
             # A session that is lost while its statement is cancelled raises that it is lost, and
-            # the cancelling is lost with it. Nobody waits for an answer any more.
+            # the cancelling is lost with it. No pass waits for an answer any more.
             raise asyncio.CancelledError
         self._reached(failure)
         for request, job in jobs.items():

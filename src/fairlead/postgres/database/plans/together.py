@@ -54,7 +54,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     verifiers: Mapping[str, str] = {}
     refused: Mapping[str, AccessError] = {}
     sharing: Sharing = Sharing()
-    """What is whose, as far as the server's version alone tells."""
+    """The owners of grants, as far as the server's version alone tells."""
 
     def admits(self, wanted: Iterable[Wanted]) -> list[Wanted]:
         """Return the accesses that something may be done for."""
@@ -112,11 +112,11 @@ def _too_many(username: str) -> AccessError:
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is missing in the shared catalogs, and what each role is to have in each database.
+    """The changes that the shared catalogs lack, and what each role is to have in each database.
 
     ``desired`` has the grants of logins and groups themselves, ``roles`` the logins and groups as
     they are to be settled. ``hindered`` says by username which parts cannot be had, ``taken`` by
-    the names of groups which are somebody else's roles.
+    the names of groups which are the names of other roles.
     """
 
     on_roles: Sequence[Change] = ()

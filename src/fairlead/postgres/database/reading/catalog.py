@@ -87,7 +87,7 @@ async def read_snapshot(
     whole: bool = True,
     most: int | None = None,
 ) -> Snapshot:
-    """What is known of roles and databases, in six statements however many there are.
+    """Read what is known of roles and databases, in six statements however many there are.
 
     Args:
         session: in any database.
@@ -164,7 +164,7 @@ async def read_logins(session: Session) -> tuple[list[str], bool]:
 async def read_around(
     session: Session, groups: Collection[str], parameters: Collection[str] = ()
 ) -> Around:
-    """What is known of roles as groups, of which those that do not exist are missing.
+    """Read what is known of roles as groups, of which those that do not exist are missing.
 
     And which of the parameters, in lower case, are reserved.
     """
@@ -317,7 +317,7 @@ async def observe(
         most=most,
     )
     # What may not be done at all is told before passwords are compared: that takes thousands of
-    # rounds, or a login where nobody may read verifiers.
+    # rounds, or a login where verifiers may not be read.
     seen = observed(wanted, sharing, snapshot)
     given = [
         one

@@ -1,4 +1,4 @@
-"""What would be done in a server, without doing it: the statements, each with its reason.
+"""Plans for a server that are shown and not run: the statements, each with its reason.
 
 Passwords are ***, so that the same plan reads the same however its verifiers are salted.
 """
@@ -110,7 +110,7 @@ class _Telling:
             self.statements += self._retire(one)
 
     def _retire(self, one: Wanted) -> Iterator[Statement]:
-        """Return statements about logins that are nobody's turn any more."""
+        """Return statements about logins whose turn never comes again."""
         asked = one.asked
         if asked is None:
             return

@@ -1,9 +1,8 @@
 """Settles the privileges of many roles on the objects of one database after the other.
 
 All that differs is settled in one transaction, in as few statements as there can be. Only when one
-of them fails is it taken apart, so that nobody goes without for a stranger's table or for somebody
-else's role. What was written is read again, because PostgreSQL answers OK to grants that it did
-not make.
+of them fails is it taken apart, so that no role goes without for the sake of another one's table.
+What was written is read again, because PostgreSQL answers OK to grants that it did not make.
 """
 
 from __future__ import annotations
@@ -49,21 +48,21 @@ from fairlead.postgres.errors import AccessError
 _ROUNDS = 16
 """Writings of one transaction; more than one is needed where a revocation takes more with it."""
 _ISOLATING_SECONDS = 20.0
-"""That finding out which object or which role is in the way may take."""
+"""Seconds to find out which object or which role is in the way."""
 _BRIEF_SECONDS = 1.0
 """The same, and any one statement, in work for many."""
 _FOR_MANY = Patience(BRIEF.lock, int(_BRIEF_SECONDS * 1000))
 _TOLD = 3
 """Problems of one kind that one role is told of."""
 _HOLDS_UP = {LOCKED_STATE, "57014", "53200"}
-"""SQLSTATEs for which a role is given up in work for many: a lock of somebody else's, too much to
+"""SQLSTATEs for which a role is given up in work for many: a lock of another session, too much to
 be done in time, or for the server's lock table. Who has that many objects is worked on alone."""
 _ROLE_STATES = {"42704", "54000"}
 """SQLSTATEs that roles are the cause of rather than objects: gone, or one too many."""
 
 
 class RoleOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one role's grants in one database; ``left`` differences are still there.
+    """The outcome of one role's grants in one database; ``left`` differences are still there.
 
     ``unsettled`` are such that the administrator has the right to settle.
     """
@@ -284,7 +283,7 @@ CLOSE_SCHEMA = sql.SQL("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
 
 
 class Visits(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of privileges in databases, by the names of roles and groups.
+    """The outcome of privileges in databases, by the names of roles and groups.
 
     ``held_up`` are usernames of those that have not everything which they could have.
     """
@@ -357,7 +356,7 @@ class _Visiting:
         except (AccessError, psycopg.Error) as error:
             what = f"read the catalogs of database {database}"
             problem = explain(error, what, self._admin)
-            # Where nobody could look a group may lack something, so that its members lose nothing
+            # Without a look a group may lack something, so that its members lose nothing
             # yet which they have otherwise.
             self._hold_up(names)
             for name in names:
@@ -377,7 +376,7 @@ class _Visiting:
         try:
             async with session.transaction(BRIEF if self._brief else PATIENT):
                 await session.run(CLOSE_SCHEMA)
-                # PostgreSQL answers OK to a REVOKE of what somebody else has granted, and takes
+                # PostgreSQL answers OK to a REVOKE of what another role has granted, and takes
                 # nothing.
                 left = await session.rows(PUBLIC_CREATES)
         except psycopg.Error as error:
@@ -434,7 +433,7 @@ class _Visiting:
         self.held_up.difference_update(members)
         roles = [self._role(one, database) for one in (name, *members)]
         outcomes: dict[str, RoleOutcome] = {}
-        # All of it or nothing, for whoever looks meanwhile.
+        # All of it or nothing, for each session that looks meanwhile.
         async with session.transaction(BRIEF if self._brief else PATIENT):
             outcomes = await settle(session, database, roles, self._admin, brief=self._brief)
             if outcomes[name].unsettled:

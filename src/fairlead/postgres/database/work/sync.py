@@ -45,14 +45,14 @@ from fairlead.postgres.errors import AccessError
 _WRITES = 2
 """Before what is still missing counts as not done: another writer may have been in between.
 
-A group that nobody shares any more loses its privileges in each database under that one's lock.
+A group that no access shares any more loses its privileges in each database under that one's lock.
 """
 
 
 class Claimed(NamedTuple):
     """The roles that an access would have, its username first, and its claim.
 
-    With ``adopt`` the first may be taken over when nobody claims it.
+    With ``adopt`` the first may be taken over when it has no claim.
     """
 
     names: tuple[str, ...]
@@ -177,7 +177,7 @@ class _Batch:
 
 
 class _Look(NamedTuple):
-    """What was seen and planned, and by username why nothing can be done for an access."""
+    """A look and its plan, and by username why nothing can be done for an access."""
 
     seen: Observed
     plan: Plan
@@ -185,7 +185,7 @@ class _Look(NamedTuple):
 
 
 class _Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the changes to roles; ``problems`` are by the names of roles and groups."""
+    """The outcome of the changes to roles; ``problems`` are by the names of roles and groups."""
 
     failed: Mapping[str, AccessError] = {}
     problems: Mapping[str, Sequence[AccessError]] = {}
@@ -275,7 +275,7 @@ async def _leave(
     batch: _Batch, wanted: Sequence[Wanted], plan: Plan, snapshot: Snapshot, visits: Visits
 ) -> tuple[Snapshot, Mapping[str, Sequence[AccessError]]]:
     """Leave the groups that are not needed any more; return what the catalogs say then."""
-    # Mostly nobody has to leave anything, and then there is no transaction.
+    # Mostly no login has to leave a group, and then there is no transaction.
     if not plan_leaving(wanted, plan.sharing, snapshot, visits.held_up):
         return snapshot, {}
     try:
