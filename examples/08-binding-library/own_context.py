@@ -17,9 +17,9 @@ from fairlead.api.meta import object_from_dict
 from fairlead.api.resource import SECRETS
 from fairlead.binding import (
     BaseContext,
-    Failure,
     Objects,
     ReadError,
+    ReadFailure,
     Service,
     Snapshot,
     SpecBuilder,
@@ -109,7 +109,7 @@ class Processes:
     async def selected(self) -> tuple[list[ProcessOperations], list[Any]]:
         name = self._context.workload_reference().name
         if name not in RUNNING:
-            raise ReadError(Failure("NotFound", f"no process is named {name}"))
+            raise ReadError(ReadFailure("NotFound", f"no process is named {name}"))
         return [ProcessOperations(ProcessTarget(RUNNING[name]), self._context)], []
 
     async def leftovers(self) -> list[ProcessOperations]:
@@ -125,7 +125,7 @@ class SettingsContext(SpecContext):
     async def services(self) -> list[Service]:
         (reference,) = self.service_references()
         if reference.name not in SETTINGS:
-            raise ReadError(Failure("NotFound", f"no settings are named {reference.name}"))
+            raise ReadError(ReadFailure("NotFound", f"no settings are named {reference.name}"))
         secret = await self.read_secret("", reference.name)
         return [Service(object_from_dict(secret), SECRETS)]
 

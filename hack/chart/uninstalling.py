@@ -31,7 +31,7 @@ def template(programs: Sequence[Program]) -> str:
 
 
 def _trees(program: Program) -> list[Tree]:
-    own = manifests.Program(
+    own = manifests.PodProgram(
         name=f"{program.name}-uninstall",
         namespace=NAMESPACE,
         image=IMAGE,
@@ -57,7 +57,7 @@ def _hooked(tree: Tree, weight: str) -> Tree:
     return {**tree, "metadata": {**tree["metadata"], "annotations": annotations}}
 
 
-def _job(program: Program, own: manifests.Program) -> Tree:
+def _job(program: Program, own: manifests.PodProgram) -> Tree:
     template = own.deployment()["spec"]["template"]
     pod = program.pod(template["spec"])
     # Its own account, and nothing that serves.

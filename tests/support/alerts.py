@@ -26,7 +26,7 @@ from tests.support.waiting import SECONDS
 
 from fairlead.client import Client
 from fairlead.demo.identity import as_service_account, create_all
-from fairlead.demo.programs import Program
+from fairlead.demo.programs import StoryProgram
 from fairlead.runtime import Cluster, LeaderElection, Manager, Metrics, strip_managed_fields
 
 
@@ -135,7 +135,7 @@ def _quoted(text: str) -> str:
 @contextlib.asynccontextmanager
 async def at_work(
     admin: Client,
-    program: Program,
+    program: StoryProgram,
     *,
     election: Callable[[Client], LeaderElection] | None = None,
 ) -> AsyncIterator[Scraped]:

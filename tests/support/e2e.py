@@ -33,7 +33,7 @@ from fairlead.client import Client, ClusterConfig, NotFound, RequestMetrics
 from fairlead.demo import objects
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.demo.programs import Program, consumer_programs, provider_programs
+from fairlead.demo.programs import StoryProgram, consumer_programs, provider_programs
 from fairlead.konnector import app as konnector_app
 from fairlead.konnector.manifests import NAME as KONNECTOR
 from fairlead.konnector.options import Options
@@ -63,7 +63,7 @@ class Calls:
 class Runner:
     """One program as its ServiceAccount; started and killed as a container is."""
 
-    def __init__(self, program: Program, admin: Client, *, cluster: str) -> None:
+    def __init__(self, program: StoryProgram, admin: Client, *, cluster: str) -> None:
         self.program = program
         self.error: BaseException | None = None
         self.ended = asyncio.Event()
@@ -116,7 +116,7 @@ class Runner:
         self._task = None
 
 
-def programs(exports: tuple[str, ...], *, patience: float = 3.0) -> dict[str, Program]:
+def programs(exports: tuple[str, ...], *, patience: float = 3.0) -> dict[str, StoryProgram]:
     """All four, which look sooner at what nobody tells them than in a real cluster.
 
     ``patience`` is for how many seconds a watch may fail before the konnector tells.

@@ -19,7 +19,7 @@ from yarl import URL
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.http.server import application
 from fairlead.portal.http.urls import ExternalURL
-from fairlead.portal.identity.guard import Guard, session_of
+from fairlead.portal.identity.guard import SessionGuard, session_of
 from fairlead.portal.identity.issuers import Issuer
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.memorystore import MemoryStore as Memory
@@ -123,7 +123,7 @@ async def door(
         issuing=issuing,
     )
     sessions = Sessions(store, lifetime=lifetime)
-    guard = Guard(sessions, outside)
+    guard = SessionGuard(sessions, outside)
     sealing = sealing or Sealing(LocalKeys())
     sign_in = SignIn(
         issuer=issuer,

@@ -126,7 +126,7 @@ def _with(metadata: JSON, labels: Mapping[str, str]) -> JSON:
     return {**metadata, "labels": {**labels, **metadata.get("labels", {})}}
 
 
-class Program(msgspec.Struct, frozen=True, kw_only=True):
+class PodProgram(msgspec.Struct, frozen=True, kw_only=True):
     """A program in a cluster; ``command`` is what follows ``fairlead``, without flags.
 
     Without a ``lease`` all replicas work at once. ``ports`` are those beside health and metrics,

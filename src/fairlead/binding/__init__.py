@@ -34,16 +34,15 @@ from fairlead.binding.builders import (
     StageError,
 )
 from fairlead.binding.contexts.base import BaseContext, FindWorkloads, InvalidBinding
-from fairlead.binding.contexts.changes import Changes, SecretWrite
+from fairlead.binding.contexts.changes import BindingChanges, BindingSecret
 from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.contexts.protocol import Context, Flow
 from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.expressions.fixedpath import ProjectionError
-from fairlead.binding.outside.memory import ObjectError, Objects, Place
+from fairlead.binding.outside.memory import ObjectError, ObjectPlace, Objects
 from fairlead.binding.pipeline import Handler, Pipeline, Stage
 from fairlead.binding.reads import (
     Answer,
-    Failure,
     Get,
     ListAll,
     Lookup,
@@ -51,8 +50,9 @@ from fairlead.binding.reads import (
     PassEnded,
     Read,
     ReadError,
+    ReadFailure,
     Responder,
-    Review,
+    RightsReview,
     Snapshot,
     TooManyReadsError,
 )
@@ -61,9 +61,9 @@ from fairlead.binding.services.items import Item, SecretSource, Source
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
 from fairlead.binding.workloads.operations import (
     MappingError,
-    Target,
     WorkloadOperations,
     Workloads,
+    WorkloadTarget,
 )
 from fairlead.binding.workloads.projection import Projection
 
@@ -71,14 +71,14 @@ from fairlead.binding.workloads.projection import Projection
 __all__ = [
     "Answer",
     "BaseContext",
+    "BindingChanges",
+    "BindingSecret",
     "Builder",
-    "Changes",
     "CollectError",
     "Context",
     "CoreosContext",
     "DefaultBuilder",
     "Definition",
-    "Failure",
     "FindWorkloads",
     "Flow",
     "Get",
@@ -90,19 +90,19 @@ __all__ = [
     "MappingError",
     "Marked",
     "ObjectError",
+    "ObjectPlace",
     "Objects",
     "PassEnded",
     "Pipeline",
-    "Place",
     "Projection",
     "ProjectionError",
     "Provider",
     "Read",
     "ReadError",
+    "ReadFailure",
     "Responder",
-    "Review",
+    "RightsReview",
     "SecretSource",
-    "SecretWrite",
     "Service",
     "ServiceReference",
     "Snapshot",
@@ -111,9 +111,9 @@ __all__ = [
     "SpecContext",
     "Stage",
     "StageError",
-    "Target",
     "TooManyReadsError",
     "WorkloadOperations",
     "WorkloadReference",
+    "WorkloadTarget",
     "Workloads",
 ]

@@ -24,7 +24,7 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
 from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY, WRITES_PACED
 from fairlead.api.timestamps import moment, now, parse_time
 from fairlead.binding.apis import Api
-from fairlead.binding.cluster.answering import Answers, Pass
+from fairlead.binding.cluster.answering import Answers, BindingPass
 from fairlead.binding.cluster.committing import Committer, Stored, stored_conditions
 from fairlead.binding.cluster.dependencies import Dependencies
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
@@ -336,7 +336,7 @@ class BindingController:
         """Make one pass over a binding; also return whether changes may be missed."""
         lock = self._evaluating.setdefault(request.namespace, asyncio.Lock())
         async with AsyncExitStack() as turn:
-            answering = Pass(self._answers, request, lock, turn)
+            answering = BindingPass(self._answers, request, lock, turn)
             snapshot = Snapshot(answering)
             chosen = pipeline or self._pipeline
             context = await self._api.builder.run(binding, snapshot, chosen)

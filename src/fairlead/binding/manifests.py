@@ -15,8 +15,8 @@ from fairlead.api.manifests import (
     DEFAULT_PODS,
     RBAC_GROUP,
     READ_VERBS,
+    PodProgram,
     Pods,
-    Program,
     rule,
 )
 from fairlead.api.meta import JSON
@@ -128,7 +128,7 @@ def _bundle_rule() -> JSON:
     return rule(_ADMISSION, resources, (*READ_VERBS, "patch"), names=[NAME])
 
 
-def _deployment(program: Program, *, webhooks: bool) -> JSON:
+def _deployment(program: PodProgram, *, webhooks: bool) -> JSON:
     found = program.deployment()
     if webhooks:
         container = found["spec"]["template"]["spec"]["containers"][0]
@@ -136,7 +136,7 @@ def _deployment(program: Program, *, webhooks: bool) -> JSON:
     return found
 
 
-def _webhooks(program: Program, mutating: list[JSON], validating: list[JSON]) -> list[JSON]:
+def _webhooks(program: PodProgram, mutating: list[JSON], validating: list[JSON]) -> list[JSON]:
     """Return the Service and the configurations; the latter last, since writes then need it."""
     service = {
         "apiVersion": "v1",
@@ -162,7 +162,7 @@ def _webhooks(program: Program, mutating: list[JSON], validating: list[JSON]) ->
     return [service, *configurations]
 
 
-def _user_roles(program: Program) -> list[JSON]:
+def _user_roles(program: PodProgram) -> list[JSON]:
     """Return the roles that add rights on bindings to ``edit`` and ``view``."""
     verbs = {"editor": ALL_VERBS, "viewer": READ_VERBS}
     targets = {"editor": "edit", "viewer": "view"}
@@ -176,7 +176,7 @@ def _user_roles(program: Program) -> list[JSON]:
     ] + _bindable_kinds_roles(program)
 
 
-def _bindable_kinds_roles(program: Program) -> list[JSON]:
+def _bindable_kinds_roles(program: PodProgram) -> list[JSON]:
     """Return the roles that let all authenticated users read the bindable kinds."""
     role = program.cluster_role(
         "service-binding-bindablekinds-viewer-role",
@@ -199,8 +199,8 @@ def _program(
     image: str = "",
     pods: Pods = DEFAULT_PODS,
     flags: tuple[str, ...] = (),
-) -> Program:
-    return Program(
+) -> PodProgram:
+    return PodProgram(
         name=NAME,
         namespace=namespace,
         image=image,

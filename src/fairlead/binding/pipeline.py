@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from fairlead.binding.contexts.protocol import Context
-from fairlead.binding.reads import PassEnded, Unanswered
+from fairlead.binding.reads import PassEnded, UnansweredRead
 
 
 Handler: TypeAlias = Callable[[Context], Awaitable[None] | None]
@@ -63,7 +63,7 @@ class Pipeline:
                     # Conditions and metrics name the first stage that stopped or failed.
                     if not context.flow.stage and (context.flow.stop or context.flow.error):
                         context.flow.stage = one.name
-        except Unanswered as ended:
+        except UnansweredRead as ended:
             raise ended.error from None
         context.close()
 

@@ -75,7 +75,7 @@ class Lookup(msgspec.Struct, frozen=True, omit_defaults=True):
     plural: str = ""
 
 
-class Review(msgspec.Struct, frozen=True):
+class RightsReview(msgspec.Struct, frozen=True):
     """A read of a user's right (SubjectAccessReview)."""
 
     user: str
@@ -91,7 +91,7 @@ FailureCode = Literal[
 ]
 
 
-class Failure(msgspec.Struct, frozen=True):
+class ReadFailure(msgspec.Struct, frozen=True):
     """The reason why a read has no result; ``Error`` may be temporary, others are answers.
 
     ``Ineligible`` is for a kind that may not be a workload.
@@ -104,7 +104,7 @@ class Failure(msgspec.Struct, frozen=True):
 class ReadError(Exception):
     """A read failed; the text fits into a condition."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: ReadFailure) -> None:
         super().__init__(failure.message)
         self.failure = failure
 
@@ -119,8 +119,8 @@ class ReadError(Exception):
         return self.failure.code in {"Error", "Forbidden", "Denied"}
 
 
-Read: TypeAlias = Get | ListAll | Marked | Lookup | Review
-Answer: TypeAlias = Object | tuple[Object, ...] | Resource | bool | Failure
+Read: TypeAlias = Get | ListAll | Marked | Lookup | RightsReview
+Answer: TypeAlias = Object | tuple[Object, ...] | Resource | bool | ReadFailure
 
 
 class Responder(Protocol):
@@ -150,7 +150,7 @@ class TooManyReadsError(PassEnded):
         )
 
 
-class Unanswered(PassEnded):
+class UnansweredRead(PassEnded):
     """The responder failed with ``error``."""
 
     def __init__(self, error: Exception) -> None:
@@ -210,7 +210,7 @@ class Snapshot:
         assert isinstance(answer, Resource)  # noqa: S101 (a Lookup is answered by a resource)
         return answer
 
-    async def review(self, read: Review) -> bool:
+    async def review(self, read: RightsReview) -> bool:
         """Ask whether the user may do it; raises as :meth:`get` does."""
         return await self._answer(read) is True
 
@@ -233,7 +233,7 @@ class Snapshot:
         try:
             answers = await self._responder.answers(missing)
         except Exception as error:
-            raise Unanswered(error) from error
+            raise UnansweredRead(error) from error
         for read, answer in zip(missing, answers, strict=True):
             self.put(read, answer)
 
@@ -245,15 +245,15 @@ class Snapshot:
     def unclear(self) -> bool:
         """Whether any read failed with ``Error``, so that its answer is unknown."""
         answers = (self._answers.get(read) for read in self.asked)
-        return any(isinstance(one, Failure) and one.code == "Error" for one in answers)
+        return any(isinstance(one, ReadFailure) and one.code == "Error" for one in answers)
 
     async def _answer(self, read: Read) -> Answer:
         if self._finished and read not in self._answers:
-            raise ReadError(Failure("Error", "it was not read in this pass"))
+            raise ReadError(ReadFailure("Error", "it was not read in this pass"))
         # Recorded even if it fails: a watch has to show when the answer changes.
         self.asked[read] = None
         await self.want([read])
         answer = self._answers[read]
-        if isinstance(answer, Failure):
+        if isinstance(answer, ReadFailure):
             raise ReadError(answer)
         return answer

@@ -21,7 +21,7 @@ from fairlead.api.meta import JSON
 from fairlead.cli.console import answer_enter, print_link
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.screen import SilentScreen, screen_for, summary
-from fairlead.demo.steps import Report, Screen
+from fairlead.demo.steps import Screen, StoryReport
 from fairlead.konnector.commands.overview.fetch import TIMEOUTS
 
 
@@ -71,7 +71,7 @@ def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
 
         hold = _Hold(console)
 
-        async def main(stop: asyncio.Event) -> Report | None:
+        async def main(stop: asyncio.Event) -> StoryReport | None:
             with contextlib.suppress(asyncio.CancelledError):
                 return await process.cancel_on(stop, play(screen, keep=hold if keep else None))
             return None

@@ -166,7 +166,7 @@ class SilenceTimer:
             self._set(loop, now + least / self.LOOKS)
 
 
-class Answer:
+class ServerAnswer:
     """Answer of a server; its body is read here, or from ``content``.
 
     It has a connection for itself until :meth:`end`.
@@ -266,7 +266,7 @@ class Origin:
         return head
 
 
-class Connections:
+class ServerConnections:
     """Connections to one server; nothing is shared with others.
 
     ``connect_seconds`` is how long connecting may take.
@@ -293,7 +293,7 @@ class Connections:
             await connector.close()
             await self._sockets.close()
 
-    async def exchange(self, origin: Origin, sent: Outgoing) -> Answer:
+    async def exchange(self, origin: Origin, sent: Outgoing) -> ServerAnswer:
         """Send a request; return the answer once its headers have arrived.
 
         A request that may be sent twice is, when its connection turns out to be closed.
@@ -341,7 +341,7 @@ async def _converse(
     sent: Outgoing,
     awaited: AwaitedAnswer,
     allowance: Allowance | None,
-) -> Answer:
+) -> ServerAnswer:
     loop = asyncio.get_running_loop()
     protocol.set_response_params(
         skip_payload=sent.method == "HEAD",
@@ -362,7 +362,9 @@ async def _converse(
         # A server may say any number of times that it has begun (RFC 9110, 15.2).
         if message.code >= 200 or message.code == _SWITCHING:
             awaited.begun(loop.time(), content)
-            return Answer(connection, message.code, message.headers, content, awaited, allowance)
+            return ServerAnswer(
+                connection, message.code, message.headers, content, awaited, allowance
+            )
         awaited.begun(loop.time())
 
 

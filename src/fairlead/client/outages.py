@@ -31,7 +31,7 @@ _AWAY = frozenset({401, 502, 503, 504})
 """HTTP codes that concern the whole server: a proxy fails before it, or it knows no user."""
 
 
-class Listener(Protocol):
+class OutageListener(Protocol):
     """A work queue that retries failures; listeners are held weakly."""
 
     def recovered(self, outages: Outages) -> None:
@@ -53,14 +53,14 @@ class Outages:
         self._answered = self._ended = self._told = -math.inf
         self._apart = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._listeners: WeakKeyDictionary[Listener, None] = WeakKeyDictionary()
+        self._listeners: WeakKeyDictionary[OutageListener, None] = WeakKeyDictionary()
 
     @property
     def lasting(self) -> bool:
         """Whether no request was answered since one has failed."""
         return self._first is not None and self._timer is None
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: OutageListener) -> None:
         """Add a listener; adding it again has no effect."""
         self._listeners[listener] = None
 

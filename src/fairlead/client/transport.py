@@ -30,7 +30,7 @@ from fairlead.client.errors import (
     api_error,
     status_from_answer,
 )
-from fairlead.client.exchange import IDEMPOTENT, Answer, Connections, Origin, Outgoing
+from fairlead.client.exchange import IDEMPOTENT, Origin, Outgoing, ServerAnswer, ServerConnections
 from fairlead.client.metrics import RequestMetrics
 from fairlead.client.outages import Outages
 
@@ -139,7 +139,7 @@ class Transport:
         self._contexts: tuple[Credential, ssl.SSLContext] | None = None
         self._headers = _fixed_headers(config, user_agent)
         self._origins: tuple[Credential, Origin] | None = None
-        self._connections = Connections(config.server, self.timeouts.connect, caution)
+        self._connections = ServerConnections(config.server, self.timeouts.connect, caution)
 
     async def close(self) -> None:
         """Closes every connection; requests under way fail, later ones too."""
@@ -211,7 +211,7 @@ class Transport:
         finally:
             answer.end()
 
-    async def _send(self, sent: Outgoing) -> Answer:
+    async def _send(self, sent: Outgoing) -> ServerAnswer:
         """Send a request; return a successful answer, after a 401 with new credentials."""
         credential = await self._credentials.current()
         answer = await self._exchange(sent, credential)
@@ -230,7 +230,7 @@ class Transport:
             raise
         return answer
 
-    async def _exchange(self, sent: Outgoing, credential: Credential) -> Answer:
+    async def _exchange(self, sent: Outgoing, credential: Credential) -> ServerAnswer:
         started, code = time.monotonic(), "<error>"
         since = asyncio.get_running_loop().time()
         try:
@@ -247,7 +247,7 @@ class Transport:
             self._warnings.handle(answer.headers.getall("Warning"))
         return answer
 
-    async def _refused(self, sent: Outgoing, answer: Answer) -> ApiError:
+    async def _refused(self, sent: Outgoing, answer: ServerAnswer) -> ApiError:
         try:
             body = await answer.read()
         except FAULTS as error:

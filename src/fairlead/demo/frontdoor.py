@@ -12,7 +12,7 @@ import msgspec
 
 from fairlead.client import Client
 from fairlead.demo import browser
-from fairlead.demo.programs import IMAGE, Program
+from fairlead.demo.programs import IMAGE, StoryProgram
 from fairlead.portal.app import run_all
 from fairlead.portal.client.addresses import Address
 from fairlead.portal.client.backend import BackendClient
@@ -63,12 +63,12 @@ class FrontDoor:
         self._tokens: dict[str, str] = {}
 
     @property
-    def program(self) -> Program:
+    def program(self) -> StoryProgram:
         """The server, which needs the CRDs of the provider's controllers."""
         printed = manifests(
             image=IMAGE, external_url=_EXTERNAL, issuer_url=_EXTERNAL, client_id=CLIENT_ID
         )
-        return Program(NAME, DEFAULT_NAMESPACE, printed, _install_nothing, self._build)
+        return StoryProgram(NAME, DEFAULT_NAMESPACE, printed, _install_nothing, self._build)
 
     async def open(self) -> None:
         """Wait until the server answers with its introduction.

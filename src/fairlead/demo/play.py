@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from fairlead.demo import story
 from fairlead.demo.postgres.database import DatabaseServer
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.demo.steps import Narrator, Report, Screen
+from fairlead.demo.steps import Narrator, Screen, StoryReport
 from fairlead.demo.world import Plane, World, open_world
 from fairlead_sandbox import Sandbox
 
@@ -16,7 +16,7 @@ from fairlead_sandbox import Sandbox
 Keep = Callable[[Plane, Plane, DatabaseServer], Awaitable[None]]
 
 
-async def play(screen: Screen, *, keep: Keep | None = None) -> Report:
+async def play(screen: Screen, *, keep: Keep | None = None) -> StoryReport:
     """Start everything, tell the story, and remove everything.
 
     With ``keep`` the story stops after the app has run, and everything stays up until ``keep``

@@ -33,7 +33,7 @@ IMAGE = "fairlead:dev"
 """Image in the Deployments, which are not started here."""
 
 
-class Program(msgspec.Struct, frozen=True):
+class StoryProgram(msgspec.Struct, frozen=True):
     """One program: its manifests, the ServiceAccount in them, and how it is put together."""
 
     name: str
@@ -43,17 +43,17 @@ class Program(msgspec.Struct, frozen=True):
     build: Callable[[Manager, Cluster], Awaitable[object]]
 
 
-def provider_programs(exports: Sequence[str]) -> list[Program]:
+def provider_programs(exports: Sequence[str]) -> list[StoryProgram]:
     """Return the programs of the provider's cluster, which may export these (``plural.group``)."""
     return [
-        Program(
+        StoryProgram(
             POSTGRES_NAME,
             POSTGRES_NAMESPACE,
             postgres_manifests(image=IMAGE, exported=True),
             partial(postgres_app.install_crds, exported=True),
             postgres_app.build,
         ),
-        Program(
+        StoryProgram(
             PROVIDER_NAME,
             PROVIDER_NAMESPACE,
             provider_manifests(image=IMAGE, exports=exports, invitations=True),
@@ -63,17 +63,17 @@ def provider_programs(exports: Sequence[str]) -> list[Program]:
     ]
 
 
-def consumer_programs() -> list[Program]:
+def consumer_programs() -> list[StoryProgram]:
     """Return the programs of the consumer's cluster."""
     return [
-        Program(
+        StoryProgram(
             KONNECTOR_NAME,
             KONNECTOR_NAMESPACE,
             konnector_manifests(image=IMAGE),
             konnector_app.install_crds,
             konnector_app.build,
         ),
-        Program(
+        StoryProgram(
             BINDING_NAME,
             BINDING_NAMESPACE,
             binding_manifests(image=IMAGE),
@@ -83,7 +83,7 @@ def consumer_programs() -> list[Program]:
     ]
 
 
-async def run(program: Program, admin: Client, *, cluster_name: str) -> None:
+async def run(program: StoryProgram, admin: Client, *, cluster_name: str) -> None:
     """Apply the program's manifests as the administrator, then run it as its ServiceAccount.
 
     Runs until cancelled.

@@ -8,7 +8,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from fairlead.demo.steps import Report, StoryStep
+from fairlead.demo.steps import StoryReport, StoryStep
 
 
 class SilentScreen:
@@ -93,7 +93,7 @@ def screen_for(console: Console) -> LiveScreen | PlainScreen:
     return LiveScreen(console) if live and _has_signs(console) else PlainScreen(console)
 
 
-def summary(report: Report, console: Console) -> Table:
+def summary(report: StoryReport, console: Console) -> Table:
     """Return the table of steps and times that ends the story."""
     signs = _has_signs(console)
     table = Table(title="A database in one cluster, an app in another", title_justify="left")

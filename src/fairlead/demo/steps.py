@@ -24,7 +24,7 @@ class StoryStep(msgspec.Struct):
     detail: str = ""
 
 
-class Report(msgspec.Struct):
+class StoryReport(msgspec.Struct):
     """The output of ``fairlead demo --json``; ``seconds`` of all steps add up to the story's."""
 
     steps: list[StoryStep] = []
@@ -65,7 +65,7 @@ class Narrator:
     """Runs steps one after another, times them and tells the screen."""
 
     def __init__(self, screen: Screen, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.report = Report(steps=[])
+        self.report = StoryReport(steps=[])
         self._screen = screen
         self._clock = clock
 

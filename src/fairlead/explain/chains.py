@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from fairlead.api.links import ORDER, Link, LinkName, worst
-from fairlead.binding.commands.chain import Chain as BindingChain
+from fairlead.binding.commands.chain import BindingChain
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -16,8 +16,8 @@ from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.resource import SECRETS, Resource
-from fairlead.binding.commands.chain import Seen, secret_link, seen
-from fairlead.binding.commands.explain import Target, UnknownTargetError
+from fairlead.binding.commands.chain import SeenObject, secret_link, seen
+from fairlead.binding.commands.explain import ExplainedTarget, UnknownTargetError
 from fairlead.binding.commands.explain import explain as explain_bindings
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotServed
 from fairlead.client.lookups import find, list_all
@@ -28,7 +28,7 @@ from fairlead.konnector.commands.overview.links import binding_link
 
 
 async def explain(
-    client: Client, target: Target, namespace: str, operator_namespace: str
+    client: Client, target: ExplainedTarget, namespace: str, operator_namespace: str
 ) -> Explanation:
     """Explain a target with its dependencies.
 
@@ -47,7 +47,7 @@ async def explain(
 
 class _Explaining:
     def __init__(
-        self, client: Client, target: Target, namespace: str, operator_namespace: str
+        self, client: Client, target: ExplainedTarget, namespace: str, operator_namespace: str
     ) -> None:
         self._client = client
         self._target = target
@@ -136,15 +136,19 @@ class _Explaining:
         link = secret_link([await self._look(Key(found.meta.namespace, name))], None)
         return [link] if link is not None else []
 
-    async def _look(self, key: Key) -> Seen:
+    async def _look(self, key: Key) -> SeenObject:
         text = f"Secret {key}"
         try:
             found = await find(self._client, SECRETS, key.name, key.namespace)
         except Forbidden:
-            return Seen(text=text, sight="Forbidden", key=key, problem="you may not read it")
+            return SeenObject(text=text, sight="Forbidden", key=key, problem="you may not read it")
         except ApiError as error:
-            return Seen(text=text, sight="Error", key=key, problem=str(error))
-        return Seen(text=text, sight="NotFound", key=key) if found is None else seen(text, found)
+            return SeenObject(text=text, sight="Error", key=key, problem=str(error))
+        return (
+            SeenObject(text=text, sight="NotFound", key=key)
+            if found is None
+            else seen(text, found)
+        )
 
     async def _secret(self) -> Chain:
         """Return the chain of a Secret: its entries, and the access that generates it."""

@@ -14,7 +14,7 @@ from fairlead.api.kubebind import (
     LABEL_AGGREGATE_TO_KONNECTOR,
     consumer_crds,
 )
-from fairlead.api.manifests import DEFAULT_PODS, READ_VERBS, Pods, Program, rule
+from fairlead.api.manifests import DEFAULT_PODS, READ_VERBS, PodProgram, Pods, rule
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.konnector.options import DEFAULT_NAMESPACE
@@ -37,7 +37,7 @@ def manifests(
         image: the image that runs it.
         pods: how many, how large and where; one of them works at a time.
     """
-    program = Program(
+    program = PodProgram(
         name=NAME,
         namespace=namespace,
         image=image,

@@ -110,7 +110,7 @@ def _popped(moments: dict[Key, float], key: Key) -> float | None:
     return found
 
 
-class Pass:
+class SyncLook:
     """One look at one object; changes that it does not finish, or fails at, stay pending.
 
     A context manager: changes that arrived before it begin to cross with it, and those that it
@@ -182,9 +182,9 @@ class SyncMetrics:
         self.objects_in_conflict = conflicts
         self.objects_failing = failing
 
-    def looking(self, key: Key) -> Pass:
+    def looking(self, key: Key) -> SyncLook:
         """Return a context for one look at one object."""
-        return Pass(self, key)
+        return SyncLook(self, key)
 
     def queue(self, depth: Callable[[], int]) -> None:
         """Set the function that returns the number of waiting objects."""

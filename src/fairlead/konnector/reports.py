@@ -21,7 +21,7 @@ from fairlead.api.kubebind.conditions import (
     OBJECTS_FAILING,
     OBJECTS_REWRITTEN,
     PERMISSIONS_GRANTED,
-    Condition,
+    KubeBindCondition,
     get_condition,
 )
 from fairlead.api.meta import Key, Object
@@ -40,7 +40,7 @@ _Place = tuple[str, Key]
 """An object, by its source."""
 
 
-class Fault(NamedTuple):
+class SyncFault(NamedTuple):
     """A fault in words, and the error that caused it."""
 
     message: str
@@ -51,13 +51,13 @@ class Problems:
     """Faults by binding and by source."""
 
     def __init__(self) -> None:
-        self._faults: dict[str, dict[str, Sequence[Fault]]] = {}
+        self._faults: dict[str, dict[str, Sequence[SyncFault]]] = {}
 
     def report(self, binding: str, source: str, message: str) -> None:
         """Replace a source's fault; "" if it is well again."""
-        self.replace(binding, source, [Fault(message)] if message else [])
+        self.replace(binding, source, [SyncFault(message)] if message else [])
 
-    def replace(self, binding: str, source: str, faults: Sequence[Fault]) -> None:
+    def replace(self, binding: str, source: str, faults: Sequence[SyncFault]) -> None:
         """Replace all faults of a source; none if it is well again."""
         known = self._faults.setdefault(binding, {})
         if faults:
@@ -98,7 +98,7 @@ def _few(texts: Iterable[str]) -> str:
     return "; ".join(shown[:SHOWN] + more)
 
 
-class Failure(msgspec.Struct, frozen=True):
+class RefusedObject(msgspec.Struct, frozen=True):
     """A server's answer to the last write of an object, and since when it refuses the object."""
 
     message: str
@@ -111,7 +111,7 @@ class Failure(msgspec.Struct, frozen=True):
     forbidden: bool
 
 
-class Report:
+class SyncReport:
     """Report of one source, the work on one resource or claim, about one binding's objects.
 
     ``kind`` names its objects for people. ``in_sync`` is the number of objects in sync. ``clock``
@@ -120,7 +120,7 @@ class Report:
 
     def __init__(
         self,
-        problem: Callable[[Sequence[Fault]], None],
+        problem: Callable[[Sequence[SyncFault]], None],
         kind: str,
         clock: Callable[[], float],
     ) -> None:
@@ -130,7 +130,7 @@ class Report:
         self.in_sync = 0
         self.conflicts: dict[Key, str] = {}
         """Reasons by object."""
-        self.failures: dict[Key, Failure] = {}
+        self.failures: dict[Key, RefusedObject] = {}
         self.held: set[Key] = set()
         """Objects whose copies must not be deleted."""
         self.rewritten: dict[Key, str] = {}
@@ -160,7 +160,7 @@ class Report:
         A refusal for the same reason of the same version of the object is not new.
         """
         known = self.failures.get(key)
-        found = Failure(
+        found = RefusedObject(
             message=str(error)[:_MESSAGE_LIMIT],
             reason=error.reason or type(error).__name__,
             generation=generation,
@@ -184,7 +184,7 @@ class Report:
         """Note that a server has accepted a write from the other end."""
         self._written = self._clock()
 
-    def lasting(self) -> dict[Key, Failure]:
+    def lasting(self) -> dict[Key, RefusedObject]:
         """Return the objects that servers have refused for long enough to report them."""
         before = self._clock() - LASTING_SECONDS
         return {key: one for key, one in self.failures.items() if one.since <= before}
@@ -221,22 +221,22 @@ class Reports:
         """Faults of a binding's watches and writes."""
         self.refusals = Problems()
         """Requests of a binding's provider that are refused."""
-        self._reports: dict[str, dict[str, Report]] = {}
+        self._reports: dict[str, dict[str, SyncReport]] = {}
         self._conflicting = _Named()
         self._failing = _Named()
         self._undone = _Named()
 
-    def of(self, binding: str, source: str, kind: str) -> Report:
+    def of(self, binding: str, source: str, kind: str) -> SyncReport:
         """Return a new report of one source about one binding, which replaces its last one."""
 
-        def problem(faults: Sequence[Fault]) -> None:
+        def problem(faults: Sequence[SyncFault]) -> None:
             self.problems.replace(binding, source, faults)
 
-        report = Report(problem, kind, self._clock)
+        report = SyncReport(problem, kind, self._clock)
         self._reports.setdefault(binding, {})[source] = report
         return report
 
-    def conflicts(self, binding: str) -> Condition | None:
+    def conflicts(self, binding: str) -> KubeBindCondition | None:
         """Return the condition about a binding's objects in conflict; None without one."""
         found = {
             (source, key): f"{report.kind} {key} ({reason})"
@@ -253,9 +253,9 @@ class Reports:
         message = f"{number} not synchronised: {shown}; an Event of each says what to do"
         # The most frequent reason, and of equally frequent ones always the same.
         reason = min(reasons, key=lambda reason: (-reasons[reason], reason))
-        return Condition(CONFLICTS, "True", reason=reason, message=message)
+        return KubeBindCondition(CONFLICTS, "True", reason=reason, message=message)
 
-    def failing(self, binding: str) -> Condition | None:
+    def failing(self, binding: str) -> KubeBindCondition | None:
         """Return the condition about a binding's objects that servers refuse; None without one."""
         failures = {
             (source, key): (f"{report.kind} {key}", failure)
@@ -268,14 +268,14 @@ class Reports:
             return None
         _, first = failures[self._failing.first(binding)]
         number = "1 object cannot" if len(failures) == 1 else f"{len(failures)} objects cannot"
-        return Condition(
+        return KubeBindCondition(
             OBJECTS_FAILING,
             "True",
             reason=first.reason,
             message=f"{number} be written: {shown}; the first because of: {first.message}",
         )
 
-    def rewritten(self, binding: str) -> Condition | None:
+    def rewritten(self, binding: str) -> KubeBindCondition | None:
         """Return the condition about objects whose writes are undone; None without one."""
         found = {
             (source, key): f"{report.kind} {key} ({who})"
@@ -291,7 +291,7 @@ class Reports:
             f"others undo again and again what is written to {number}: {shown}; an Event of each "
             "says where"
         )
-        return Condition(OBJECTS_REWRITTEN, "True", reason="WriteUndone", message=message)
+        return KubeBindCondition(OBJECTS_REWRITTEN, "True", reason="WriteUndone", message=message)
 
     def blocked(self, binding: str) -> str:
         """Return why no write of a resource succeeds at all, "" if one does."""
@@ -312,7 +312,7 @@ class Reports:
         self._failing.forget(binding)
         self._undone.forget(binding)
 
-    def _of(self, binding: str) -> list[tuple[str, Report]]:
+    def _of(self, binding: str) -> list[tuple[str, SyncReport]]:
         return sorted(self._reports.get(binding, {}).items())
 
 

@@ -17,7 +17,7 @@ from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.client import Client
 from fairlead.client.errors import AlreadyExists
 from fairlead.client.lookups import find
-from fairlead.konnector.policies.isolation import Place
+from fairlead.konnector.policies.isolation import CopyPlace
 from fairlead.runtime import Delta, Informer
 
 
@@ -61,11 +61,11 @@ class ServiceNamespaces:
         """Wait until the mapping is complete."""
         await self._informer.synced()
 
-    def place(self, key: Key) -> Place:
+    def place(self, key: Key) -> CopyPlace:
         """Return the same name in the namespace that the provider has assigned."""
         if assigned := self._forward.get(key.namespace):
-            return Place(Key(assigned, key.name))
-        return Place(None, self.asked(key.namespace), self._refusals.get(key.namespace, ""))
+            return CopyPlace(Key(assigned, key.name))
+        return CopyPlace(None, self.asked(key.namespace), self._refusals.get(key.namespace, ""))
 
     def to_consumer(self, key: Key) -> Key | None:
         """Return the consumer's key; None for a namespace of another consumer."""

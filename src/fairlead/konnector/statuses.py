@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding, BindingStatus
-from fairlead.api.kubebind.conditions import Condition, set_conditions, status_events
+from fairlead.api.kubebind.conditions import KubeBindCondition, set_conditions, status_events
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.timestamps import now
 from fairlead.client import Client
@@ -62,7 +62,9 @@ class BindingStatuses:
                     return
             raise TimeoutError(f"status of APIServiceBinding {name} keeps changing")
 
-    async def set(self, name: str, *conditions: Condition, absent: Iterable[str] = ()) -> None:
+    async def set(
+        self, name: str, *conditions: KubeBindCondition, absent: Iterable[str] = ()
+    ) -> None:
         """Set conditions of a binding and their summary; remove those of ``absent`` types.
 
         Raises:

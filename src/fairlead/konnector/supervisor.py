@@ -18,7 +18,7 @@ K = TypeVar("K", bound=Hashable)
 _log = structlog.get_logger(logger_name="fairlead.konnector.supervisor")
 
 
-class Runnable(Protocol):
+class SupervisedPart(Protocol):
     """Anything that works until it is cancelled."""
 
     async def run(self) -> None:
@@ -49,7 +49,7 @@ class Supervisor(Generic[K]):
             self._tasks.clear()
 
     def start(
-        self, key: K, child: Runnable, *, failed: Callable[[str], None] = lambda _why: None
+        self, key: K, child: SupervisedPart, *, failed: Callable[[str], None] = lambda _why: None
     ) -> None:
         """Run a child under a key that none has.
 
@@ -71,7 +71,7 @@ class Supervisor(Generic[K]):
             # To await the task itself would raise its CancelledError here.
             await asyncio.wait([task])
 
-    async def _keep(self, name: str, child: Runnable, failed: Callable[[str], None]) -> None:
+    async def _keep(self, name: str, child: SupervisedPart, failed: Callable[[str], None]) -> None:
         backoff = Backoff(delays.CHILD)
         try:
             while True:
@@ -81,7 +81,7 @@ class Supervisor(Generic[K]):
             failed("")
 
     async def _attempt(
-        self, name: str, child: Runnable, failed: Callable[[str], None], backoff: Backoff
+        self, name: str, child: SupervisedPart, failed: Callable[[str], None], backoff: Backoff
     ) -> None:
         backoff.good(asyncio.get_running_loop().time())
         try:

@@ -8,10 +8,8 @@ from functools import partial
 from importlib.metadata import version
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from aiohttp import web
-
 from fairlead.portal.console.arriving import Arriving
-from fairlead.portal.console.binding import Binding, BindPage
+from fairlead.portal.console.binding import BindForms, BindPage
 from fairlead.portal.console.bindings import BindingPage, Bindings, Consumers
 from fairlead.portal.console.catalogue import Catalogue, TemplatePage
 from fairlead.portal.console.clusters import Clusters
@@ -25,7 +23,7 @@ from fairlead.portal.console.entering import Entering
 from fairlead.portal.console.following import BoundPage
 from fairlead.portal.console.formtokens import FormTokens
 from fairlead.portal.console.live import Hub
-from fairlead.portal.console.newobject import NewObject, NewObjects
+from fairlead.portal.console.newobject import NewObjectPage, NewObjects
 from fairlead.portal.console.object import ObjectPage
 from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.kinds import Kinds
@@ -41,15 +39,16 @@ from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.consents import Consents
 from fairlead.portal.handshake.leftovers import Leftovers
 from fairlead.portal.handshake.ownership import Ownership
-from fairlead.portal.handshake.reviews import Reviews
+from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.handshake.witness import Witness
 from fairlead.portal.http.introduction import Introduction
 from fairlead.portal.http.metrics import PortalMetrics
+from fairlead.portal.http.routing import Routed
 from fairlead.portal.http.server import application
 from fairlead.portal.http.serving import PortalServer
 from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer, OIDCClient
 from fairlead.portal.identity.embedded.people import read_people
-from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.issuers import Issuer
 from fairlead.portal.identity.keys import FlagKeys, Sealing, SecretKeys
 from fairlead.portal.identity.outgoing import OverHTTP
@@ -69,15 +68,6 @@ TABS = (
 """The tabs that everyone sees in the navigation."""
 SIGHT_SECONDS = 5.0
 """How long rights to see pages are cached, in seconds."""
-
-
-@runtime_checkable
-class Routed(Protocol):
-    """A part with HTTP routes."""
-
-    def routes(self) -> list[web.RouteDef]:
-        """Return the routes, relative to the root."""
-        ...
 
 
 @runtime_checkable
@@ -171,10 +161,10 @@ async def run_all(
     store, ended = _store(cluster, options)
     sealing, keys = _sealing(cluster, options)
     sessions = Sessions(store, lifetime=options.token_expiry)
-    guard = Guard(sessions, options.external_url)
+    guard = SessionGuard(sessions, options.external_url)
     issuer, embedded, away = _issuer(options)
     prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
-    reviews = Reviews(cluster.client, prefixes)
+    reviews = AccessReviews(cluster.client, prefixes)
     catalog = Catalog(cluster, guard, reviews, image=f"fairlead:{_version()}")
     ownership = Ownership(
         cluster,
@@ -220,7 +210,7 @@ def console(
     cluster: Cluster,
     options: ServeOptions,
     *,
-    guard: Guard,
+    guard: SessionGuard,
     sessions: Sessions,
     catalog: Catalog,
     ownership: Ownership,
@@ -234,7 +224,7 @@ def console(
     prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
     # Open pages check rights again every few seconds; with a shorter cache than the API's, a
     # revoked right takes effect within ten seconds.
-    reviews = Reviews(cluster.client, prefixes, believed=SIGHT_SECONDS)
+    reviews = AccessReviews(cluster.client, prefixes, believed=SIGHT_SECONDS)
     access = ByReviews(reviews)
     pages = Pages(
         options.external_url,
@@ -250,7 +240,7 @@ def console(
     kinds = Kinds(cluster, hub, history)
     consumers = Consumers(cluster, hub, kinds)
     sights = Sights(reviews, ownership, kinds)
-    new = NewObject(consumers, sights)
+    new = NewObjectPage(consumers, sights)
     directory = Directory(cluster, hub)
     doing = actions(hub) if actions is not None else NoActions()
     acting = ActionPage(directory, access, doing, tokens if actions is not None else None)
@@ -274,7 +264,7 @@ def console(
         acting,
     ]
     site = Site(pages, arriving, hub, views)
-    binding = Binding(
+    binding = BindForms(
         pages,
         site,
         bind_page,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairlead.api.kubebind import GROUP, LABEL_AGGREGATE_TO_SERVE
-from fairlead.api.manifests import DEFAULT_PODS, RBAC_GROUP, READ_VERBS, Pods, Program, rule
+from fairlead.api.manifests import DEFAULT_PODS, RBAC_GROUP, READ_VERBS, PodProgram, Pods, rule
 from fairlead.api.meta import JSON
 from fairlead.binding.options import DEFAULT_NAMESPACE as BINDING
 from fairlead.portal.options import (
@@ -85,7 +85,7 @@ def manifests(
     check_prefix(username_prefix, "--oidc-username-prefix")
     check_prefix(groups_prefix, "--oidc-groups-prefix")
     parse_networks(tuple(trusted_proxies))
-    program = Program(
+    program = PodProgram(
         name=NAME,
         namespace=namespace,
         image=image,
@@ -166,7 +166,7 @@ def users(
     ]
     if not named:
         return []
-    program = Program(name=NAME, namespace="", image="", command=())
+    program = PodProgram(name=NAME, namespace="", image="", command=())
     role = program.cluster_role(
         USERS_ROLE, [rule(GROUP, ["apiserviceexporttemplates"], ("bind",))]
     )
@@ -179,13 +179,13 @@ def console_admins(groups: Sequence[str], *, groups_prefix: str) -> list[JSON]:
     Raises:
         ValueError: a name begins with ``system:``.
     """
-    program = Program(name=NAME, namespace="", image="", command=())
+    program = PodProgram(name=NAME, namespace="", image="", command=())
     role = program.cluster_role(CONSOLE_ADMIN, [rule(GROUP, ["clusterbindings"], ("list",))])
     named = [("Group", "--console-admin-group", groups_prefix + name) for name in groups]
     return [role, *([_bound(program, role, named)] if named else [])]
 
 
-def _bound(program: Program, role: JSON, named: Sequence[tuple[str, str, str]]) -> JSON:
+def _bound(program: PodProgram, role: JSON, named: Sequence[tuple[str, str, str]]) -> JSON:
     """Return a role's binding to users and groups, each given with its flag.
 
     Raises:

@@ -8,9 +8,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Protocol
-
-from aiohttp import web
 
 from fairlead.api.kubebind import (
     APISERVICEEXPORTS,
@@ -33,15 +30,16 @@ from fairlead.portal.console.own.entering import ByLink, Links, at_home
 from fairlead.portal.console.own.sight import Seeing
 from fairlead.portal.console.own.topology import Following, Topology
 from fairlead.portal.console.own.unbinding import UnbindForms, Unbindings, UnbindPage
-from fairlead.portal.console.own.views import BindingPage, Bindings, ObjectPage, Things
+from fairlead.portal.console.own.views import OwnBindingPage, OwnBindings, OwnObjectPage, Things
 from fairlead.portal.console.rendering import Pages, Tab
 from fairlead.portal.console.site import Site
 from fairlead.portal.console.viewing import View
-from fairlead.portal.handshake.reviews import Action
+from fairlead.portal.handshake.reviews import ReviewedAction
+from fairlead.portal.http.routing import Routed
 from fairlead.portal.http.server import application
 from fairlead.portal.http.serving import ListeningError, PortalServer
 from fairlead.portal.identity.cookies import Cookies
-from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.memorystore import MemoryStore
 from fairlead.portal.identity.people import Person
@@ -79,14 +77,6 @@ def listen(port: int = 0) -> socket.socket:
         ) from None
 
 
-class Routed(Protocol):
-    """A part with HTTP routes."""
-
-    def routes(self) -> list[web.RouteDef]:
-        """Return the routes, relative to the root."""
-        ...
-
-
 class OwnConsole:
     """The pages of ``fairlead console``; :meth:`run` serves them.
 
@@ -118,7 +108,7 @@ class OwnConsole:
         self._links = Links(store, self.external)
         cookies = Cookies(self.external, session=f"fairlead-console-{port}")
         sessions = Sessions(store, lifetime=SESSION_SECONDS)
-        guard = Guard(sessions, self.external, cookies=cookies)
+        guard = SessionGuard(sessions, self.external, cookies=cookies)
         tabs = [*TABS, _CONSUMERS] if consumers else TABS
         pages = Pages(self.external, provider=config.context or config.server, tabs=tabs, leave="")
         person = Person("kubeconfig", config.context or config.username or config.server)
@@ -130,9 +120,9 @@ class OwnConsole:
         unbind = UnbindPage(client, self._unbindings, tokens)
         views: list[View] = [
             Things(self._looks, seeing),
-            Bindings(self._looks, seeing),
-            BindingPage(self._looks, seeing, self._unbindings),
-            ObjectPage(self._looks, telling),
+            OwnBindings(self._looks, seeing),
+            OwnBindingPage(self._looks, seeing, self._unbindings),
+            OwnObjectPage(self._looks, telling),
             Topology(self._looks, following, pages),
             unbind,
         ]
@@ -186,7 +176,7 @@ async def administers(client: Client) -> bool:
         except NotServed:
             return False
         for verb in ("list", "watch"):
-            if not await allowed(client, Action.on(resource, verb)):
+            if not await allowed(client, ReviewedAction.on(resource, verb)):
                 return False
     return True
 

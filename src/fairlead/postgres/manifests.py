@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.manifests import ALL_VERBS, DEFAULT_PODS, READ_VERBS, Pods, Program, rule
+from fairlead.api.manifests import ALL_VERBS, DEFAULT_PODS, READ_VERBS, PodProgram, Pods, rule
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES, crds
 from fairlead.api.postgresaccess.connection import GROUP
@@ -34,7 +34,7 @@ def manifests(
         exported: let kube-bind's provider hand out rights on PostgresAccess, and label its CRD.
         pods: how many, how large and where; one of them works at a time.
     """
-    program = Program(
+    program = PodProgram(
         name=NAME,
         namespace=namespace,
         image=image,
@@ -51,21 +51,21 @@ def manifests(
     return [*program.account(), *parts, program.deployment()]
 
 
-def _export_role(program: Program) -> JSON:
+def _export_role(program: PodProgram) -> JSON:
     """The rights that the provider hands out with PostgresAccess, its to have by aggregation."""
     rules = [rule(GROUP, [POSTGRESACCESSES.plural], ALL_VERBS)]
     labels = {AGGREGATE_TO_PROVIDER_LABEL: "true"}
     return program.cluster_role(f"{NAME}-export", rules, labels=labels)
 
 
-def _shown_role(program: Program) -> JSON:
+def _shown_role(program: PodProgram) -> JSON:
     """The front door's right to show accesses to those who may see them."""
     rules = [rule(GROUP, [POSTGRESACCESSES.plural], READ_VERBS)]
     labels = {AGGREGATE_TO_SERVE_LABEL: "true"}
     return program.cluster_role(f"{NAME}-shown", rules, labels=labels)
 
 
-def _service_binding_role(program: Program) -> JSON:
+def _service_binding_role(program: PodProgram) -> JSON:
     """The rights of service-binding controllers on PostgresAccess as a Provisioned Service."""
     rules = [rule(GROUP, [POSTGRESACCESSES.plural], READ_VERBS)]
     labels = {SERVICE_BINDING_LABEL: "true"}

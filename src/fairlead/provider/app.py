@@ -6,7 +6,7 @@ from fairlead.api.kubebind import provider_crds
 from fairlead.client import Client
 from fairlead.provider.controllers.bindableresources.controller import BindableResourcesController
 from fairlead.provider.controllers.clearing.controller import ClearingController
-from fairlead.provider.controllers.clusterbinding.controller import ClusterBindingController
+from fairlead.provider.controllers.clusterbinding.controller import ConsumerHealthController
 from fairlead.provider.controllers.export.controller import ExportController
 from fairlead.provider.controllers.exportrequest.controller import RequestController
 from fairlead.provider.controllers.namespace.controller import NamespaceController
@@ -34,7 +34,7 @@ def controllers(
         ExportController(cluster, watches).controller,
         RbacController(cluster, watches, chosen).controller,
         NamespaceController(cluster, watches, chosen).controller,
-        ClusterBindingController(cluster, watches, chosen).controller,
+        ConsumerHealthController(cluster, watches, chosen).controller,
         ClearingController(cluster, watches, chosen).controller,
         BindableResourcesController(cluster, invitations or InviteOptions()).controller,
     ]

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.kubebind.conditions import Condition, set_conditions, stored_conditions
+from fairlead.api.kubebind.conditions import KubeBindCondition, set_conditions, stored_conditions
 from fairlead.api.meta import JSON, Object
 
 
 def with_status(
     obj: Object,
-    conditions: Sequence[Condition],
+    conditions: Sequence[KubeBindCondition],
     *,
     now: str,
     summary: bool = True,

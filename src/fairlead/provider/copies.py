@@ -28,7 +28,7 @@ from fairlead.client.lookups import Unseen, look_at
 from fairlead.provider.namespaces import identity_of, owner_of
 
 
-class Places(NamedTuple):
+class CopyNamespaces(NamedTuple):
     """Places of consumers' copies.
 
     ``homes`` maps a namespace to the cluster namespace of its consumer; ``isolations`` maps
@@ -49,7 +49,7 @@ class Places(NamedTuple):
         return said if meta.name.startswith(f"{said}-") or "None" in exported else ""
 
 
-def places(namespaces: Iterable[Object], exports: Iterable[Object]) -> Places:
+def places(namespaces: Iterable[Object], exports: Iterable[Object]) -> CopyNamespaces:
     """Return the places of consumers' copies, given all namespaces and exports of the cluster."""
     homes: dict[str, str] = {}
     for namespace in namespaces:
@@ -63,7 +63,7 @@ def places(namespaces: Iterable[Object], exports: Iterable[Object]) -> Places:
             for resource in spec.resources:
                 key = (export.meta.namespace, *resource.group_resource)
                 isolations.setdefault(key, set()).add(spec.isolation)
-    return Places(homes, isolations)
+    return CopyNamespaces(homes, isolations)
 
 
 def _spec(export: Object) -> ExportSpec | None:
@@ -84,7 +84,7 @@ class Copies(NamedTuple):
     unseen: dict[str, str]
 
 
-async def count_copies(client: Client, exports: Iterable[Object], where: Places) -> Copies:
+async def count_copies(client: Client, exports: Iterable[Object], where: CopyNamespaces) -> Copies:
     """Count each consumer's objects of exported kinds, of all kinds that can be listed.
 
     Raises:
@@ -108,7 +108,7 @@ async def count_copies(client: Client, exports: Iterable[Object], where: Places)
     return found
 
 
-async def tally(client: Client, exports: Iterable[Object], where: Places) -> Copies:
+async def tally(client: Client, exports: Iterable[Object], where: CopyNamespaces) -> Copies:
     """Count copies one kind after the other and page by page, so that no full list is held.
 
     Raises:

@@ -25,8 +25,8 @@ from fairlead.api.manifests import (
     DEFAULT_PODS,
     RBAC_GROUP,
     READ_VERBS,
+    PodProgram,
     Pods,
-    Program,
     rule,
 )
 from fairlead.api.meta import JSON
@@ -84,8 +84,8 @@ def manifests(
 
 def _program(
     namespace: str = DEFAULT_NAMESPACE, image: str = "", pods: Pods = DEFAULT_PODS
-) -> Program:
-    return Program(
+) -> PodProgram:
+    return PodProgram(
         name=NAME,
         namespace=namespace,
         image=image,
@@ -176,7 +176,7 @@ def invitation_role() -> JSON:
     return role
 
 
-def _bound(program: Program, role: JSON) -> tuple[JSON, JSON]:
+def _bound(program: PodProgram, role: JSON) -> tuple[JSON, JSON]:
     return role, program.bound(role)
 
 

@@ -53,7 +53,7 @@ _LABELS = ("consumer",)
 _log = structlog.get_logger(logger_name="fairlead.provider.metrics")
 
 
-class Told(NamedTuple):
+class ToldConsumer(NamedTuple):
     """Values of one consumer; ages are in seconds, None if there is none."""
 
     heartbeat_age: float | None
@@ -158,19 +158,19 @@ class ConsumerMetrics(Collector):
     def _number(self, namespace: str) -> float | None:
         return None if self._objects is None else self._objects[namespace]
 
-    def _told(self, namespace: str, now: datetime) -> Told:
+    def _told(self, namespace: str, now: datetime) -> ToldConsumer:
         refused = sum(map(_is_refused, self._requests.list(namespace)))
         binding = self._bindings.get(namespace, CLUSTER_BINDING_NAME)
         if binding is None:
-            return Told(None, False, None, "", refused)
+            return ToldConsumer(None, False, None, "", refused)
         token_age = _age(made_at(binding), now)
         try:
             status = binding.decode(ClusterBinding).status
         except msgspec.ValidationError:
-            return Told(None, False, token_age, "", refused)
+            return ToldConsumer(None, False, token_age, "", refused)
         condition, _ = health(status, now=now)
         version = status.konnector_version
-        return Told(
+        return ToldConsumer(
             heartbeat_age=_age(status.last_heartbeat_time, now),
             silent=condition.reason in _SILENT,
             token_age=token_age,

@@ -37,6 +37,8 @@ NEW_CREDENTIALS = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
 NAMESPACE_EMPTY = BackoffPolicy(initial=5.0, maximum=60.0, factor=1.5)
 """Delays between looks at a provider namespace that has to go: no event tells that synced objects
 are gone, for no kind of theirs is watched there."""
+COPIES_GONE = BackoffPolicy(initial=0.5, maximum=60.0, factor=1.5)
+"""Delays between looks at copies that are cleared away: no kind of theirs is watched there."""
 LAGGING_CACHE = BackoffPolicy(initial=0.2, maximum=30.0)
 """Delays until a look at what is there already and has not come to the caches."""
 ISSUER_AWAY = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.0)

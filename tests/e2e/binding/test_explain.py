@@ -19,7 +19,7 @@ from fairlead.api.resource import DEPLOYMENTS, SECRETS
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.app import install_crds
-from fairlead.binding.commands.chain import Chain
+from fairlead.binding.commands.chain import BindingChain
 from fairlead.binding.commands.explain import UnknownTargetError, explain, parse_target
 from fairlead.client import Client, ClientError, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
@@ -35,12 +35,12 @@ async def team(admin: Client) -> Team:
     return await Team.arrive(admin, login=False)
 
 
-async def one(team: Team, target: str = "servicebinding/db") -> Chain:
+async def one(team: Team, target: str = "servicebinding/db") -> BindingChain:
     (found,) = (await explain(team.admin, parse_target(target), team.namespace)).chains
     return found
 
 
-def states(found: Chain) -> dict[str, str]:
+def states(found: BindingChain) -> dict[str, str]:
     return {link.name: link.state for link in found.links}
 
 

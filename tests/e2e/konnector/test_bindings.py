@@ -28,18 +28,20 @@ from fairlead.api.resource import SECRETS
 from fairlead.client import Client
 from fairlead.konnector.commands.overview import fetch
 from fairlead.konnector.commands.overview.fetch import Overview
-from fairlead.konnector.commands.overview.rows import Row, make_row
+from fairlead.konnector.commands.overview.rows import OverviewRow, make_row
 from fairlead.konnector.commands.unbind import unbind
 from fairlead.provider.options import ProviderOptions
 
 
-async def rows(consumer: Client) -> dict[str, Row]:
+async def rows(consumer: Client) -> dict[str, OverviewRow]:
     async with Overview(consumer) as overview:
         now = datetime.now(UTC)
         return {bound.binding.meta.name: make_row(bound, now) for bound in await overview.look()}
 
 
-async def row_once(consumer: Client, name: str, until: Callable[[Row], Any]) -> Row:
+async def row_once(
+    consumer: Client, name: str, until: Callable[[OverviewRow], Any]
+) -> OverviewRow:
     """The line about a binding, once it is as wanted."""
     async with asyncio.timeout(SECONDS):
         while not until((found := await rows(consumer))[name]):  # noqa: ASYNC110

@@ -19,7 +19,7 @@ from fairlead.api.resource import CLUSTERROLEBINDINGS, SECRETS
 from fairlead.api.timestamps import now
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.provider.commands.consumers import find_consumer
-from fairlead.provider.commands.overview import Row, consumers
+from fairlead.provider.commands.overview import ConsumerRow, consumers
 from fairlead.provider.commands.rotation.work import RotateError, rotate
 from fairlead.provider.credentials import stored_kubeconfig
 from fairlead.provider.options import InviteOptions, ProviderOptions
@@ -43,7 +43,7 @@ async def beat(team: Consumer, *, manager: str, version: str, **more: Any) -> No
         )
 
 
-async def row(admin: Client, team: Consumer) -> Row:
+async def row(admin: Client, team: Consumer) -> ConsumerRow:
     (found,) = [one for one in await consumers(admin) if one.namespace == team.namespace]
     return found
 

@@ -23,7 +23,7 @@ from fairlead.api.kubebind import (
     consumer_crds,
     provider_crds,
 )
-from fairlead.api.manifests import Program as Manifested
+from fairlead.api.manifests import PodProgram as Manifested
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES
 from fairlead.api.postgresaccess import crds as access_crds

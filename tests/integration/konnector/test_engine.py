@@ -13,8 +13,8 @@ from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import api_error, refusal
 from fairlead.konnector.metrics import SyncMetrics
-from fairlead.konnector.policies.steps import Create, InSync, Outcome, Pair, Settle, Side, Step
-from fairlead.konnector.reports import Fault, Reports
+from fairlead.konnector.policies.steps import Create, InSync, Pair, Settle, Side, Step, StepOutcome
+from fairlead.konnector.reports import Reports, SyncFault
 from fairlead.konnector.sync import engine as engines
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.passes import EngineContext
@@ -42,7 +42,7 @@ class Copying:
         body = config_map(TARGET, "").to_dict()
         return InSync() if pair.provider is not None else Create("provider", body)
 
-    def outcome(self, side: Side, pair: Pair) -> Outcome | None:
+    def outcome(self, side: Side, pair: Pair) -> StepOutcome | None:
         return None
 
 
@@ -213,7 +213,7 @@ async def test_a_kind_that_is_not_served_stops_all_objects(
     await world.work()
     assert world.provider.creates == 1
     assert world.told == []
-    assert world.engine._provider_faults() == [Fault(f"on the provider: {api_error(status)}")]
+    assert world.engine._provider_faults() == [SyncFault(f"on the provider: {api_error(status)}")]
 
 
 async def test_it_goes_on_when_the_watch_has_come_back(world: World) -> None:
@@ -223,7 +223,7 @@ async def test_it_goes_on_when_the_watch_has_come_back(world: World) -> None:
     world.provider.answer = refuse
     await world.work()
     world.there.error = "cannot list"
-    assert world.engine._provider_faults() == [Fault("on the provider: cannot list")]
+    assert world.engine._provider_faults() == [SyncFault("on the provider: cannot list")]
     assert len(world.queue) == 0
     world.there.error = ""
     assert world.engine._provider_faults() == []

@@ -18,12 +18,12 @@ from fairlead.konnector.controllers.connections.controller import ConnectionsCon
 from fairlead.konnector.controllers.connections.health import HealthReporter
 from fairlead.konnector.options import Options
 from fairlead.konnector.policies.work import ConnectionSpec
-from fairlead.konnector.supervisor import Runnable, Supervisor
+from fairlead.konnector.supervisor import SupervisedPart, Supervisor
 from fairlead.runtime import Cluster, Metrics
 from fairlead_sandbox import Sandbox
 
 
-Start = Callable[[Runnable], None]
+Start = Callable[[SupervisedPart], None]
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from fairlead.api.kubebind.conditions import (
-    Condition,
+    KubeBindCondition,
     false,
     get_condition,
     happening,
@@ -21,11 +21,11 @@ OLD = "2026-01-01T00:00:00Z"
 NOW = "2026-01-02T00:00:00Z"
 
 
-def info(type_: str, reason: str) -> Condition:
+def info(type_: str, reason: str) -> KubeBindCondition:
     return false(type_, reason, reason.lower(), severity="Info")
 
 
-def warning(type_: str, reason: str) -> Condition:
+def warning(type_: str, reason: str) -> KubeBindCondition:
     return false(type_, reason, reason.lower(), severity="Warning")
 
 
@@ -54,7 +54,9 @@ def warning(type_: str, reason: str) -> Condition:
         ),
     ],
 )
-def test_ready_sums_up(others: list[Condition], status: str, severity: str, reason: str) -> None:
+def test_ready_sums_up(
+    others: list[KubeBindCondition], status: str, severity: str, reason: str
+) -> None:
     ready = summarize(others)
     assert ready is not None
     assert (ready.type, ready.status) == ("Ready", status)
@@ -85,14 +87,16 @@ def test_ready_comes_first_and_the_rest_in_alphabetical_order() -> None:
         pytest.param(true("A"), NOW, id="status"),
     ],
 )
-def test_transition_time_changes_with_anything_but_itself(new: Condition, time: str) -> None:
-    stored = Condition("A", "False", OLD, "Error", "R", "m")
+def test_transition_time_changes_with_anything_but_itself(
+    new: KubeBindCondition, time: str
+) -> None:
+    stored = KubeBindCondition("A", "False", OLD, "Error", "R", "m")
     (condition,) = set_conditions([stored], new, now=NOW)
     assert condition.last_transition_time == time
 
 
 def test_a_condition_set_twice_in_one_pass_keeps_its_time_if_it_ends_as_it_began() -> None:
-    stored = Condition("Connected", "False", OLD, "Error", "R", "m")
+    stored = KubeBindCondition("Connected", "False", OLD, "Error", "R", "m")
     (condition,) = set_conditions(
         [stored], true("Connected"), false("Connected", "R", "m"), now=NOW
     )
@@ -100,7 +104,9 @@ def test_a_condition_set_twice_in_one_pass_keeps_its_time_if_it_ends_as_it_began
 
 
 def test_a_true_condition_carries_nothing_else() -> None:
-    (condition,) = set_conditions([Condition("A", "False", OLD, "Error", "R")], true("A"), now=NOW)
+    (condition,) = set_conditions(
+        [KubeBindCondition("A", "False", OLD, "Error", "R")], true("A"), now=NOW
+    )
     assert msgspec.to_builtins(condition) == {
         "type": "A",
         "status": "True",
@@ -128,7 +134,9 @@ def test_look_up() -> None:
         pytest.param([true("A")], [unknown("A", "R", "m")], [], id="what cannot be told"),
     ],
 )
-def test_transitions(old: list[Condition], new: list[Condition], turned: list[str]) -> None:
+def test_transitions(
+    old: list[KubeBindCondition], new: list[KubeBindCondition], turned: list[str]
+) -> None:
     assert [condition.type for condition in transitions(old, new)] == turned
 
 
@@ -141,13 +149,13 @@ def test_transitions(old: list[Condition], new: list[Condition], turned: list[st
             false("A", "R", "m", severity="Info"), ("Normal", "R", "m"), id="only-information"
         ),
         pytest.param(
-            Condition("Conflicts", "True", reason="R", message="m"),
+            KubeBindCondition("Conflicts", "True", reason="R", message="m"),
             ("Warning", "R", "m"),
             id="conflicts-are-bad-while-they-hold",
         ),
     ],
 )
 def test_what_is_told_of_a_condition_that_turned(
-    condition: Condition, told: tuple[str, str, str]
+    condition: KubeBindCondition, told: tuple[str, str, str]
 ) -> None:
     assert happening(condition) == told

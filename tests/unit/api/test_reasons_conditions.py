@@ -9,7 +9,7 @@ import pytest
 from fairlead.api import conditions as kubernetes
 from fairlead.api.kubebind import conditions as kubebind
 from fairlead.api.kubebind.conditions import WRONG_WHILE_TRUE, false, true, unknown
-from fairlead.api.reasons.conditions import TABLES, TYPES, Told, state_of
+from fairlead.api.reasons.conditions import TABLES, TYPES, AnyCondition, state_of
 from fairlead.api.reasons.model import State
 
 
@@ -17,7 +17,7 @@ NO_CONDITIONS = {"Unseen"}
 """Reasons that commands alone give, for objects without conditions."""
 
 
-def plain(type_: str, status: kubernetes.ConditionStatus, reason: str = "") -> Told:
+def plain(type_: str, status: kubernetes.ConditionStatus, reason: str = "") -> AnyCondition:
     """A condition as Kubernetes has them."""
     return kubernetes.Condition(type_, status, reason=reason)
 
@@ -37,14 +37,20 @@ def plain(type_: str, status: kubernetes.ConditionStatus, reason: str = "") -> T
         (false("ConsumerInSync", "NA", "", severity="Info"), "waiting"),
         (false("ConsumerInSync", "Unknown", "", severity="Info"), "waiting"),
         (false("NamespaceReady", "ObjectsRemain", "", severity="Info"), "waiting"),
-        (kubebind.Condition("Conflicts", "True", reason="CopyHeld"), "failed"),
-        (kubebind.Condition("ObjectsFailing", "True", reason="AsOddAsServersAre"), "failed"),
-        (kubebind.Condition("AnotherKonnector", "False"), "ok"),
-        (kubebind.Condition("CredentialsInUse", "True", reason="Current"), "ok"),
+        (kubebind.KubeBindCondition("Conflicts", "True", reason="CopyHeld"), "failed"),
+        (
+            kubebind.KubeBindCondition("ObjectsFailing", "True", reason="AsOddAsServersAre"),
+            "failed",
+        ),
+        (kubebind.KubeBindCondition("AnotherKonnector", "False"), "ok"),
+        (kubebind.KubeBindCondition("CredentialsInUse", "True", reason="Current"), "ok"),
         (true("Established"), "ok"),
         (false("Established", "Installing", ""), "waiting"),
-        (kubebind.Condition("NonStructuralSchema", "True", reason="Violations"), "failed"),
-        (kubebind.Condition("Terminating", "True", reason="InstanceDeletionPending"), "waiting"),
+        (kubebind.KubeBindCondition("NonStructuralSchema", "True", reason="Violations"), "failed"),
+        (
+            kubebind.KubeBindCondition("Terminating", "True", reason="InstanceDeletionPending"),
+            "waiting",
+        ),
         # PostgresAccess, PostgresServer and Controller
         (plain("Ready", "True", "Ready"), "ok"),
         (plain("Ready", "False", "Reconciling"), "waiting"),
@@ -75,7 +81,7 @@ def plain(type_: str, status: kubernetes.ConditionStatus, reason: str = "") -> T
     ],
     ids=lambda one: one if isinstance(one, str) else f"{one.type}-{one.status}-{one.reason}",
 )
-def test_how_an_object_stands_by_a_condition(condition: Told, state: State) -> None:
+def test_how_an_object_stands_by_a_condition(condition: AnyCondition, state: State) -> None:
     assert state_of(condition) == state
 
 

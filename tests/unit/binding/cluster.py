@@ -18,13 +18,13 @@ from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.pipeline import Pipeline, at_once
 from fairlead.binding.reads import (
     Answer,
-    Failure,
     Get,
     ListAll,
     Lookup,
     Marked,
     Read,
-    Review,
+    ReadFailure,
+    RightsReview,
     Snapshot,
 )
 from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, read_kinds
@@ -51,9 +51,9 @@ class FakeCluster:
     def __init__(self, kinds: dict[str, str] | None = None, objects: Iterable[JSON] = ()) -> None:
         self.resources = [resource_of(key, plural) for key, plural in (kinds or KINDS).items()]
         self.objects: dict[tuple[str, str, str], JSON] = {}
-        self.refuse: Callable[[Read], Failure | None] = lambda read: None
+        self.refuse: Callable[[Read], ReadFailure | None] = lambda read: None
         self.failing: dict[tuple[str, str], str] = {}
-        self.reviews: list[Review] = []
+        self.reviews: list[RightsReview] = []
         self.denied: list[JSON] = []
         self.rounds = 0
         self.ways_given = 0
@@ -103,21 +103,21 @@ class FakeCluster:
                 return self._marked(read)
             case Lookup():
                 return self._lookup(read)
-            case Review():
+            case RightsReview():
                 return self._review(read)
 
     def _get(self, read: Get) -> Answer:
         if message := self.failing.get(("get", read.resource.plural)):
-            return Failure("Error", message)
+            return ReadFailure("Error", message)
         body = self.objects.get((read.resource.plural, read.namespace, read.name))
         if body is None or (read.resource.namespaced and not read.namespace):
             place = read.resource.group_resource
-            return Failure("NotFound", f'{place} "{read.name}" not found')
+            return ReadFailure("NotFound", f'{place} "{read.name}" not found')
         return object_from_dict(body)
 
     def _list(self, read: ListAll) -> Answer:
         if message := self.failing.get(("list", read.resource.plural)):
-            return Failure("Error", message)
+            return ReadFailure("Error", message)
         return tuple(
             object_from_dict(body)
             for (plural, namespace, _), body in self.objects.items()
@@ -144,11 +144,11 @@ class FakeCluster:
             if read.plural == resource.plural or (not read.plural and read.kind == resource.kind):
                 return resource
         if not read.kind and not read.plural:
-            return Failure("NoMatch", "Kind undefined")
+            return ReadFailure("NoMatch", "Kind undefined")
         version = f"{read.group}/{read.version}" if read.group else read.version
-        return Failure("NoMatch", f'no matches for kind "{read.kind}" in version "{version}"')
+        return ReadFailure("NoMatch", f'no matches for kind "{read.kind}" in version "{version}"')
 
-    def _review(self, read: Review) -> bool:
+    def _review(self, read: RightsReview) -> bool:
         self.reviews.append(read)
         facts = {
             "verb": read.verb,

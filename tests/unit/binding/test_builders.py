@@ -102,7 +102,7 @@ def test_without_its_last_stage_a_pass_writes_nothing() -> None:
     context = processed(SpecBuilder().without("persist"))
     assert context.get_condition("Ready").status == "True"
     assert context.changed_workloads() == []
-    assert context.changes == library.Changes()
+    assert context.changes == library.BindingChanges()
 
 
 def test_what_was_decided_is_persisted_where_a_later_stage_stops_the_pass() -> None:

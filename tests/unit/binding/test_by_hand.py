@@ -11,7 +11,7 @@ from tests.unit.binding.objects import conditions, deployment, secret, spec_bind
 
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
-from fairlead.binding.reads import Failure, Read, Review
+from fairlead.binding.reads import Read, ReadFailure, RightsReview
 from fairlead.binding.workloads.records import KINDS_ANNOTATION
 
 
@@ -43,9 +43,9 @@ def going(body: JSON) -> JSON:
     return body
 
 
-def not_to_update(read: Read) -> Failure | None:
-    refused = isinstance(read, Review) and read.verb == "update"
-    return Failure("Denied", "no") if refused else None
+def not_to_update(read: Read) -> ReadFailure | None:
+    refused = isinstance(read, RightsReview) and read.verb == "update"
+    return ReadFailure("Denied", "no") if refused else None
 
 
 def test_it_is_used_and_stays_when_the_binding_goes() -> None:

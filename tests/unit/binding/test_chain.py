@@ -14,10 +14,10 @@ from fairlead.api.links import Link
 from fairlead.api.meta import JSON, Key
 from fairlead.api.reasons.servicebinding import SERVICE_BINDING
 from fairlead.binding.commands.chain import (
+    BindingChain,
     BoundWorkload,
-    Chain,
-    Seen,
-    Told,
+    SeenObject,
+    ToldBinding,
     binding_link,
     chain,
     secret_link,
@@ -25,27 +25,29 @@ from fairlead.binding.commands.chain import (
     service_link,
     workload_links,
 )
-from fairlead.binding.commands.explain import Target, parse_target
-from fairlead.binding.workloads.records import Bound as InContainer
-from fairlead.binding.workloads.records import ContainerPath, Record, read_records
+from fairlead.binding.commands.explain import ExplainedTarget, parse_target
+from fairlead.binding.workloads.records import BindingRecord, ContainerPath, read_records
+from fairlead.binding.workloads.records import BoundContainer as InContainer
 
 
-def there(kind: str, name: str, **body: Any) -> Seen:
+def there(kind: str, name: str, **body: Any) -> SeenObject:
     version = "v1" if kind == "Secret" else "example.org/v1"
     whole: JSON = {"apiVersion": version, "kind": kind, **body}
-    return Seen(text=f"{kind} shop/{name}", sight="there", body=whole, key=Key("shop", name))
+    return SeenObject(text=f"{kind} shop/{name}", sight="there", body=whole, key=Key("shop", name))
 
 
-def absent(kind: str, name: str, sight: Any = "NotFound", problem: str = "") -> Seen:
-    return Seen(text=f"{kind} shop/{name}", sight=sight, problem=problem)
+def absent(kind: str, name: str, sight: Any = "NotFound", problem: str = "") -> SeenObject:
+    return SeenObject(text=f"{kind} shop/{name}", sight=sight, problem=problem)
 
 
-def told(*conditions: tuple[str, ConditionStatus, str], **fields: Any) -> Told:
+def told(*conditions: tuple[str, ConditionStatus, str], **fields: Any) -> ToldBinding:
     made = [
         Condition(type=type_, status=status, reason=reason, message=f"about {reason}")
         for type_, status, reason in conditions
     ]
-    return Told(text="ServiceBinding shop/db (servicebinding.io)", conditions=made, **fields)
+    return ToldBinding(
+        text="ServiceBinding shop/db (servicebinding.io)", conditions=made, **fields
+    )
 
 
 READY = told(
@@ -87,7 +89,7 @@ STARTING = there(
 )
 UNSERVED = absent("Database", "db", "NotServed", "no such kind")
 LOGIN = there("Secret", "login", data={"host": "ZGI=", "password": "c2VjcmV0"})
-RECORD = Record(
+RECORD = BindingRecord(
     group="servicebinding.io",
     name="db",
     secret="login",
@@ -103,12 +105,12 @@ BARE = BoundWorkload(workload=there("Deployment", "web"))
 
 
 def whole(
-    says: Told,
-    service: Seen = DB,
-    secrets: Sequence[Seen] = (LOGIN,),
+    says: ToldBinding,
+    service: SeenObject = DB,
+    secrets: Sequence[SeenObject] = (LOGIN,),
     workloads: Sequence[BoundWorkload] = (WEB,),
     *more: Link,
-) -> Chain:
+) -> BindingChain:
     made = secret_link(secrets, None)
     return chain(
         says,
@@ -201,7 +203,7 @@ AWAY = Link(name="provider", object="x", state="failed", reason="NotReached", re
     ],
 )  # fmt: skip
 def test_the_first_that_is_broken(
-    found: Chain, broken: str | None, reason: str, states: str
+    found: BindingChain, broken: str | None, reason: str, states: str
 ) -> None:
     assert (found.broken, found.reason) == (broken, reason)
     assert [one.state for one in found.links] == states.split()
@@ -230,7 +232,7 @@ def test_what_a_workload_has_lost() -> None:
     cluster.reconcile(binding)
     body = cluster.get("deployments", "web")
     (record,) = read_records(body["metadata"]["annotations"]).values()
-    seen = Seen(text="Deployment ns/web", sight="there", body=body, key=Key("ns", "web"))
+    seen = SeenObject(text="Deployment ns/web", sight="there", body=body, key=Key("ns", "web"))
     bound = BoundWorkload(workload=seen, record=record)
     ready = told(("Ready", "True", "ApplicationsBound"), secret="s1")
     assert [one.state for one in workload_links([bound], ready, "")] == ["ok"]
@@ -308,4 +310,4 @@ def test_targets(text: str, of_binding: bool) -> None:
 
 
 def test_no_target_is_all_bindings() -> None:
-    assert parse_target("") == Target()
+    assert parse_target("") == ExplainedTarget()

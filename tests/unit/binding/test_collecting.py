@@ -20,7 +20,7 @@ from tests.unit.binding.objects import (
 )
 
 from fairlead.api.meta import JSON
-from fairlead.binding.reads import Failure, FailureCode, ListAll, Lookup, Read
+from fairlead.binding.reads import FailureCode, ListAll, Lookup, Read, ReadFailure
 
 
 FOUND = ("True", "DataCollected")
@@ -35,10 +35,10 @@ def reconciled(binding: JSON, *objects: JSON, fail: tuple[str, FailureCode] | No
     return binding
 
 
-def refusal(read: Read, target: str, code: FailureCode) -> Failure | None:
+def refusal(read: Read, target: str, code: FailureCode) -> ReadFailure | None:
     resource = "" if isinstance(read, Lookup) else read.resource.plural
     name = read.kind if isinstance(read, Lookup) else getattr(read, "name", "")
-    return Failure(code, f"{target} {code}") if target in {resource, name} else None
+    return ReadFailure(code, f"{target} {code}") if target in {resource, name} else None
 
 
 @pytest.mark.parametrize(

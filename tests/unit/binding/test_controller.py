@@ -36,7 +36,7 @@ from fairlead.binding.controller import (
 from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, WRITES, Waits, pass_pace
-from fairlead.binding.reads import Failure, Get, Lookup
+from fairlead.binding.reads import Get, Lookup, ReadFailure
 from fairlead.binding.workloads.records import (
     KINDS_ANNOTATION,
     RECORD_PREFIX,
@@ -763,7 +763,7 @@ def test_those_who_were_projected_by_a_mapping_look_again() -> None:
     cluster = ClusterOf(FakeClient())
     told: list[Request] = []
     mappings = Mappings(cast("Cluster", cluster), lambda _: [REQUEST], told.append)
-    assert isinstance(mappings.answer(READ), Failure)
+    assert isinstance(mappings.answer(READ), ReadFailure)
     first, second = mapping(".spec.one", "1"), mapping(".spec.two", "2")
     cluster.informer(CLUSTERWORKLOADRESOURCEMAPPINGS).objects["deployments.apps"] = second
     mappings.changed(Delta("MODIFIED", first, second))

@@ -32,7 +32,7 @@ from fairlead.binding.contexts import superseded, workloads
 from fairlead.binding.reads import Get, ListAll, Lookup, Marked, Read
 from fairlead.binding.workloads.records import (
     KINDS_ANNOTATION,
-    Record,
+    BindingRecord,
     kinds_text,
     read_records,
     record_key,
@@ -148,7 +148,7 @@ def test_a_kind_costs_once_however_often_and_under_which_names_it_is_noted(
 ) -> None:
     read = 0
 
-    def counted(annotations: Mapping[str, str]) -> dict[str, Record]:
+    def counted(annotations: Mapping[str, str]) -> dict[str, BindingRecord]:
         nonlocal read
         read += 1
         return read_records(annotations)

@@ -10,7 +10,7 @@ from fairlead.api.meta import Object
 from fairlead.api.resource import DEPLOYMENTS, SECRETS, Resource
 from fairlead.api.status import Status
 from fairlead.binding.cluster.fetching import fetch
-from fairlead.binding.reads import Failure, Get, ListAll, Lookup, Read, Review
+from fairlead.binding.reads import Get, ListAll, Lookup, Read, ReadFailure, RightsReview
 from fairlead.client import BadRequest, ConnectionFailed, Forbidden, ServerError
 
 
@@ -50,7 +50,7 @@ def server() -> FakeClient:
 )
 async def test_what_is_not_there_is_an_answer(read: Read, code: str, text: str) -> None:
     answer = await fetch(server().client, read)
-    assert isinstance(answer, Failure)
+    assert isinstance(answer, ReadFailure)
     assert answer.code == code
     assert text in answer.message
 
@@ -81,7 +81,7 @@ async def test_a_missing_right_names_the_role_that_would_give_it(read: Read, ver
     error = Forbidden(Status("Failure", "may not", "Forbidden", 403))
     client.fail = {("get", "secrets"): error, ("list", "deployments"): error}
     answer = await fetch(client.client, read)
-    assert isinstance(answer, Failure)
+    assert isinstance(answer, ReadFailure)
     assert answer.code == "Forbidden"
     assert answer.message.startswith("may not; grant ")
     assert f"{verbs} with a ClusterRole labelled servicebinding.io/controller=true" in (
@@ -93,9 +93,9 @@ async def test_a_server_that_fails_is_an_answer_and_one_that_is_away_is_none() -
     client = server()
     read = Get(SECRETS, "ns", "s1")
     client.fail["get", "secrets"] = ServerError(Status("Failure", "overloaded", "", 503))
-    assert await fetch(client.client, read) == Failure("Error", "overloaded")
+    assert await fetch(client.client, read) == ReadFailure("Error", "overloaded")
     client.fail["get", "secrets"] = BadRequest(Status("Failure", "no name", "BadRequest", 400))
-    assert await fetch(client.client, read) == Failure("Invalid", "no name")
+    assert await fetch(client.client, read) == ReadFailure("Invalid", "no name")
     client.fail["get", "secrets"] = ConnectionFailed("down")
     with pytest.raises(ConnectionFailed):
         await fetch(client.client, read)
@@ -105,7 +105,7 @@ async def test_a_server_that_fails_is_an_answer_and_one_that_is_away_is_none() -
 async def test_reviews(allowed: bool) -> None:
     client = server()
     client.allowed = allowed
-    review = Review("bob", ("devs",), "get", SECRETS, "ns", "s1")
+    review = RightsReview("bob", ("devs",), "get", SECRETS, "ns", "s1")
     assert await fetch(client.client, review) is allowed
     client.fail["create", "subjectaccessreviews"] = ConnectionFailed("down")
     assert await fetch(client.client, review) is False

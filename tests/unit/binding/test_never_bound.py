@@ -23,7 +23,7 @@ from tests.unit.binding.test_controller import Bench
 from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead.api.status import Status
-from fairlead.binding.reads import Failure, Get, ListAll, Lookup, Marked, Read
+from fairlead.binding.reads import Get, ListAll, Lookup, Marked, Read, ReadFailure
 from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, read_kinds
 from fairlead.client import Forbidden
 
@@ -35,10 +35,10 @@ LONG = {"matchLabels": {f"a{number}": "b" for number in range(101)}}
 WRONG = {"matchExpressions": [{"key": "a b", "operator": "Foo"}]}
 
 
-def hidden(read: Read) -> Failure | None:
+def hidden(read: Read) -> ReadFailure | None:
     """The controllers may do nothing with these kinds, as by default."""
     if isinstance(read, Get | ListAll | Marked) and read.resource.plural in HIDDEN:
-        return Failure("Forbidden", f"may not read {read.resource.plural}")
+        return ReadFailure("Forbidden", f"may not read {read.resource.plural}")
     return None
 
 
@@ -124,7 +124,7 @@ def test_what_was_bound_is_waited_for(selected: JSON, api: str) -> None:
     assert conditions(body)["Ready"][0] == "True"
     deleted(body)
     cluster.refuse = lambda read: (
-        Failure("Forbidden", "may not") if isinstance(read, Get | ListAll | Marked) else None
+        ReadFailure("Forbidden", "may not") if isinstance(read, Get | ListAll | Marked) else None
     )
     assert cluster.reconcile(body).flow.error == "cannot unbind: may not"
     cluster.refuse = hidden

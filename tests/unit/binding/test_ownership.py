@@ -21,7 +21,7 @@ from tests.unit.binding.objects import (
 )
 
 from fairlead.api.meta import JSON
-from fairlead.binding.reads import Failure, Get, Read
+from fairlead.binding.reads import Get, Read, ReadFailure
 from fairlead.binding.workloads.records import RECORD_PREFIX, RECORDED_ANNOTATION
 
 
@@ -331,9 +331,9 @@ def test_a_binding_that_cannot_be_looked_at_counts_as_there() -> None:
     cluster = world(deployment(), older)
     cluster.reconcile(older)
 
-    def refuse(read: Read) -> Failure | None:
+    def refuse(read: Read) -> ReadFailure | None:
         hidden = isinstance(read, Get) and read.resource.plural == "servicebindings"
-        return Failure("Forbidden", "no") if hidden else None
+        return ReadFailure("Forbidden", "no") if hidden else None
 
     cluster.refuse = refuse
     cluster.reconcile(newer)

@@ -22,7 +22,7 @@ from tests.unit.binding.objects import (
 )
 
 from fairlead.api.meta import JSON
-from fairlead.binding.reads import Failure, Marked, Read
+from fairlead.binding.reads import Marked, Read, ReadFailure
 from fairlead.binding.workloads.workload import Workload
 
 
@@ -364,7 +364,7 @@ def test_what_cannot_be_unbound_keeps_the_binding_unless_it_is_gone(
     if change == "gone":
         cluster.delete(deployment())
     elif change == "forbidden":
-        cluster.refuse = lambda _: Failure("Forbidden", "no")
+        cluster.refuse = lambda _: ReadFailure("Forbidden", "no")
     else:
         broken = {"version": "*", "volumes": ".a["}
         cluster.set(
@@ -402,8 +402,8 @@ def test_a_relabelled_workload_is_unbound() -> None:
 def test_another_name_unbinds_the_former_workload(refused: bool) -> None:
     cluster, binding = bound(deployment(), deployment("other"))
 
-    def refuse(read: Read) -> Failure | None:
-        return Failure("Forbidden", "no") if refused and isinstance(read, Marked) else None
+    def refuse(read: Read) -> ReadFailure | None:
+        return ReadFailure("Forbidden", "no") if refused and isinstance(read, Marked) else None
 
     cluster.refuse = refuse
     edited(binding, workload={"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"})

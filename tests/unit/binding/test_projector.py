@@ -31,7 +31,12 @@ from fairlead.binding.reads import Lookup
 from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, record_key
 from fairlead.client import ConnectionFailed, ServerError
 from fairlead.runtime import Cluster
-from fairlead.runtime.admission.server import AdmissionRequest, Names, UnansweredError, Verdict
+from fairlead.runtime.admission.server import (
+    AdmissionRequest,
+    ReviewedNames,
+    UnansweredError,
+    Verdict,
+)
 from fairlead_sandbox.patches.jsonpatch import json_patch
 
 
@@ -83,8 +88,8 @@ class World:
 
 
 def request(body: JSON | None, namespace: str = "ns", **more: Any) -> AdmissionRequest:
-    kind = Names(JOBS.group, JOBS.version, kind=JOBS.kind)
-    resource = Names(JOBS.group, JOBS.version, resource=JOBS.plural)
+    kind = ReviewedNames(JOBS.group, JOBS.version, kind=JOBS.kind)
+    resource = ReviewedNames(JOBS.group, JOBS.version, resource=JOBS.plural)
     given: JSON = {"kind": kind, "resource": resource, "operation": "CREATE", **more}
     return AdmissionRequest(uid="1", namespace=namespace, object=body, **given)
 
@@ -246,7 +251,7 @@ async def test_a_selector_sees_the_workload_that_is_being_created_alone() -> Non
 
 
 async def test_another_version_is_left_to_the_controllers() -> None:
-    kind = Names(JOBS.group, "v2", kind=JOBS.kind)
+    kind = ReviewedNames(JOBS.group, "v2", kind=JOBS.kind)
     assert await World(spec()).ask(job(), kind=kind) == (job(), [])
 
 

@@ -23,7 +23,7 @@ from fairlead.binding.builders import DefaultBuilder
 from fairlead.binding.contexts.base import InvalidBinding
 from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.pipeline import at_once
-from fairlead.binding.reads import Answer, Failure, Get, Read, Snapshot
+from fairlead.binding.reads import Answer, Get, Read, ReadFailure, Snapshot
 from fairlead.runtime.admission.server import AdmissionRequest, Verdict
 from fairlead_sandbox.patches import json_patch
 
@@ -149,7 +149,7 @@ def test_what_no_webhook_noted_is_refused(body: JSON) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param(Failure("NotFound", "gone"), id="gone"),
+        pytest.param(ReadFailure("NotFound", "gone"), id="gone"),
         pytest.param(object_from_dict(key_secret(b"short")), id="unusable"),
         pytest.param(object_from_dict(key_secret(bytes(32))), id="another"),
     ],
@@ -167,7 +167,7 @@ def process(body: JSON, cluster: FakeCluster, key: Answer) -> CoreosContext:
 
 
 def test_a_key_that_cannot_be_read_now_is_asked_for_again() -> None:
-    found = process(noted(), FakeCluster(objects=[secret()]), Failure("Error", "no answer"))
+    found = process(noted(), FakeCluster(objects=[secret()]), ReadFailure("Error", "no answer"))
     assert (found.flow.error, found.flow.transient) == ("no answer", True)
     assert not found.secret
 

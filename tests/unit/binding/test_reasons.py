@@ -20,7 +20,7 @@ from tests.unit.binding.objects import (
 
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding import common
-from fairlead.binding.reads import Failure, FailureCode, Lookup, Read
+from fairlead.binding.reads import FailureCode, Lookup, Read, ReadFailure
 
 
 class Case(NamedTuple):
@@ -228,9 +228,9 @@ def test_what_leads_to_a_condition(api: str, case: Case) -> None:
     assert binding["status"] == before
 
 
-def _refusal(read: Read, target: str, code: FailureCode) -> Failure | None:
+def _refusal(read: Read, target: str, code: FailureCode) -> ReadFailure | None:
     name = read.kind if isinstance(read, Lookup) else read.resource.plural
-    return Failure(code, f"{target}: {code}") if name == target else None
+    return ReadFailure(code, f"{target}: {code}") if name == target else None
 
 
 def test_every_reason_of_the_original_has_a_row() -> None:

@@ -33,7 +33,7 @@ from fairlead.api.servicebinding.spec import servicebinding_crd
 from fairlead.binding import manifests as binding_manifests
 from fairlead.binding.contexts.base import InvalidBinding
 from fairlead.binding.contexts.spec import SpecContext
-from fairlead.binding.reads import Failure, Lookup, Read, Snapshot
+from fairlead.binding.reads import Lookup, Read, ReadFailure, Snapshot
 from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.workload import build_template, parse_mapping
 from fairlead.postgres import manifests as postgres_manifests
@@ -80,10 +80,10 @@ CRON_MAPPING = mapping(
 
 
 def refused(cluster: FakeCluster, plural: str, code: Any) -> None:
-    def refuse(read: Read) -> Failure | None:
+    def refuse(read: Read) -> ReadFailure | None:
         if isinstance(read, Lookup) or read.resource.plural != plural:
             return None
-        return Failure(code, f"{plural}: {code}")
+        return ReadFailure(code, f"{plural}: {code}")
 
     cluster.refuse = refuse
 

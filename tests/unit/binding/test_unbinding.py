@@ -17,7 +17,7 @@ from tests.unit.binding.objects import (
 )
 
 from fairlead.api.meta import JSON
-from fairlead.binding.reads import Failure, Get, ListAll, Marked, Read
+from fairlead.binding.reads import Get, ListAll, Marked, Read, ReadFailure
 
 
 KIND = {"apiVersion": "x.io/v1", "kind": "AppConfig"}
@@ -68,9 +68,9 @@ def _drop_kind(cluster: FakeCluster) -> None:
     cluster.resources = [one for one in cluster.resources if one.plural != "appconfigs"]
 
 
-def _refusing(read: Read) -> Failure | None:
+def _refusing(read: Read) -> ReadFailure | None:
     if isinstance(read, Get | ListAll | Marked) and read.resource.plural == "appconfigs":
-        return Failure("Forbidden", "may not")
+        return ReadFailure("Forbidden", "may not")
     return None
 
 

@@ -10,11 +10,11 @@ from tests.unit.binding.client import FakeClient
 from fairlead.api.resource import DEPLOYMENTS, SECRETS
 from fairlead.binding.cluster import verdicts as module
 from fairlead.binding.cluster.verdicts import ALLOWED_SECONDS, DENIED_SECONDS, Verdicts
-from fairlead.binding.reads import Review
+from fairlead.binding.reads import RightsReview
 from fairlead.client import ConnectionFailed
 
 
-READ = Review("bob", ("devs",), "get", SECRETS, "ns", "s1")
+READ = RightsReview("bob", ("devs",), "get", SECRETS, "ns", "s1")
 
 
 class Server(FakeClient):
@@ -49,15 +49,19 @@ async def test_a_verdict_holds_for_a_moment_and_then_is_asked_for_again(
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(Review("eve", ("devs",), "get", SECRETS, "ns", "s1"), id="user"),
-        pytest.param(Review("bob", (), "get", SECRETS, "ns", "s1"), id="groups"),
-        pytest.param(Review("bob", ("devs",), "list", SECRETS, "ns", "s1"), id="verb"),
-        pytest.param(Review("bob", ("devs",), "get", DEPLOYMENTS, "ns", "s1"), id="resource"),
-        pytest.param(Review("bob", ("devs",), "get", SECRETS, "other", "s1"), id="namespace"),
-        pytest.param(Review("bob", ("devs",), "get", SECRETS, "ns", "s2"), id="name"),
+        pytest.param(RightsReview("eve", ("devs",), "get", SECRETS, "ns", "s1"), id="user"),
+        pytest.param(RightsReview("bob", (), "get", SECRETS, "ns", "s1"), id="groups"),
+        pytest.param(RightsReview("bob", ("devs",), "list", SECRETS, "ns", "s1"), id="verb"),
+        pytest.param(
+            RightsReview("bob", ("devs",), "get", DEPLOYMENTS, "ns", "s1"), id="resource"
+        ),
+        pytest.param(
+            RightsReview("bob", ("devs",), "get", SECRETS, "other", "s1"), id="namespace"
+        ),
+        pytest.param(RightsReview("bob", ("devs",), "get", SECRETS, "ns", "s2"), id="name"),
     ],
 )
-async def test_a_verdict_is_about_exactly_one_request(other: Review) -> None:
+async def test_a_verdict_is_about_exactly_one_request(other: RightsReview) -> None:
     server = Server()
     assert await server.verdicts.allowed(READ)
     server.allowed = False
@@ -80,6 +84,6 @@ async def test_the_oldest_verdict_goes_when_there_are_too_many(
     asked: Counter[str] = Counter()
     for name in ("a", "b", "c", "c", "b", "a"):
         before = server.reviews
-        await server.verdicts.allowed(Review("bob", (), "get", SECRETS, "ns", name))
+        await server.verdicts.allowed(RightsReview("bob", (), "get", SECRETS, "ns", name))
         asked[name] += server.reviews - before
     assert asked == {"a": 2, "b": 1, "c": 1}

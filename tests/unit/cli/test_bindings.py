@@ -10,24 +10,24 @@ import pytest
 from rich.console import Console
 
 from fairlead.cli.kubebind.bindings import BindingsTable, age, rows_json, short
-from fairlead.konnector.commands.overview.rows import Row
+from fairlead.konnector.commands.overview.rows import OverviewRow
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
-WELL = Row(
+WELL = OverviewRow(
     "postgres", "Acme", ["accesses.example.org"], 100, 100, None, "2026-01-01T11:59:18Z", ""
 )
-BEHIND = Row(
+BEHIND = OverviewRow(
     *("widgets", "Factory", ["widgets.example.org", "gadgets.example.org"], 97, 100, 130.0),
     *("2026-01-01T09:59:00Z", "NameTooLong: 3 objects have names that are too long: a, b, c"),
     state="failed",
     reason="NameTooLong",
     remedy="use a shorter name",
 )
-UNSEEN = Row("queue", "", [], None, None, None, None, "cannot reach https://10.0.0.1:6443")
+UNSEEN = OverviewRow("queue", "", [], None, None, None, None, "cannot reach https://10.0.0.1:6443")
 
 
-def shown(*rows: Row, width: int) -> list[str]:
+def shown(*rows: OverviewRow, width: int) -> list[str]:
     console = Console(file=io.StringIO(), width=width)
     console.print(BindingsTable(rows, NOW))
     assert isinstance(console.file, io.StringIO)
@@ -60,7 +60,7 @@ def test_nothing_bound_says_what_to_do() -> None:
 
 
 def test_texts_of_a_provider_cannot_steer_the_terminal() -> None:
-    evil = Row(
+    evil = OverviewRow(
         *("a", "\x1b[2J[red]Evil\x07", [], 0, 0, None, None),
         "Reason: one\ntwo\x1b]0;title\x07",
     )

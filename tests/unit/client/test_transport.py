@@ -36,7 +36,7 @@ from fairlead.client import (
     TooManyRequests,
     Unauthorized,
 )
-from fairlead.client.exchange import Connections, Origin
+from fairlead.client.exchange import Origin, ServerConnections
 from fairlead.client.transport import parse_warnings
 
 
@@ -397,15 +397,15 @@ class TestFence:
     ) -> None:
         server.on("/x", OK)
         why = ""
-        connect = Connections._connect
+        connect = ServerConnections._connect
 
-        async def slow(connections: Connections, origin: Origin) -> Any:
+        async def slow(connections: ServerConnections, origin: Origin) -> Any:
             nonlocal why
             found = await connect(connections, origin)
             why = "lease not renewed for 16 s"
             return found
 
-        monkeypatch.setattr(Connections, "_connect", slow)
+        monkeypatch.setattr(ServerConnections, "_connect", slow)
         async with Client(ClusterConfig(server.url)) as client:
             client.fence(lambda: why)
             with pytest.raises(Fenced, match="lease not renewed"):

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from fairlead.demo.screen import LiveScreen, PlainScreen, SilentScreen, screen_for, summary
-from fairlead.demo.steps import Narrator, Report, Screen, StoryError, StoryStep, expect
+from fairlead.demo.steps import Narrator, Screen, StoryError, StoryReport, StoryStep, expect
 
 
 class Clock:
@@ -20,7 +20,7 @@ class Clock:
         return self.now
 
 
-def told(*, fail: bool, screen: str = "plain") -> tuple[Report, str]:
+def told(*, fail: bool, screen: str = "plain") -> tuple[StoryReport, str]:
     out = io.StringIO()
     console = Console(file=out, width=100, force_terminal=screen == "live")
     shown: Screen = LiveScreen(console) if screen == "live" else PlainScreen(console)
@@ -51,7 +51,7 @@ def test_a_step_that_does_not_hold_says_why() -> None:
 
 
 def test_no_story_is_not_ok() -> None:
-    assert not Report().ok
+    assert not StoryReport().ok
 
 
 def test_the_reason_is_found_inside_a_group() -> None:

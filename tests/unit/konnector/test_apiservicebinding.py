@@ -17,11 +17,11 @@ from fairlead.api.kubebind import (
     GroupResource,
     crd_from_bound_schema,
 )
-from fairlead.api.kubebind.conditions import Condition, get_condition
+from fairlead.api.kubebind.conditions import KubeBindCondition, get_condition
 from fairlead.api.meta import JSON, Object, OwnerReference, object_from_dict
 from fairlead.konnector.controllers.apiservicebinding.reconcile import (
-    Plan,
-    State,
+    BindingPlan,
+    BindingState,
     changed_claims,
     failure,
     reconcile,
@@ -68,7 +68,7 @@ def crd(owner: OwnerReference = OWNER, *, established: bool = True, **metadata: 
     return object_from_dict(body)
 
 
-def state(**given: Any) -> State:
+def state(**given: Any) -> BindingState:
     known: dict[str, Any] = {
         "binding": msgspec.convert(BINDING, APIServiceBinding),
         "owner": OWNER,
@@ -79,19 +79,21 @@ def state(**given: Any) -> State:
         "provider_name": "Acme",
         "converged": lambda wanted, found: True,
     }
-    return State(**{**known, **given})
+    return BindingState(**{**known, **given})
 
 
 def request(**found: Any) -> APIServiceExportRequest:
     return msgspec.convert({**REQUEST, "status": found}, APIServiceExportRequest)
 
 
-def connected(plan: Plan) -> Condition:
+def connected(plan: BindingPlan) -> KubeBindCondition:
     assert plan.connected is not None
     return plan.connected
 
 
-def conditions(given: State, plan: Plan, *failures: Any) -> dict[str, tuple[str, str]]:
+def conditions(
+    given: BindingState, plan: BindingPlan, *failures: Any
+) -> dict[str, tuple[str, str]]:
     result = status(given, plan, list(failures), now=NOW)
     return {item.type: (item.status, item.reason) for item in result.conditions}
 

@@ -16,8 +16,8 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
 from fairlead.konnector.controllers.apiserviceexport.reconcile import (
-    Plan,
-    State,
+    SyncPlan,
+    SyncState,
     reconcile,
 )
 from fairlead.konnector.policies.work import BoundSpec
@@ -113,7 +113,7 @@ def crd(
     return object_from_dict({**body, "metadata": metadata, "status": status})
 
 
-def planned(**given: Any) -> Plan:
+def planned(**given: Any) -> SyncPlan:
     known: dict[str, Any] = {
         "name": "things",
         "export": export(),
@@ -121,10 +121,10 @@ def planned(**given: Any) -> Plan:
         "schemas": {NAME: schema()},
         "crds": {NAME: crd()},
     }
-    return reconcile(State(**{**known, **given}), now=NOW)
+    return reconcile(SyncState(**{**known, **given}), now=NOW)
 
 
-def conditions(plan: Plan) -> dict[str, tuple[str, str]]:
+def conditions(plan: SyncPlan) -> dict[str, tuple[str, str]]:
     assert plan.status is not None
     return {item.type: (item.status, item.reason) for item in plan.status.conditions}
 

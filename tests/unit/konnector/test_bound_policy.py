@@ -17,7 +17,6 @@ from fairlead.konnector.policies.steps import (
     Delete,
     Done,
     InSync,
-    Outcome,
     Pair,
     PatchMetadata,
     Read,
@@ -26,6 +25,7 @@ from fairlead.konnector.policies.steps import (
     ReplaceStatus,
     Settle,
     Step,
+    StepOutcome,
     Wait,
     outcome,
 )
@@ -102,7 +102,7 @@ def pair(**given: Any) -> Pair:
     }
     converged = given.pop("converged", ("consumer", "provider"))
     found = Pair(**{**known, **given})
-    outcomes: dict[Any, Outcome] = {
+    outcomes: dict[Any, StepOutcome] = {
         side: came for side in converged if (came := POLICY.outcome(side, found)) is not None
     }
     return msgspec.structs.replace(found, outcomes=outcomes)

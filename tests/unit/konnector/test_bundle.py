@@ -10,15 +10,20 @@ import msgspec
 import pytest
 
 from fairlead.api.kubebind import APISERVICEEXPORTS, APIServiceBindingBundle
-from fairlead.api.kubebind.conditions import Condition, false, true
+from fairlead.api.kubebind.conditions import KubeBindCondition, false, true
 from fairlead.api.meta import JSON, ObjectMeta, OwnerReference
 from fairlead.api.resource import Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client import ClientError
 from fairlead.client.errors import api_error
 from fairlead.konnector.consumer import Provider
-from fairlead.konnector.controllers.bundle.controller import Absence
-from fairlead.konnector.controllers.bundle.reconcile import Plan, State, reconcile, status
+from fairlead.konnector.controllers.bundle.controller import MissingExports
+from fairlead.konnector.controllers.bundle.reconcile import (
+    BundlePlan,
+    BundleState,
+    reconcile,
+    status,
+)
 
 
 NOW = "2026-01-01T00:00:00Z"
@@ -30,7 +35,7 @@ OWNER = OwnerReference(
 REF = {"name": "provider", "namespace": "kube-bind", "key": "kubeconfig"}
 
 
-def bundle(*conditions: Condition, deleting: bool = False) -> APIServiceBindingBundle:
+def bundle(*conditions: KubeBindCondition, deleting: bool = False) -> APIServiceBindingBundle:
     metadata: JSON = {"name": "all", "uid": "uid-1"}
     if deleting:
         metadata["deletionTimestamp"] = NOW
@@ -52,7 +57,7 @@ def meta(name: str, owner: OwnerReference | None = OWNER, *, deleting: bool = Fa
     )
 
 
-def state(*bindings: ObjectMeta, **given: Any) -> State:
+def state(*bindings: ObjectMeta, **given: Any) -> BundleState:
     known: dict[str, Any] = {
         "bundle": bundle(),
         "owner": OWNER,
@@ -60,10 +65,10 @@ def state(*bindings: ObjectMeta, **given: Any) -> State:
         "exports": {"db": False},
         "bindings": {one.name: one for one in bindings},
     }
-    return State(**{**known, **given})
+    return BundleState(**{**known, **given})
 
 
-def conditions(given: State, **failures: str) -> dict[str, tuple[str, str, str]]:
+def conditions(given: BundleState, **failures: str) -> dict[str, tuple[str, str, str]]:
     result = status(given, reconcile(given), failures, now=NOW)
     return {one.type: (one.status, one.reason, one.severity) for one in result.conditions}
 
@@ -120,7 +125,7 @@ ADOPTED = meta("db", msgspec.structs.replace(OWNER, controller=None))
     ],
 )
 def test_bindings(
-    given: State, made: list[str], deleted: list[str], missing: list[str], foreign: list[str]
+    given: BundleState, made: list[str], deleted: list[str], missing: list[str], foreign: list[str]
 ) -> None:
     plan = reconcile(given)
     assert [body["metadata"]["name"] for body in plan.create] == made
@@ -193,7 +198,7 @@ HOLDS = ("True", "", "")
     ],
 )
 def test_conditions(
-    given: State, synced: tuple[str, str, str] | None, ready: tuple[str, str, str]
+    given: BundleState, synced: tuple[str, str, str] | None, ready: tuple[str, str, str]
 ) -> None:
     found = conditions(given)
     assert found.get("Synced") == synced
@@ -208,7 +213,7 @@ def test_what_is_not_known_yet_leaves_what_was_said() -> None:
 
 def test_errors_are_counted_and_the_first_are_named() -> None:
     failures = {name: f"{name} failed" for name in ("a", "b", "c")}
-    result = status(state(ANOTHERS), Plan(foreign=["db"]), failures, now=NOW)
+    result = status(state(ANOTHERS), BundlePlan(foreign=["db"]), failures, now=NOW)
     (synced,) = [one for one in result.conditions if one.type == "Synced"]
     assert synced.message == "4 errors: a failed; b failed; c failed; and 1 more"
 
@@ -244,7 +249,7 @@ class Answers:
         return cast("Any", type("", (), {"meta": meta(name)}))
 
 
-async def looks(absence: Absence, provider: Answers, times: int) -> list[bool | str]:
+async def looks(absence: MissingExports, provider: Answers, times: int) -> list[bool | str]:
     result: list[bool | str] = []
     for _ in range(times):
         try:
@@ -273,12 +278,12 @@ async def test_an_export_is_gone_when_the_provider_says_so_twice(
     answers: list[str], tie: str, found: list[bool | str]
 ) -> None:
     provider = Answers(*answers, tie=tie)
-    assert await looks(Absence(0.0), provider, len(answers)) == found
+    assert await looks(MissingExports(0.0), provider, len(answers)) == found
 
 
 async def test_looks_that_follow_at_once_are_one() -> None:
     provider = Answers("gone")
-    assert await looks(Absence(60.0), provider, 3) == [False, False, False]
+    assert await looks(MissingExports(60.0), provider, 3) == [False, False, False]
     assert provider.asked == 1
 
 
@@ -290,12 +295,12 @@ async def test_the_first_look_counts_whatever_the_clock_says(
     assert now - (now - 0.2) < 0.2
     monkeypatch.setattr(asyncio, "get_running_loop", lambda: SimpleNamespace(time=lambda: now))
     provider = Answers("gone")
-    assert await looks(Absence(0.2), provider, 2) == [False, False]
+    assert await looks(MissingExports(0.2), provider, 2) == [False, False]
     assert provider.asked == 1
 
 
 async def test_an_export_that_was_seen_meanwhile_begins_anew() -> None:
-    provider, absence = Answers("gone", "gone", "gone"), Absence(0.0)
+    provider, absence = Answers("gone", "gone", "gone"), MissingExports(0.0)
     assert await looks(absence, provider, 1) == [False]
     absence.keep([])
     assert await looks(absence, provider, 2) == [False, True]

@@ -19,13 +19,13 @@ from fairlead.konnector.policies.steps import (
     Delete,
     Done,
     InSync,
-    Outcome,
     Pair,
     PatchMetadata,
     Read,
     Refuse,
     Replace,
     Step,
+    StepOutcome,
     Wait,
 )
 from fairlead.konnector.sync.selection import Referrers, Selection, keys
@@ -113,7 +113,7 @@ def next_step(*, converged: bool = True, **given: Any) -> Step:
             state[name] = given.pop(name)
     pair = Pair(**{"key": KEY, "target": TARGET, **given})
     if converged:
-        outcomes: dict[Any, Outcome] = {
+        outcomes: dict[Any, StepOutcome] = {
             side: came
             for side in ("consumer", "provider")
             if (came := POLICY.outcome(side, pair)) is not None

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead.api.kubebind import ClusterBinding, SecretRef, kubeconfig_digest
+from fairlead.api.kubebind import ClusterBinding, SecretReference, kubeconfig_digest
 from fairlead.api.kubebind.conditions import happening
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.timestamps import format_time
 from fairlead.konnector.controllers.clusterbinding.reconcile import (
-    Plan,
+    HeartbeatPlan,
+    HeartbeatState,
     Rivalry,
-    State,
     another_konnector,
     heartbeating,
     konnector_version,
@@ -40,7 +40,7 @@ THEIRS = secret({"kubeconfig": "bmV3", "other": "eA=="}, type="example.org/kubec
 
 def planned(
     *, last: str = "", seen: str = "", conditions: tuple[JSON, ...] = (), **given: Any
-) -> Plan:
+) -> HeartbeatPlan:
     status = {"lastHeartbeatTime": last, "konnectorVersion": seen, "conditions": list(conditions)}
     body: JSON = {
         "metadata": {"name": "cluster"},
@@ -58,10 +58,10 @@ def planned(
         "version": "v1.2.3",
         "now": NOW,
     }
-    return reconcile(State(**{**known, **given}))
+    return reconcile(HeartbeatState(**{**known, **given}))
 
 
-def conditions(plan: Plan) -> dict[str, tuple[str, str]]:
+def conditions(plan: HeartbeatPlan) -> dict[str, tuple[str, str]]:
     return {item.type: (item.status, item.reason) for item in plan.status.conditions}
 
 
@@ -213,7 +213,9 @@ def test_every_secret_of_the_connection_is_rotated() -> None:
         "kubeconfig-a",
         "kubeconfig-b",
     ]
-    assert plan.status.consumer_secret_ref == SecretRef(name="kubeconfig-a", namespace="kube-bind")
+    assert plan.status.consumer_secret_ref == SecretReference(
+        name="kubeconfig-a", namespace="kube-bind"
+    )
 
 
 @pytest.mark.parametrize("given", [{"provider_secret": None}, {"fault": "no context"}])

@@ -3,7 +3,11 @@ from __future__ import annotations
 import pytest
 
 from fairlead.api.meta import Key
-from fairlead.konnector.controllers.connections.reconcile import Member, identify, reconcile
+from fairlead.konnector.controllers.connections.reconcile import (
+    ConnectionMember,
+    identify,
+    reconcile,
+)
 from fairlead.konnector.policies.work import ConnectionSpec, SecretKey
 
 
@@ -16,14 +20,14 @@ def wanted(content: bytes, bindings: set[str], *sources: SecretKey) -> dict[str,
 
 
 def planned(
-    members: list[Member],
+    members: list[ConnectionMember],
     contents: dict[SecretKey, bytes],
     running: dict[str, ConnectionSpec] | None = None,
 ) -> dict[str, ConnectionSpec]:
     return reconcile(members, contents, running or {}, usable=lambda one: one != BROKEN)
 
 
-X, Y = Member("x", A), Member("y", B)
+X, Y = ConnectionMember("x", A), ConnectionMember("y", B)
 
 
 @pytest.mark.parametrize(
@@ -77,22 +81,30 @@ X, Y = Member("x", A), Member("y", B)
             id="secret-broken-later-keeps-the-connection",
         ),
         pytest.param(
-            [Member("z", B)],
+            [ConnectionMember("z", B)],
             {B: b""},
             wanted(ONE, {"x"}, A),
             {},
             id="a-newcomer-with-a-bad-secret-gets-nobody-elses",
         ),
         pytest.param(
-            [Member("", A)], {A: ONE}, {}, wanted(ONE, set(), A), id="labelled-secret-alone"
+            [ConnectionMember("", A)],
+            {A: ONE},
+            {},
+            wanted(ONE, set(), A),
+            id="labelled-secret-alone",
         ),
         pytest.param(
-            [Member("", A), X], {A: ONE}, {}, wanted(ONE, {"x"}, A), id="labelled-and-bound"
+            [ConnectionMember("", A), X],
+            {A: ONE},
+            {},
+            wanted(ONE, {"x"}, A),
+            id="labelled-and-bound",
         ),
     ],
 )
 def test_connections(
-    members: list[Member],
+    members: list[ConnectionMember],
     contents: dict[SecretKey, bytes],
     running: dict[str, ConnectionSpec],
     expected: dict[str, ConnectionSpec],

@@ -45,7 +45,7 @@ def namespaces() -> ServiceNamespaces:
     return made
 
 
-def chosen(scope: str, mode: str) -> isolation.Strategy:
+def chosen(scope: str, mode: str) -> isolation.IsolationStrategy:
     return isolation.choose(
         scope=scope,
         isolation=mode,

@@ -15,19 +15,24 @@ from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dic
 from fairlead.api.reasons.kubebind import KONNECTOR, KUBE_BIND
 from fairlead.api.reasons.model import State
 from fairlead.konnector.commands.overview.comparison import changed_at, contains, waiting
-from fairlead.konnector.commands.overview.fetch import Places
-from fairlead.konnector.commands.overview.objects import ObjectRow, happened_at, object_rows
+from fairlead.konnector.commands.overview.fetch import ProviderNamespaces
+from fairlead.konnector.commands.overview.objects import UnsyncedObject, happened_at, object_rows
 from fairlead.konnector.commands.overview.origin import events_at
-from fairlead.konnector.commands.overview.rows import Copies, FetchedBinding, Kind, make_row
+from fairlead.konnector.commands.overview.rows import (
+    BoundKind,
+    FetchedBinding,
+    ProviderCopies,
+    make_row,
+)
 from fairlead.konnector.policies.bound import BoundPolicy
-from fairlead.konnector.policies.isolation import Prefixed, Strategy
+from fairlead.konnector.policies.isolation import IsolationStrategy, Prefixed
 from fairlead.konnector.policies.steps import Pair
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 HOUR_AGO = "2026-01-01T11:00:00Z"
 MINUTE_AGO = "2026-01-01T11:59:00Z"
-SERVED = Places({"default": "c-default"})
+SERVED = ProviderNamespaces({"default": "c-default"})
 PREFIXED = Prefixed(OwnerReference("v1", "Namespace", "c", "u"), "c-")
 
 
@@ -215,11 +220,13 @@ def cluster(*conditions: JSON, **status: Any) -> ClusterBinding:
 
 
 def kind(
-    *objects: Object, copies: list[Object] | None = None, strategy: Strategy = SERVED
-) -> Kind:
+    *objects: Object, copies: list[Object] | None = None, strategy: IsolationStrategy = SERVED
+) -> BoundKind:
     if copies is None:
-        return Kind(objects)
-    return Kind(objects, copies=Copies(POLICY, strategy, {one.key: one for one in copies}))
+        return BoundKind(objects)
+    return BoundKind(
+        objects, copies=ProviderCopies(POLICY, strategy, {one.key: one for one in copies})
+    )
 
 
 def numbers(bound: FetchedBinding) -> tuple[int | None, int | None, float | None]:
@@ -470,12 +477,14 @@ def test_provider_and_heartbeat() -> None:
     assert (told.provider, told.heartbeat_age(NOW)) == ("The factory", None)
 
 
-def listed(ours: Object, theirs: Object | None, *warnings: JSON) -> list[ObjectRow]:
+def listed(ours: Object, theirs: Object | None, *warnings: JSON) -> list[UnsyncedObject]:
     target = SERVED.place(ours.key).target
     known = {target: theirs} if target is not None and theirs is not None else {}
-    copies = Copies(POLICY, SERVED, known)
+    copies = ProviderCopies(POLICY, SERVED, known)
     about = {warning["involvedObject"]["uid"]: object_from_dict(warning) for warning in warnings}
-    return object_rows(FetchedBinding(binding(), [Kind([ours], copies)], reached=True), about, NOW)
+    return object_rows(
+        FetchedBinding(binding(), [BoundKind([ours], copies)], reached=True), about, NOW
+    )
 
 
 GOING: JSON = {"deletionTimestamp": MINUTE_AGO, "finalizers": ["example.org/audit"]}
@@ -512,9 +521,11 @@ def test_what_an_object_waits_for(ours: Object, theirs: Object | None, expected:
 
 
 def test_a_namespace_that_the_provider_refuses_is_told() -> None:
-    copies = Copies(POLICY, Places({}, {"default": "kube-system is reserved"}), {})
+    copies = ProviderCopies(
+        POLICY, ProviderNamespaces({}, {"default": "kube-system is reserved"}), {}
+    )
     found = object_rows(
-        FetchedBinding(binding(), [Kind([thing()], copies)], reached=True), {}, NOW
+        FetchedBinding(binding(), [BoundKind([thing()], copies)], reached=True), {}, NOW
     )
     assert "kube-system is reserved" in found[0].waits_for
 
@@ -551,7 +562,9 @@ def test_the_last_warning_of_an_object(told: list[JSON], expected: tuple[str, fl
 
 def test_what_waits_longest_is_first() -> None:
     things = [thing("new", meta={"creationTimestamp": MINUTE_AGO}), thing("old")]
-    bound = FetchedBinding(binding(), [Kind(things, Copies(POLICY, SERVED, {}))], reached=True)
+    bound = FetchedBinding(
+        binding(), [BoundKind(things, ProviderCopies(POLICY, SERVED, {}))], reached=True
+    )
     assert [row.name for row in object_rows(bound, {}, NOW)] == ["old", "new"]
 
 

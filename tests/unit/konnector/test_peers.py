@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.konnector.controllers.clusterbinding.peers import (
     Peers,
     condition,
@@ -95,7 +95,7 @@ def test_those_that_die_one_after_another_are_not_kept_for_ever() -> None:
 
 @pytest.mark.parametrize("message", ["", "x", "a b c, d", ", ,"])
 def test_what_nobody_of_us_has_written_is_no_entry(message: str) -> None:
-    assert entries([Condition("KonnectorsAtWork", "True", message=message)]) == {}
+    assert entries([KubeBindCondition("KonnectorsAtWork", "True", message=message)]) == {}
 
 
 def test_all_of_them_say_the_same() -> None:

@@ -10,14 +10,14 @@ from tests.support.ends import executor
 from tests.support.stale import GONE, StaleServer
 
 from fairlead.api.kubebind import APISERVICENAMESPACES, FINALIZER_UNBIND
-from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.status import StatusDetails
 from fairlead.konnector.controllers.namespacelifecycle.controller import (
     NamespaceLifecycleController,
 )
 from fairlead.konnector.controllers.unbind.controller import UnbindController
-from fairlead.konnector.controllers.unbind.reconcile import Plan
+from fairlead.konnector.controllers.unbind.reconcile import UnbindPlan
 from fairlead.konnector.options import Options
 from fairlead.konnector.policies.holding import Hold
 from fairlead.konnector.policies.steps import Delete, Pair, PatchMetadata, Read
@@ -74,7 +74,9 @@ async def test_a_crd_is_deleted_by_its_uid() -> None:
     consumer = SimpleNamespace(client=server.client, options=Options())
     controller = UnbindController(cast("Any", consumer), cast("Any", None))
     crd = known("CustomResourceDefinition", Key("", "things.example.org"))
-    await controller._carry_out(known("APIServiceBinding", Key("", "db")), Plan(delete=[crd]))
+    await controller._carry_out(
+        known("APIServiceBinding", Key("", "db")), UnbindPlan(delete=[crd])
+    )
     assert server.written("delete", "customresourcedefinitions") == [
         ("things.example.org", {"uid": "u-1"})
     ]
@@ -128,7 +130,7 @@ async def test_a_binding_waits_for_its_claims_and_says_what_is_in_the_way(
     found = object_from_dict({**body, "status": {"permissionClaims": [claim]}})
     said: list[str] = []
 
-    async def set_(_name: str, condition: Condition) -> None:
+    async def set_(_name: str, condition: KubeBindCondition) -> None:
         said.append(condition.message)
 
     server = StaleServer({})

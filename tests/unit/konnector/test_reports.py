@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import Key
 from fairlead.client.errors import ApiError, ConnectionFailed, refusal
 from fairlead.konnector.policies.steps import FOREIGN_OBJECT, NAME_TOO_LONG, OWNER_UNKNOWN
-from fairlead.konnector.reports import LASTING_SECONDS, Fault, Report, Reports
+from fairlead.konnector.reports import LASTING_SECONDS, Reports, SyncFault, SyncReport
 
 
 INVALID, FORBIDDEN = refusal("Invalid", "colour: no"), refusal("Forbidden", "may not")
@@ -20,9 +20,9 @@ class Desk:
     def __init__(self) -> None:
         self.now = 100.0
         self.reports = Reports(clock=lambda: self.now)
-        self._known: dict[str, Report] = {}
+        self._known: dict[str, SyncReport] = {}
 
-    def of(self, source: str = "things") -> Report:
+    def of(self, source: str = "things") -> SyncReport:
         if source not in self._known:
             self._known[source] = self.reports.of("db", source, "Thing")
         return self._known[source]
@@ -34,7 +34,7 @@ class Desk:
     def last(self) -> None:
         self.now += LASTING_SECONDS
 
-    def failing(self) -> Condition | None:
+    def failing(self) -> KubeBindCondition | None:
         return self.reports.failing("db")
 
 
@@ -200,8 +200,8 @@ AWAY = ConnectionFailed("cannot reach https://q: connection refused", "https://q
 CUT = ConnectionFailed("a watch ended in the middle of an event")
 
 
-def watch(what: str, cause: ApiError | ConnectionFailed = GONE) -> Fault:
-    return Fault(f"cannot watch {what}: {cause}", cause)
+def watch(what: str, cause: ApiError | ConnectionFailed = GONE) -> SyncFault:
+    return SyncFault(f"cannot watch {what}: {cause}", cause)
 
 
 @pytest.mark.parametrize(
@@ -239,13 +239,17 @@ def watch(what: str, cause: ApiError | ConnectionFailed = GONE) -> Fault:
             "cannot watch a: may not; cannot watch b: may not",
             id="an-answer-is-of-one-resource",
         ),
-        pytest.param({"s": [Fault("no right", GONE)]}, None, "no right", id="with-other-words"),
-        pytest.param({"s": [watch("a"), Fault("no right")]}, LATE, "no right", id="said-already"),
+        pytest.param(
+            {"s": [SyncFault("no right", GONE)]}, None, "no right", id="with-other-words"
+        ),
+        pytest.param(
+            {"s": [watch("a"), SyncFault("no right")]}, LATE, "no right", id="said-already"
+        ),
         pytest.param({"s": [watch("a", CUT)]}, CUT, "", id="said-in-the-same-words"),
     ],
 )
 def test_problems_tell_a_reason_once(
-    desk: Desk, told: dict[str, list[Fault]], said: Exception | None, message: str
+    desk: Desk, told: dict[str, list[SyncFault]], said: Exception | None, message: str
 ) -> None:
     for source, faults in told.items():
         desk.of(source).problem(faults)

@@ -12,8 +12,8 @@ from fairlead.api.meta import JSON, Object, ObjectMeta, object_from_dict
 from fairlead.konnector.controllers.bindingsecret.reconcile import reconcile as validate
 from fairlead.konnector.controllers.namespacelifecycle.reconcile import new_namespace
 from fairlead.konnector.controllers.namespacelifecycle.reconcile import reconcile as live
-from fairlead.konnector.controllers.unbind.controller import Patience
-from fairlead.konnector.controllers.unbind.reconcile import Plan, gone_message
+from fairlead.konnector.controllers.unbind.controller import UnbindPatience
+from fairlead.konnector.controllers.unbind.reconcile import UnbindPlan, gone_message
 from fairlead.konnector.controllers.unbind.reconcile import reconcile as unbind
 
 
@@ -121,7 +121,7 @@ def unbound(
     obstacle: str = "",
     given_up: bool = False,
     undeletable: bool = False,
-) -> Plan:
+) -> UnbindPlan:
     return unbind(
         meta,
         crds,
@@ -166,7 +166,7 @@ def unbound(
         ),
     ],
 )
-def test_unbinding(plan: Plan, deleted: int, waiting: bool, released: bool) -> None:
+def test_unbinding(plan: UnbindPlan, deleted: int, waiting: bool, released: bool) -> None:
     assert len(plan.delete) == deleted
     assert (plan.condition is not None) is waiting
     assert plan.release is released
@@ -188,7 +188,7 @@ def test_an_unbinding_that_cannot_go_on_says_why_and_what_to_do() -> None:
         pytest.param(unbound(binding(), crd(), given_up=True), "Warning", id="given-up"),
     ],
 )
-def test_only_an_unbinding_that_is_held_up_is_a_warning(plan: Plan, severity: str) -> None:
+def test_only_an_unbinding_that_is_held_up_is_a_warning(plan: UnbindPlan, severity: str) -> None:
     assert plan.condition is not None
     assert plan.condition.severity == severity
 
@@ -201,12 +201,12 @@ def test_only_an_unbinding_that_is_held_up_is_a_warning(plan: Plan, severity: st
         pytest.param(unbound(binding(), crd(), given_up=True), 0, id="not-deleted-yet"),
     ],
 )
-def test_objects_are_let_go_only_without_a_provider(plan: Plan, count: int) -> None:
+def test_objects_are_let_go_only_without_a_provider(plan: UnbindPlan, count: int) -> None:
     assert len(plan.let_go) == count
 
 
 def test_a_provider_counts_as_gone_only_after_a_while_without_a_break() -> None:
-    patience = Patience(10.0)
+    patience = UnbindPatience(10.0)
     looks = [(True, 0.0), (True, 9.0), (False, 9.5), (True, 10.0), (True, 19.0), (True, 20.0)]
     found = [patience.ended("db", unreachable=fault, now=now) for fault, now in looks]
     assert found == [False, False, False, False, False, True]

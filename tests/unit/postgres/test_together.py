@@ -18,7 +18,7 @@ from fairlead.postgres.database.plans.snapshot import (
     ServerFacts,
     Snapshot,
 )
-from fairlead.postgres.database.plans.together import Observed, observed, plan_server
+from fairlead.postgres.database.plans.together import ObservedServer, observed, plan_server
 
 
 PACKAGE = Path(fairlead.postgres.__file__).parent
@@ -34,7 +34,7 @@ SERVER = ServerFacts(
 VERIFIER = "SCRAM-SHA-256$4096:c2FsdA==$a:b"
 
 
-def seen(*asked: Wanted, **roles: RoleFacts) -> Observed:
+def seen(*asked: Wanted, **roles: RoleFacts) -> ObservedServer:
     snapshot = Snapshot(
         server=SERVER,
         roles=roles,
@@ -68,7 +68,7 @@ def test_nothing_is_planned_for_who_is_refused() -> None:
     [
         pytest.param("controllers/rules/desired.py", "Desired", id="Desired"),
         pytest.param("controllers/access/passes.py", "Observed", id="Observed-of-an-access"),
-        pytest.param("database/plans/together.py", "Observed", id="Observed-of-a-server"),
+        pytest.param("database/plans/together.py", "ObservedServer", id="Observed-of-a-server"),
     ],
 )
 def test_only_its_own_module_makes_a_value_of_what_is_desired_or_observed(

@@ -9,8 +9,8 @@ import pytest
 from fairlead.api.kubebind import BindableResourcesRequestSpec, LocalSecretKeyRef
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.provider.controllers.bindableresources.reconcile import (
-    Outcome,
-    Plan,
+    InvitationOutcome,
+    InvitationPlan,
     fault,
     ready_events,
     reconcile,
@@ -61,43 +61,51 @@ GOING = "2026-05-01T11:59:59Z"
 @pytest.mark.parametrize(
     ("request_", "plan"),
     [
-        pytest.param(request(), Plan(invite=True), id="new"),
-        pytest.param(request({"phase": "Pending"}), Plan(invite=True), id="pending"),
-        pytest.param(request(deletionTimestamp=GOING), Plan(), id="going"),
-        pytest.param(request(finished("Succeeded")), Plan(), id="done, for ever"),
+        pytest.param(request(), InvitationPlan(invite=True), id="new"),
+        pytest.param(request({"phase": "Pending"}), InvitationPlan(invite=True), id="pending"),
+        pytest.param(request(deletionTimestamp=GOING), InvitationPlan(), id="going"),
+        pytest.param(request(finished("Succeeded")), InvitationPlan(), id="done, for ever"),
         pytest.param(
             request(finished("Succeeded"), ttl="90s"),
-            Plan(requeue_after=30.0),
+            InvitationPlan(requeue_after=30.0),
             id="done, for half a minute more",
         ),
         pytest.param(
-            request(finished("Succeeded"), ttl="1m"), Plan(delete=True), id="done, time is up"
+            request(finished("Succeeded"), ttl="1m"),
+            InvitationPlan(delete=True),
+            id="done, time is up",
         ),
         pytest.param(
-            request(finished("Succeeded"), ttl="0s"), Plan(delete=True), id="done, no time given"
+            request(finished("Succeeded"), ttl="0s"),
+            InvitationPlan(delete=True),
+            id="done, no time given",
         ),
         pytest.param(
             request(finished("Succeeded", at="then"), ttl="1m"),
-            Plan(),
+            InvitationPlan(),
             id="done, nobody knows when",
         ),
         pytest.param(
             request(finished("Succeeded", generation=1), ttl="1m"),
-            Plan(invite=True),
+            InvitationPlan(invite=True),
             id="done, but the spec has changed",
         ),
-        pytest.param(request(finished("Failed")), Plan(invite=True), id="failed, tried again"),
+        pytest.param(
+            request(finished("Failed")), InvitationPlan(invite=True), id="failed, tried again"
+        ),
         pytest.param(
             request(finished("Failed"), ttl="90s"),
-            Plan(invite=True, requeue_after=30.0),
+            InvitationPlan(invite=True, requeue_after=30.0),
             id="failed, tried again until its time is up",
         ),
         pytest.param(
-            request(finished("Failed"), ttl="1m"), Plan(delete=True), id="failed, time is up"
+            request(finished("Failed"), ttl="1m"),
+            InvitationPlan(delete=True),
+            id="failed, time is up",
         ),
     ],
 )
-def test_what_a_request_leads_to(request_: Object, plan: Plan) -> None:
+def test_what_a_request_leads_to(request_: Object, plan: InvitationPlan) -> None:
     assert reconcile(request_, now=NOW) == plan
 
 
@@ -135,15 +143,15 @@ def test_the_answer_has_a_name_of_its_own_unless_one_is_given() -> None:
     assert secret_ref(request(), spec(kubeconfigSecretRef=named)) == LocalSecretKeyRef(**named)
 
 
-GOOD = Outcome(
+GOOD = InvitationOutcome(
     phase="Succeeded",
     reason="SecretReady",
     message="there",
     namespace="ns",
     ref=LocalSecretKeyRef(name="s", key="k"),
 )
-BAD = Outcome(phase="Failed", reason="TemplateNotFound", message="none")
-WAITING = Outcome(phase="Pending", reason="HandleResourcesFailed", message="forbidden")
+BAD = InvitationOutcome(phase="Failed", reason="TemplateNotFound", message="none")
+WAITING = InvitationOutcome(phase="Pending", reason="HandleResourcesFailed", message="forbidden")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +169,7 @@ WAITING = Outcome(phase="Pending", reason="HandleResourcesFailed", message="forb
     ],
 )
 def test_it_is_finished_when_it_ended_so_first(
-    before: JSON, outcome: Outcome, completed: str | None
+    before: JSON, outcome: InvitationOutcome, completed: str | None
 ) -> None:
     status = with_outcome(request(before), outcome, now=NOW)["status"]
     assert status.get("completionTime") == completed
@@ -191,7 +199,7 @@ def test_looking_again_changes_nothing() -> None:
     ],
 )
 def test_an_event_tells_of_what_has_turned(
-    before: Outcome | None, after: Outcome, told: list[tuple[str, str]]
+    before: InvitationOutcome | None, after: InvitationOutcome, told: list[tuple[str, str]]
 ) -> None:
     old = request()
     if before is not None:

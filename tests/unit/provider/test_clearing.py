@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
-from fairlead.provider.controllers.clearing.reconcile import Plan, State, reconcile
+from fairlead.provider.controllers.clearing.reconcile import ClearingPlan, State, reconcile
 from fairlead.provider.offer import with_clearing, with_revocation
 
 
@@ -47,7 +47,7 @@ def test_nothing_goes_that_is_not_to_be_cleared(
     consumer: Object | None, said: Object | None
 ) -> None:
     state = State(consumer, said, [OWNED], [COPY])
-    assert reconcile(state) == Plan()
+    assert reconcile(state) == ClearingPlan()
 
 
 def test_provider_namespaces_go_first_then_copies_and_the_identity_last() -> None:
@@ -55,17 +55,17 @@ def test_provider_namespaces_go_first_then_copies_and_the_identity_last() -> Non
     first = reconcile(state)
     assert first.namespaces == [OWNED]
     assert first.copies == []
-    assert reconcile(state._replace(owned=[], copies=None)) == Plan(look=True)
+    assert reconcile(state._replace(owned=[], copies=None)) == ClearingPlan(look=True)
     second = reconcile(state._replace(owned=[]))
     assert (second.namespaces, second.copies) == ([], [COPY])
     assert "Widget abc-blue" in second.waiting
     last = reconcile(state._replace(owned=[], copies=[]))
-    assert last == Plan(namespaces=[CONSUMER])
+    assert last == ClearingPlan(namespaces=[CONSUMER])
 
 
 def test_what_is_going_is_waited_for() -> None:
     going = thing("Namespace", "abc-shop", **GOING)
-    assert reconcile(State(CONSUMER, SAID, [going])) == Plan(
+    assert reconcile(State(CONSUMER, SAID, [going])) == ClearingPlan(
         waiting="the provider namespaces abc-shop"
     )
     copy = (WIDGETS, thing("Widget", "abc-blue", **GOING))
@@ -76,4 +76,4 @@ def test_what_is_going_is_waited_for() -> None:
 
 def test_a_kind_that_cannot_be_looked_at_keeps_the_identity() -> None:
     plan = reconcile(State(CONSUMER, SAID, [], [], ["widgets cannot be listed"]))
-    assert plan == Plan(waiting="widgets cannot be listed")
+    assert plan == ClearingPlan(waiting="widgets cannot be listed")

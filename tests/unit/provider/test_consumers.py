@@ -9,7 +9,7 @@ from rich.console import Console
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.cli.kubebind.consumers import table
-from fairlead.provider.commands.overview import Row, State, age, rows
+from fairlead.provider.commands.overview import ConsumerRow, ProviderState, age, rows
 
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -80,8 +80,10 @@ BEATS: JSON = {
 }
 
 
-def one(*bindings: Object, **kept: Any) -> Row:
-    state = State([kept.pop("namespace", namespace())], bindings, templates=[TEMPLATE], **kept)
+def one(*bindings: Object, **kept: Any) -> ConsumerRow:
+    state = ProviderState(
+        [kept.pop("namespace", namespace())], bindings, templates=[TEMPLATE], **kept
+    )
     (row,) = rows(state, now=NOW)
     return row
 
@@ -149,7 +151,7 @@ def test_health_is_judged_by_the_heartbeat(
 def test_a_consumer_is_a_namespace_with_an_identity(
     namespaces: list[Object], expected: list[tuple[str, str]]
 ) -> None:
-    found = rows(State(namespaces), now=NOW)
+    found = rows(ProviderState(namespaces), now=NOW)
     assert [(row.identity, row.namespace) for row in found] == expected
 
 
@@ -191,7 +193,7 @@ def test_ages_are_short(since: str, expected: str) -> None:
     assert age(since, NOW) == expected
 
 
-def shown(*found: Row, width: int = 200) -> list[str]:
+def shown(*found: ConsumerRow, width: int = 200) -> list[str]:
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
         console.print(table(found, now=NOW, width=width).table)

@@ -8,7 +8,7 @@ from tests.support.kubebind import NOW, bound_schema, conditions, export, kube, 
 from fairlead.api.kubebind.conditions import true
 from fairlead.api.meta import Object, object_from_dict
 from fairlead.provider.controllers.export.reconcile import (
-    Plan,
+    ExportPlan,
     adopted,
     annotated,
     conditioned,
@@ -127,7 +127,7 @@ def test_an_export_that_is_going_is_left_alone() -> None:
         deletionTimestamp=NOW,
         finalizers=["x/y"],
     )
-    assert reconcile(going, {}) == Plan()
+    assert reconcile(going, {}) == ExportPlan()
 
 
 def test_conditions_of_others_stay_and_there_is_no_summary() -> None:

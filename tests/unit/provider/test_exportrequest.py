@@ -22,7 +22,12 @@ from fairlead.api.kubebind import (
     spec_hash,
 )
 from fairlead.api.meta import JSON, Object
-from fairlead.provider.controllers.exportrequest.reconcile import Plan, State, follows, reconcile
+from fairlead.provider.controllers.exportrequest.reconcile import (
+    RequestPlan,
+    RequestState,
+    follows,
+    reconcile,
+)
 from fairlead.provider.offer import InvitationRecord, Offer
 from fairlead.provider.options import ProviderOptions
 
@@ -45,8 +50,8 @@ def plan(
     namespaces: list[str] | None = None,
     options: ProviderOptions = OPTIONS,
     offer: Offer | None = None,
-) -> Plan:
-    state = State(
+) -> RequestPlan:
+    state = RequestState(
         request=given,
         export=made,
         crds={item.meta.name: item for item in ([crd()] if crds is None else crds)},
@@ -57,7 +62,7 @@ def plan(
     return reconcile(state, options, now=NOW)
 
 
-def phase(result: Plan) -> str:
+def phase(result: RequestPlan) -> str:
     assert result.status is not None
     found: str = result.status["status"]["phase"]
     return found
@@ -188,10 +193,10 @@ def test_too_much_in_one_request_is_terminal(
     assert message in found["message"]
     assert result.status is not None
     assert result.status["status"]["terminalMessage"] == found["message"]
-    assert result == Plan(status=result.status)
+    assert result == RequestPlan(status=result.status)
     assert not follows(asked)
     failed = request(phase="Failed", **given)
-    assert plan(failed, made=made) == Plan()
+    assert plan(failed, made=made) == RequestPlan()
 
 
 def labels(*expressions: JSON, **match: str) -> JSON:
@@ -239,7 +244,7 @@ def test_a_claim_that_is_too_large_is_terminal(selector: JSON, message: str) -> 
     found = conditions(result.status)["PermissionClaim"]
     assert found["reason"] == "LargePermissionClaim"
     assert f"spec.permissionClaims[1]: secrets.core: {message}" in found["message"]
-    assert result == Plan(status=result.status)
+    assert result == RequestPlan(status=result.status)
 
 
 def test_as_much_as_a_request_may_ask_for_is_granted() -> None:
@@ -470,7 +475,7 @@ def test_a_missing_crd_is_named_with_the_label_it_needs() -> None:
     ],
 )
 def test_finished_and_deleted_requests_are_left_alone(given: Object) -> None:
-    assert plan(given) == Plan()
+    assert plan(given) == RequestPlan()
 
 
 def test_schemas_get_the_export_as_their_owner() -> None:
@@ -581,7 +586,7 @@ def test_a_settled_request_is_stored_as_it_is() -> None:
         status=first.status["status"],
     )
     again = reconcile(
-        State(
+        RequestState(
             stored,
             export(),
             {"widgets.example.org": crd()},
@@ -591,7 +596,7 @@ def test_a_settled_request_is_stored_as_it_is() -> None:
         OPTIONS,
         now="2027-01-01T00:00:00Z",
     )
-    assert again == Plan(status=stored.to_dict())
+    assert again == RequestPlan(status=stored.to_dict())
 
 
 def invited(*plurals: str, versions: tuple[str, ...] = ("v1",)) -> Offer:
@@ -607,7 +612,7 @@ UNRECORDED = Offer(InvitationRecord(), {})
 REVOKED = Offer(InvitationRecord((), revoked=True), {})
 
 
-def refused(result: Plan) -> str:
+def refused(result: RequestPlan) -> str:
     """The message of a plan that does nothing but refuse."""
     assert (result.create_schemas, result.update_schemas, result.create_export) == ([], [], None)
     assert phase(result) == "Failed"

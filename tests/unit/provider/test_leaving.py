@@ -9,7 +9,7 @@ from tests.support.kubebind import NOW, conditions, kube
 
 from fairlead.api.meta import Object, ObjectMeta, object_from_dict
 from fairlead.provider.controllers.namespace.departure import synced
-from fairlead.provider.controllers.namespace.leaving import Leaving, Plan, Remains, leave
+from fairlead.provider.controllers.namespace.leaving import Leaving, LeavingPlan, Remains, leave
 from fairlead.provider.controllers.namespace.reconcile import heir, leaving_status
 
 
@@ -63,7 +63,7 @@ def test_a_namespace_goes_when_nothing_remains_in_it(
 
 
 def test_a_namespace_that_another_export_goes_on_with_stays() -> None:
-    assert leave([Leaving(SHOP, NOTHING)], keep=True) == Plan(kept=["abc-shop"], done=True)
+    assert leave([Leaving(SHOP, NOTHING)], keep=True) == LeavingPlan(kept=["abc-shop"], done=True)
     assert not leave([Leaving(SHOP, NOTHING, open=True)], keep=True).done
     assert not leave([Leaving(SHOP, NOTHING), Leaving(namespace("b"), TWO)], keep=True).done
 
@@ -119,7 +119,7 @@ def test_it_is_told_what_keeps_it(remains: Remains, texts: list[str]) -> None:
 
 
 def test_nothing_found_is_nothing_to_wait_for() -> None:
-    assert leave([]) == Plan(done=True)
+    assert leave([]) == LeavingPlan(done=True)
 
 
 OURS = {"kube-bind.io/cluster-namespace": "abc"}

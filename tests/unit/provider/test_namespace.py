@@ -8,8 +8,8 @@ from tests.support.kubebind import NOW, NS, conditions, kube
 from fairlead.api.kubebind import FINALIZER_NAMESPACE, Isolation
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.provider.controllers.namespace.reconcile import (
-    Plan,
-    State,
+    NamespacePlan,
+    NamespaceState,
     reconcile,
 )
 from fairlead.provider.namespaces import owner_of, usable
@@ -47,14 +47,14 @@ def plan(
     *there: Object,
     isolation: Isolation = "Prefixed",
     ungranted: Sequence[str] = (),
-) -> Plan:
+) -> NamespacePlan:
     by_name = {item.meta.name: item for item in there}
     owned = [item for item in there if owner_of(item) == stored.key]
-    state = State(stored.key, stored, owned, by_name.get, ungranted)
+    state = NamespaceState(stored.key, stored, owned, by_name.get, ungranted)
     return reconcile(state, ProviderOptions(isolation=isolation), now=NOW)
 
 
-def outcome(result: Plan) -> tuple[str, str]:
+def outcome(result: NamespacePlan) -> tuple[str, str]:
     """The namespace that is announced, and the reason why it is not."""
     assert result.status is not None
     status = result.status["status"]
@@ -211,7 +211,7 @@ def test_reserved_names_are_refused_there_or_not(name: str, says: str, owner: st
     if owner == "ours":
         there = [namespace(name, f"{NS}/{name}")]
     stored = service_namespace(name=name, finalizers=())
-    state = State(stored.key, stored, [], {one.meta.name: one for one in there}.get, ())
+    state = NamespaceState(stored.key, stored, [], {one.meta.name: one for one in there}.get, ())
     options = ProviderOptions(isolation="None", namespace_prefix="cluster-")
     result = reconcile(state, options, now=NOW)
     assert result.create is None

@@ -14,7 +14,7 @@ from fairlead.api.resource import (
     ROLEBINDINGS,
     ROLES,
 )
-from fairlead.provider.controllers.rbac.reconcile import Plan, State, reconcile
+from fairlead.provider.controllers.rbac.reconcile import RightsPlan, RightsState, reconcile
 from fairlead.provider.rights import (
     Grounds,
     Id,
@@ -34,14 +34,14 @@ def plan(
     schema: Object | None = None,
     existing: dict[Id, Object] | None = None,
     **more: Any,
-) -> Plan:
+) -> RightsPlan:
     stored = schema or bound_schema()
     schemas = {stored.meta.name: stored}
     grounds = Grounds(given, schemas, frozenset(namespaces), **more) if given else None
-    return reconcile(State(grounds, existing or {}))
+    return reconcile(RightsState(grounds, existing or {}))
 
 
-def grants(result: Plan) -> dict[str, list[JSON]]:
+def grants(result: RightsPlan) -> dict[str, list[JSON]]:
     """Rules by where they hold and under which name."""
     found: dict[str, list[JSON]] = {}
     for kind, body in result.apply:
@@ -206,7 +206,7 @@ def test_many_cluster_scoped_resources_are_not_compared_with_one_another() -> No
         return one is other
 
     with mock.patch.object(ExportResource, "__eq__", equal):
-        result = reconcile(State(Grounds(many, schemas, frozenset({"a"})), {}))
+        result = reconcile(RightsState(Grounds(many, schemas, frozenset({"a"})), {}))
     assert len(grants(result)[EVERYWHERE][0]["resources"]) == 500
     assert compared <= 500
 

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.api.kubebind import kubeconfig_digest
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.provider.commands.rotation.reconcile import Plan, missing, reconcile, tells
+from fairlead.provider.commands.rotation.reconcile import RotationPlan, missing, reconcile, tells
 from fairlead.provider.tokens import TokenSecret, token_secrets
 
 
@@ -37,52 +37,57 @@ def tokens(**by_name: str) -> list[TokenSecret]:
     ("existing", "in_use", "plan"),
     [
         pytest.param(
-            tokens(kube_binder="a"), "a", Plan("kube-binder-2", written=False), id="begin"
+            tokens(kube_binder="a"), "a", RotationPlan("kube-binder-2", written=False), id="begin"
         ),
         pytest.param(
             tokens(kube_binder="a", kube_binder_2=""),
             "a",
-            Plan("kube-binder-2", written=False),
+            RotationPlan("kube-binder-2", written=False),
             id="killed before the token was filled in",
         ),
         pytest.param(
             tokens(kube_binder="a", kube_binder_2="b"),
             "a",
-            Plan("kube-binder-2", written=False),
+            RotationPlan("kube-binder-2", written=False),
             id="killed before it was handed out",
         ),
         pytest.param(
             tokens(kube_binder="a", kube_binder_2="b"),
             "b",
-            Plan("kube-binder-2", written=True),
+            RotationPlan("kube-binder-2", written=True),
             id="killed before the old one went",
         ),
         pytest.param(
-            tokens(kube_binder_2="b"), "b", Plan("kube-binder-3", written=False), id="once more"
+            tokens(kube_binder_2="b"),
+            "b",
+            RotationPlan("kube-binder-3", written=False),
+            id="once more",
         ),
         pytest.param(
             tokens(kube_binder_2="b"),
             "lost",
-            Plan("kube-binder-2", written=False),
+            RotationPlan("kube-binder-2", written=False),
             id="the token in use is gone",
         ),
-        pytest.param([], "lost", Plan("kube-binder", written=False), id="all tokens are gone"),
+        pytest.param(
+            [], "lost", RotationPlan("kube-binder", written=False), id="all tokens are gone"
+        ),
         pytest.param(
             tokens(kube_binder_token_x="x"),
             "x",
-            Plan("kube-binder", written=False),
+            RotationPlan("kube-binder", written=False),
             id="one that the cluster made",
         ),
         pytest.param(
             tokens(kube_binder_token_x="x", kube_binder="a"),
             "a",
-            Plan("kube-binder-2", written=False),
+            RotationPlan("kube-binder-2", written=False),
             id="an old cluster's own besides ours",
         ),
     ],
 )
 def test_a_rotation_goes_on_where_it_ended(
-    existing: list[TokenSecret], in_use: str, plan: Plan
+    existing: list[TokenSecret], in_use: str, plan: RotationPlan
 ) -> None:
     assert reconcile(existing, in_use) == plan
 

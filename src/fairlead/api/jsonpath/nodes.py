@@ -68,7 +68,7 @@ class Identifier(msgspec.Struct, frozen=True):
     name: str
 
 
-class Field(msgspec.Struct, frozen=True):
+class FieldStep(msgspec.Struct, frozen=True):
     """The value under a name."""
 
     name: str
@@ -112,5 +112,5 @@ class Union(msgspec.Struct, frozen=True):
 
 
 Node: TypeAlias = (
-    Text | Constant | Identifier | Field | Wildcard | Recursive | Slice | Filter | Union | Path
+    Text | Constant | Identifier | FieldStep | Wildcard | Recursive | Slice | Filter | Union | Path
 )

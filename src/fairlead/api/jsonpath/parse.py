@@ -7,7 +7,7 @@ import re
 from fairlead.api.golang.literals import LiteralError, unquote
 from fairlead.api.jsonpath.nodes import (
     Constant,
-    Field,
+    FieldStep,
     Filter,
     Identifier,
     JSONPathError,
@@ -107,10 +107,10 @@ class _Action:
                 raise JSONPathError("invalid multiple recursive descent")
             self.steps.append(Recursive())
             if self.peek().isalnum():
-                self.steps.append(Field(self.read_name()))
+                self.steps.append(FieldStep(self.read_name()))
         else:
             name = self.read_name()
-            self.steps.append(Wildcard() if name == "*" else Field(name))
+            self.steps.append(Wildcard() if name == "*" else FieldStep(name))
 
     def read_name(self) -> str:
         found = _NAME.match(self.text, self.position).group()  # type: ignore[union-attr]

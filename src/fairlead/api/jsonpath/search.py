@@ -12,7 +12,7 @@ from fairlead.api.jsonpath.nodes import (
     Budget,
     Constant,
     Exhausted,
-    Field,
+    FieldStep,
     Filter,
     Identifier,
     JSONPathError,
@@ -85,7 +85,7 @@ def _fields(nodes: Sequence[Node]) -> tuple[str, ...]:
     """Return the names of a template that is one short path of fields; () for any other."""
     path = nodes[0] if len(nodes) == 1 else None
     steps = path.steps if isinstance(path, Path) and len(path.steps) <= _SHORT else ()
-    names = [step.name for step in steps if isinstance(step, Field)]
+    names = [step.name for step in steps if isinstance(step, FieldStep)]
     return tuple(names) if len(names) == len(steps) and all(names) else ()
 
 
@@ -158,7 +158,7 @@ class _Search:
 
     def found(self, node: Node, inputs: list[Any]) -> list[Any]:
         match node:
-            case Field():
+            case FieldStep():
                 return self.field(node.name, inputs)
             case Path():
                 for step in node.steps:

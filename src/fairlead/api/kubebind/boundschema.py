@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.kubebind.fields import Isolation, Scope
 from fairlead.api.kubebind.names import (
     ANNOTATION_BOUND_BY,
@@ -203,7 +203,9 @@ class BoundSchemaStatus(
     stored_versions: Annotated[
         list[str], Meta(description="Versions in which objects may be stored.")
     ] = []
-    conditions: Annotated[list[Condition], Meta(description="How the consumer's CRD stands.")] = []
+    conditions: Annotated[
+        list[KubeBindCondition], Meta(description="How the consumer's CRD stands.")
+    ] = []
     instantiations: Annotated[list[dict[str, Any]], Meta(description="Never written.")] = []
 
 

@@ -65,7 +65,7 @@ class CollectionSpec(
     ]
 
 
-class Collection(Kind, kw_only=True):
+class TemplateCollection(Kind, kw_only=True):
     """On the provider: a group of templates."""
 
     spec: CollectionSpec
@@ -76,7 +76,7 @@ class ClusterSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
     """Empty: the existence of the object is its content."""
 
 
-class Cluster(Kind, kw_only=True):
+class ProviderCluster(Kind, kw_only=True):
     """On the provider, one object named ``default``: the cluster as a place that consumers use."""
 
     spec: ClusterSpec = ClusterSpec()

@@ -65,7 +65,7 @@ WRONG_WHILE_TRUE: Final = (
 """Ours, on an APIServiceBinding: absent when all is well, and never lowering Ready."""
 
 
-class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+class KubeBindCondition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """One condition; ``severity`` is set only where the status is False."""
 
     type: Annotated[str, msgspec.Meta(description="What the condition is about, such as Ready.")]
@@ -89,7 +89,7 @@ class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
     ] = ""
     message: Annotated[str, msgspec.Meta(description="Why, in words, with names.")] = ""
 
-    def same_state(self, other: Condition) -> bool:
+    def same_state(self, other: KubeBindCondition) -> bool:
         """Whether everything but the time is equal."""
         return msgspec.structs.replace(self, last_transition_time="") == msgspec.structs.replace(
             other, last_transition_time=""
@@ -97,42 +97,47 @@ class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
 
 
 class _Status(msgspec.Struct):
-    conditions: list[Condition] = []
+    conditions: list[KubeBindCondition] = []
 
 
 class _WithStatus(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-def true(type_: str) -> Condition:
+def true(type_: str) -> KubeBindCondition:
     """Return a condition that holds; it has no severity, reason or message."""
-    return Condition(type_, "True")
+    return KubeBindCondition(type_, "True")
 
 
-def false(type_: str, reason: str, message: str, *, severity: Severity = "Error") -> Condition:
+def false(
+    type_: str, reason: str, message: str, *, severity: Severity = "Error"
+) -> KubeBindCondition:
     """Return a condition that does not hold, with the reason and the remedy."""
-    return Condition(type_, "False", severity=severity, reason=reason, message=message)
+    return KubeBindCondition(type_, "False", severity=severity, reason=reason, message=message)
 
 
-def unknown(type_: str, reason: str, message: str) -> Condition:
+def unknown(type_: str, reason: str, message: str) -> KubeBindCondition:
     """Return a condition whose status is Unknown."""
-    return Condition(type_, "Unknown", reason=reason, message=message)
+    return KubeBindCondition(type_, "Unknown", reason=reason, message=message)
 
 
-def get_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
+def get_condition(conditions: Iterable[KubeBindCondition], type_: str) -> KubeBindCondition | None:
     """Return the condition of this type, None if it was never set."""
     return next((condition for condition in conditions if condition.type == type_), None)
 
 
-def is_true(conditions: Iterable[Condition], type_: str) -> bool:
+def is_true(conditions: Iterable[KubeBindCondition], type_: str) -> bool:
     """Whether the condition of this type is set and True."""
     condition = get_condition(conditions, type_)
     return condition is not None and condition.status == "True"
 
 
 def set_conditions(
-    conditions: Iterable[Condition], *new: Condition, now: str, summary: bool = False
-) -> list[Condition]:
+    conditions: Iterable[KubeBindCondition],
+    *new: KubeBindCondition,
+    now: str,
+    summary: bool = False,
+) -> list[KubeBindCondition]:
     """Return the list with each new condition, Ready first and the rest in alphabetical order.
 
     Args:
@@ -154,13 +159,15 @@ def set_conditions(
     return sorted(result.values(), key=lambda condition: (condition.type != READY, condition.type))
 
 
-def transitions(old: Iterable[Condition], new: Iterable[Condition]) -> list[Condition]:
+def transitions(
+    old: Iterable[KubeBindCondition], new: Iterable[KubeBindCondition]
+) -> list[KubeBindCondition]:
     """Return the conditions that turned true or false, or fail for another reason than before.
 
     The summary is left out, since it repeats another condition, and so is a status Unknown.
     """
     before = {condition.type: condition for condition in old}
-    changed: list[Condition] = []
+    changed: list[KubeBindCondition] = []
     for condition in new:
         was = before.get(condition.type)
         told = condition.type != READY and condition.status != "Unknown"
@@ -170,7 +177,7 @@ def transitions(old: Iterable[Condition], new: Iterable[Condition]) -> list[Cond
     return changed
 
 
-def stored_conditions(obj: Object) -> list[Condition]:
+def stored_conditions(obj: Object) -> list[KubeBindCondition]:
     """Return the conditions of any kube-bind object."""
     return obj.decode(_WithStatus).status.conditions
 
@@ -181,7 +188,7 @@ def status_events(old: Object, new: Object) -> list[Event]:
     return [happening(condition) for condition in turned]
 
 
-def happening(condition: Condition) -> Event:
+def happening(condition: KubeBindCondition) -> Event:
     """Return the Event about a condition that has turned.
 
     What is wrong is a warning, and so is what is wrong while it is True.
@@ -195,7 +202,7 @@ def happening(condition: Condition) -> Event:
     )
 
 
-def summarize(conditions: Iterable[Condition]) -> Condition | None:
+def summarize(conditions: Iterable[KubeBindCondition]) -> KubeBindCondition | None:
     """Return Ready, as the worst of all other conditions; None if there is no other.
 
     False/Error is worse than False/Warning, then False/Info, then True, then Unknown. Reason and
@@ -213,7 +220,7 @@ def summarize(conditions: Iterable[Condition]) -> Condition | None:
     return msgspec.structs.replace(worst, type=READY, last_transition_time="")
 
 
-def _timed(new: Condition, old: Condition | None, now: str) -> Condition:
+def _timed(new: KubeBindCondition, old: KubeBindCondition | None, now: str) -> KubeBindCondition:
     if new.status != "False":
         new = msgspec.structs.replace(new, severity="")
     # A stored condition without a transition time gets one, even if nothing else changes.
@@ -222,7 +229,7 @@ def _timed(new: Condition, old: Condition | None, now: str) -> Condition:
     return msgspec.structs.replace(new, last_transition_time=now)
 
 
-def _rank(condition: Condition) -> int:
+def _rank(condition: KubeBindCondition) -> int:
     if condition.status == "False":
         return {"Error": 0, "Warning": 1, "Info": 2, "": 2}[condition.severity]
     return 3 if condition.status == "True" else 4

@@ -10,8 +10,8 @@ from fairlead.api.kubebind.boundschema import BoundSchema
 from fairlead.api.kubebind.catalogue import (
     APIServiceExportTemplate,
     BindableResourcesRequest,
-    Cluster,
-    Collection,
+    ProviderCluster,
+    TemplateCollection,
 )
 from fairlead.api.kubebind.types import (
     CLUSTER_BINDING_RULE,
@@ -125,7 +125,7 @@ def _catalogue() -> list[JSON]:
         ),
         _crd(
             names.COLLECTIONS,
-            Collection,
+            TemplateCollection,
             (
                 PrinterColumn("Description", ".spec.description"),
                 PrinterColumn("Templates", ".spec.templates[*].name"),
@@ -133,5 +133,5 @@ def _catalogue() -> list[JSON]:
             ),
             category=_CATALOGUE,
         ),
-        _crd(names.CLUSTERS, Cluster, (_READY,), category=_CATALOGUE),
+        _crd(names.CLUSTERS, ProviderCluster, (_READY,), category=_CATALOGUE),
     ]

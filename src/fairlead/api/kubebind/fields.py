@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.kubebind.names import resource_name
 from fairlead.api.meta import JSON
 from fairlead.api.selectors import AtomicLabelSelector
@@ -128,7 +128,9 @@ class LocalSecretKeyRef(
     key: Annotated[str, Meta(description="Key in the Secret.")]
 
 
-class SecretRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+class SecretReference(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
     """A Secret anywhere in the cluster."""
 
     name: Annotated[str, Meta(description="Name of the Secret.")]
@@ -140,7 +142,7 @@ class ConditionsStatus(
 ):
     """A status that is conditions alone."""
 
-    conditions: Annotated[list[Condition], Meta(description="How the object stands.")] = []
+    conditions: Annotated[list[KubeBindCondition], Meta(description="How the object stands.")] = []
 
 
 class NamedRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.kubebind.fields import (
     ClusterSecretKeyRef,
     ConditionsStatus,
@@ -25,7 +25,7 @@ from fairlead.api.kubebind.fields import (
     Phase,
     SchemaUpdatePolicy,
     Scope,
-    SecretRef,
+    SecretReference,
     immutable,
 )
 from fairlead.api.kubebind.names import CLUSTER_BINDING_NAME
@@ -79,7 +79,9 @@ class BindingSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
 class BindingStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """Resources and claims that a binding has established, with its conditions."""
 
-    conditions: Annotated[list[Condition], Meta(description="How the binding stands.")] = []
+    conditions: Annotated[
+        list[KubeBindCondition], Meta(description="How the binding stands.")
+    ] = []
     provider_pretty_name: Annotated[str, Meta(description="The provider's name, for people.")] = ""
     bound_schemas: Annotated[
         list[GroupResource],
@@ -164,7 +166,9 @@ class ExportRequestStatus(
 ):
     """How far a request has come; Failed is for ever and ``terminal_message`` says why."""
 
-    conditions: Annotated[list[Condition], Meta(description="How the request stands.")] = []
+    conditions: Annotated[
+        list[KubeBindCondition], Meta(description="How the request stands.")
+    ] = []
     phase: Annotated[
         Phase,
         Meta(
@@ -193,7 +197,7 @@ class NamespaceStatus(
     """The provider namespace, set only once it exists and can be used."""
 
     conditions: Annotated[
-        list[Condition], Meta(description="Whether the namespace can be used.")
+        list[KubeBindCondition], Meta(description="Whether the namespace can be used.")
     ] = []
     namespace: Annotated[str, Meta(description="The provider's namespace.")] = ""
 
@@ -231,7 +235,7 @@ class ClusterBindingStatus(
     """State that the konnector reports; the interval is a duration such as ``5m0s``."""
 
     conditions: Annotated[
-        list[Condition], Meta(description="How the tie to the consumer stands.")
+        list[KubeBindCondition], Meta(description="How the tie to the consumer stands.")
     ] = []
     last_heartbeat_time: Annotated[
         str,
@@ -245,7 +249,7 @@ class ClusterBindingStatus(
     ] = ""
     konnector_version: Annotated[str, Meta(description="Version of the konnector.")] = ""
     consumer_secret_ref: Annotated[
-        SecretRef | None, Meta(description="Where the consumer keeps its kubeconfig.")
+        SecretReference | None, Meta(description="Where the consumer keeps its kubeconfig.")
     ] = None
 
 

@@ -22,7 +22,7 @@ from fairlead.api.reasons.servicebinding import SERVICE_BINDING
 from fairlead.api.servicebinding import common
 
 
-class Told(Protocol):
+class AnyCondition(Protocol):
     """Condition of Kubernetes or of kube-bind."""
 
     @property
@@ -97,7 +97,7 @@ TYPES: Final[Mapping[str, ConditionType]] = MappingProxyType(
 """Every type of conditions that is known, by its name."""
 
 
-def state_of(condition: Told) -> State:
+def state_of(condition: AnyCondition) -> State:
     """Return the state of an object by one of its conditions.
 
     What is not known is never well: neither a status Unknown, nor a type that is in no table, of

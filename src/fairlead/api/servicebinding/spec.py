@@ -38,7 +38,7 @@ _WORKLOAD_RULES = validations(
 )
 
 
-class Workload(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+class WorkloadRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The workloads, by name or by selector; no containers means all of them."""
 
     api_version: Annotated[str, msgspec.Meta(description="API version of the workload.")]
@@ -50,7 +50,7 @@ class Workload(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True)
     ] = []
 
 
-class Service(msgspec.Struct, rename="camel", omit_defaults=True):
+class ServiceRef(msgspec.Struct, rename="camel", omit_defaults=True):
     """A Provisioned Service, or a Secret itself."""
 
     api_version: Annotated[
@@ -75,8 +75,8 @@ class ServiceBindingSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
     provider: Annotated[
         str, msgspec.Meta(description="Replaces the entry provider of the service.")
     ] = ""
-    workload: Annotated[Workload, msgspec.Meta(extra_json_schema=_WORKLOAD_RULES)]
-    service: Service
+    workload: Annotated[WorkloadRef, msgspec.Meta(extra_json_schema=_WORKLOAD_RULES)]
+    service: ServiceRef
     env: Annotated[
         list[EnvMapping],
         msgspec.Meta(description="Entries that become environment variables too."),

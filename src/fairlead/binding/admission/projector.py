@@ -28,11 +28,11 @@ from fairlead.binding.contexts.base import BaseContext, InvalidBinding, part
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.reads import (
     Answer,
-    Failure,
     Get,
     ListAll,
     Marked,
     Read,
+    ReadFailure,
     Snapshot,
     TooManyReadsError,
 )
@@ -157,10 +157,12 @@ class Projector:
         match read:
             case Get() if is_mapping(read):
                 missing = f'{read.resource.group_resource} "{read.name}" not found'
-                return self._mappings.get("", read.name) or Failure("NotFound", missing)
+                return self._mappings.get("", read.name) or ReadFailure("NotFound", missing)
             case Get(spec_only=True) if workload.is_of(read.resource):
                 mine = workload.name and read.name == workload.name
-                return item if mine else Failure("NotFound", f"{read.name} is not being created")
+                return (
+                    item if mine else ReadFailure("NotFound", f"{read.name} is not being created")
+                )
             case ListAll():
                 mine = workload.is_of(read.resource) and read.matcher.matches(item.meta.labels)
                 return (item,) if mine else ()

@@ -15,7 +15,7 @@ from fairlead.binding.cluster.dependencies import Dependencies
 from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
 from fairlead.binding.cluster.verdicts import Verdicts
-from fairlead.binding.reads import Answer, Failure, Get, ListAll, Marked, Read, Review
+from fairlead.binding.reads import Answer, Get, ListAll, Marked, Read, ReadFailure, RightsReview
 from fairlead.client import Client
 from fairlead.runtime import Request
 
@@ -27,7 +27,7 @@ _FEW = 16
 """Largest number of selected workloads that are read one by one and not listed."""
 
 
-class Given(NamedTuple):
+class GivenAnswer(NamedTuple):
     """An answer; without ``watched`` later changes may be missed."""
 
     answer: Answer
@@ -43,7 +43,7 @@ class Answers:
         self._mappings = mappings
         self._verdicts = Verdicts(client)
 
-    async def give(self, request: Request, reads: Sequence[Read]) -> list[Given]:
+    async def give(self, request: Request, reads: Sequence[Read]) -> list[GivenAnswer]:
         """Answer independent reads concurrently, up to a limit.
 
         Raises:
@@ -51,17 +51,17 @@ class Answers:
         """
         free = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(read: Read) -> Given:
+        async def one(read: Read) -> GivenAnswer:
             async with free:
                 return await self._answer(request, read)
 
         return await asyncio.gather(*map(one, reads))
 
-    async def _answer(self, request: Request, read: Read) -> Given:
+    async def _answer(self, request: Request, read: Read) -> GivenAnswer:
         # One watch of all mappings serves all bindings.
         if isinstance(read, Get) and is_mapping(read):
             self._dependencies.note(request, read)
-            return Given(self._mappings.answer(read))
+            return GivenAnswer(self._mappings.answer(read))
         if isinstance(read, Marked):
             return await self._marked(request, read)
         if isinstance(read, ListAll):
@@ -71,27 +71,27 @@ class Answers:
             watched = await self._dependencies.join(request, read)
         else:
             self._dependencies.note(request, read)
-        if isinstance(read, Review):
-            return Given(await self._verdicts.allowed(read))
-        return Given(await fetch(self._client, read), watched)
+        if isinstance(read, RightsReview):
+            return GivenAnswer(await self._verdicts.allowed(read))
+        return GivenAnswer(await fetch(self._client, read), watched)
 
-    async def _list(self, request: Request, read: ListAll) -> Given:
+    async def _list(self, request: Request, read: ListAll) -> GivenAnswer:
         """Answer a list; a few objects are read by name: a list makes the server scan all."""
         watched = await self._dependencies.join(request, read)
         found = self._dependencies.selected(read) if watched else []
         if not 0 < len(found) <= _FEW:
-            return Given(await fetch(self._client, read), watched)
+            return GivenAnswer(await fetch(self._client, read), watched)
         reads = [Get(read.resource, read.namespace, one.meta.name) for one in found]
         answers = await asyncio.gather(*(fetch(self._client, one) for one in reads))
         whole = [one for one in answers if isinstance(one, Object)]
         selected = tuple(one for one in whole if read.matcher.matches(one.meta.labels))
         # An object that was deleted since the watch showed it is not an error.
-        refused = (one for one in answers if isinstance(one, Failure) and not _is_gone(one))
-        return Given(next(refused, selected), watched)
+        refused = (one for one in answers if isinstance(one, ReadFailure) and not _is_gone(one))
+        return GivenAnswer(next(refused, selected), watched)
 
-    async def _marked(self, request: Request, read: Marked) -> Given:
+    async def _marked(self, request: Request, read: Marked) -> GivenAnswer:
         if not await self._dependencies.join(request, read):
-            return Given(await fetch(self._client, read), watched=read.optional)
+            return GivenAnswer(await fetch(self._client, read), watched=read.optional)
         found, written = self._dependencies.marked(request, read)
         known = {item.meta.name: item for item in found}
         # The watch may lag behind our own write: read the written object from the server.
@@ -101,10 +101,10 @@ class Answers:
                 known[name] = answer
             elif isinstance(answer, Object) or _is_gone(answer):
                 known.pop(name, None)
-        return Given(tuple(known.values()))
+        return GivenAnswer(tuple(known.values()))
 
 
-class Pass:
+class BindingPass:
     """Answers the reads of one pass over one binding.
 
     It is ``blind`` if changes of its reads may be missed. Of the passes in a namespace that gave
@@ -139,4 +139,4 @@ class Pass:
 
 
 def _is_gone(answer: Answer) -> bool:
-    return isinstance(answer, Failure) and answer.code == "NotFound"
+    return isinstance(answer, ReadFailure) and answer.code == "NotFound"

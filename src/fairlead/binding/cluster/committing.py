@@ -21,9 +21,9 @@ from fairlead.api.timestamps import now
 from fairlead.binding.cluster.fetching import grant
 from fairlead.binding.cluster.refusals import told
 from fairlead.binding.contexts.base import BaseContext
-from fairlead.binding.contexts.changes import SecretWrite, secret_body
+from fairlead.binding.contexts.changes import BindingSecret, secret_body
 from fairlead.binding.expressions.fixedpath import read
-from fairlead.binding.reads import Answer, Failure, Get
+from fairlead.binding.reads import Answer, Get, ReadFailure
 from fairlead.binding.workloads.records import RECORDED_ANNOTATION
 from fairlead.binding.workloads.workload import Workload
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, NotFound
@@ -151,11 +151,11 @@ class Committer:
             return True
         return False
 
-    async def _put(self, write: SecretWrite, seen: Answer | None) -> Object:
+    async def _put(self, write: BindingSecret, seen: Answer | None) -> Object:
         """Create or update the Secret; ``seen`` is the pass's answer about it."""
         body = secret_body(write)
         try:
-            if isinstance(seen, Failure) and seen.code == "NotFound":
+            if isinstance(seen, ReadFailure) and seen.code == "NotFound":
                 return await self._client.create(SECRETS, body, write.namespace)
             live = (
                 seen

@@ -5,7 +5,16 @@ from __future__ import annotations
 from fairlead.api.meta import JSON
 from fairlead.api.resource import SUBJECTACCESSREVIEWS, Resource
 from fairlead.api.servicebinding.common import CONTROLLER_LABEL
-from fairlead.binding.reads import Answer, Failure, Get, ListAll, Lookup, Marked, Read, Review
+from fairlead.binding.reads import (
+    Answer,
+    Get,
+    ListAll,
+    Lookup,
+    Marked,
+    Read,
+    ReadFailure,
+    RightsReview,
+)
 from fairlead.client import (
     BadRequest,
     Client,
@@ -40,21 +49,21 @@ async def fetch(client: Client, read: Read) -> Answer:
                 return await _marked(client, read)
             case Lookup():
                 return await _lookup(client, read)
-            case Review():
+            case RightsReview():
                 return bool(await review(client, read))
     except Forbidden as error:
-        return Failure("Forbidden", _remedy(str(error), read))
+        return ReadFailure("Forbidden", _remedy(str(error), read))
     except (BadRequest, Invalid) as error:
         # The request is malformed, so a retry cannot help.
-        return Failure("Invalid", str(error))
+        return ReadFailure("Invalid", str(error))
     except ConnectionFailed:
         raise
     except ClientError as error:
-        return Failure("Error", str(error))
+        return ReadFailure("Error", str(error))
 
 
 async def _get(client: Client, read: Get) -> Answer:
-    missing = Failure("NotFound", f'{read.resource.group_resource} "{read.name}" not found')
+    missing = ReadFailure("NotFound", f'{read.resource.group_resource} "{read.name}" not found')
     # An empty name would make the path that of the collection.
     if not read.name or (read.resource.namespaced and not read.namespace):
         return missing
@@ -70,7 +79,7 @@ async def _marked(client: Client, read: Marked) -> Answer:
     try:
         found = await client.list(read.resource, read.namespace, metadata_only=True)
     except NotFound:
-        return Failure("NotFound", f"{read.resource.group_resource} is not served")
+        return ReadFailure("NotFound", f"{read.resource.group_resource} is not served")
     return tuple(item for item in found.items if read.matches(item.meta))
 
 
@@ -84,11 +93,13 @@ async def _lookup(client: Client, read: Lookup) -> Answer:
     except NotServed:
         what = f'kind "{read.kind}"' if not read.plural else f'resource "{read.plural}"'
         remedy = "install its CRD, or correct the reference"
-        return Failure("NoMatch", f'no matches for {what} in version "{api_version}": {remedy}')
-    return Failure("NoMatch", "Kind undefined: the reference needs a kind or a resource")
+        return ReadFailure(
+            "NoMatch", f'no matches for {what} in version "{api_version}": {remedy}'
+        )
+    return ReadFailure("NoMatch", "Kind undefined: the reference needs a kind or a resource")
 
 
-async def review(client: Client, read: Review) -> bool | None:
+async def review(client: Client, read: RightsReview) -> bool | None:
     """Ask whether the user may do it; return None if the server gives no verdict."""
     attributes: JSON = {
         "namespace": read.namespace,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
-from fairlead.binding.reads import Answer, Failure, Get
+from fairlead.binding.reads import Answer, Get, ReadFailure
 from fairlead.runtime import Cluster, Delta, Request
 
 
@@ -47,7 +47,7 @@ class Mappings:
     def answer(self, read: Get) -> Answer:
         """Return the mapping of a read."""
         missing = f'{read.resource.group_resource} "{read.name}" not found'
-        return self._informer.get("", read.name) or Failure("NotFound", missing)
+        return self._informer.get("", read.name) or ReadFailure("NotFound", missing)
 
 
 def is_mapping(read: Get) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from fairlead.binding.cluster.fetching import review
-from fairlead.binding.reads import Review
+from fairlead.binding.reads import RightsReview
 from fairlead.client import Client
 
 
@@ -36,7 +36,7 @@ class Verdicts:
         self._clock = clock
         self._known: dict[bytes, tuple[bool, float]] = {}
 
-    async def allowed(self, read: Review) -> bool:
+    async def allowed(self, read: RightsReview) -> bool:
         """Whether the user may do it; no verdict counts as a refusal."""
         # Hashed, since a requester may be in many groups with long names.
         key = hashlib.blake2b(msgspec.json.encode(read), digest_size=16).digest()

@@ -28,7 +28,7 @@ from fairlead.api.servicebinding.common import (
     SERVICE_NOT_FOUND,
 )
 from fairlead.binding.workloads.holdings import Holding
-from fairlead.binding.workloads.records import Record
+from fairlead.binding.workloads.records import BindingRecord
 
 
 Sight = Literal["there", "NotFound", "NotServed", "Forbidden", "Error"]
@@ -39,7 +39,7 @@ FEW = 3
 _UNDONE = "find out with metadata.managedFields who has removed it"
 
 
-class Chain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class BindingChain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The links of a binding, from its workloads to the origins of its services."""
 
     binding: str
@@ -51,7 +51,7 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     next_step: str = ""
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class SeenObject(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a read: ``text`` names the object, ``problem`` says why it was not read."""
 
     text: str
@@ -66,19 +66,19 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         return bool((self.body.get("metadata") or {}).get("deletionTimestamp"))
 
 
-def seen(text: str, found: Object) -> Seen:
+def seen(text: str, found: Object) -> SeenObject:
     """Return the result of a successful read."""
-    return Seen(text=text, sight="there", body=found.to_dict(), key=found.key)
+    return SeenObject(text=text, sight="there", body=found.to_dict(), key=found.key)
 
 
 class BoundWorkload(msgspec.Struct, frozen=True, kw_only=True):
     """A selected workload with the binding's record."""
 
-    workload: Seen
-    record: Record | None = None
+    workload: SeenObject
+    record: BindingRecord | None = None
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class ToldBinding(msgspec.Struct, frozen=True, kw_only=True):
     """A binding's status; ``secret`` is the projected one."""
 
     text: str
@@ -106,7 +106,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
         return bool(found) and all(one.status == "True" for one in found)
 
 
-def secret_named(service: Seen) -> str:
+def secret_named(service: SeenObject) -> str:
     """Return the Secret that a service names, or is; "" without one."""
     if service.body.get("kind") == "Secret" and service.body.get("apiVersion") == "v1":
         return service.key.name
@@ -116,7 +116,7 @@ def secret_named(service: Seen) -> str:
     return value if isinstance(value, str) else ""
 
 
-def binding_link(told: Told) -> Link:
+def binding_link(told: ToldBinding) -> Link:
     """Return the link of a binding, by its status."""
     link, broken = _linkers("binding", told.text)
     if told.problem:
@@ -135,7 +135,9 @@ def binding_link(told: Told) -> Link:
     return link("ok", "is Ready")
 
 
-def workload_links(bound: Iterable[BoundWorkload], told: Told, reference: str) -> list[Link]:
+def workload_links(
+    bound: Iterable[BoundWorkload], told: ToldBinding, reference: str
+) -> list[Link]:
     """Return the links of workloads, those with a problem first.
 
     Args:
@@ -181,7 +183,7 @@ def _linkers(name: LinkName, object_: str) -> tuple[_Linked, _Broken]:
     return link, broken
 
 
-def _workload_link(bound: BoundWorkload, told: Told) -> Link:
+def _workload_link(bound: BoundWorkload, told: ToldBinding) -> Link:
     found, record = bound.workload, bound.record
 
     link, broken = _linkers("workload", found.text)
@@ -205,7 +207,7 @@ def _workload_link(bound: BoundWorkload, told: Told) -> Link:
     return link("ok", f"has Secret {record.secret} {_places(record)}".rstrip())
 
 
-def _places(record: Record) -> str:
+def _places(record: BindingRecord) -> str:
     bound = [one for place in record.containers for one in place.bound.values()]
     mounts = sorted({one.mount for one in bound if one.mount})
     variables = sorted({name for one in bound for name in one.env})
@@ -217,7 +219,7 @@ def _places(record: Record) -> str:
     return " and ".join(parts)
 
 
-def service_link(found: Seen, told: Told) -> Link:
+def service_link(found: SeenObject, told: ToldBinding) -> Link:
     """Return the link of a service, by its conditions and its entries."""
     link, broken = _linkers("service", found.text)
     if found.sight == "NotServed":
@@ -248,13 +250,13 @@ def service_link(found: Seen, told: Told) -> Link:
     )
 
 
-def _mend(found: Seen) -> str:
+def _mend(found: SeenObject) -> str:
     if found.body.get("kind") == "PostgresAccess":
         return f"fairlead postgres explain {found.key.name} -n {found.key.namespace}"
     return SERVICE_BINDING.helps("NotReady")
 
 
-def secret_link(wanted: Sequence[Seen], own: Seen | None) -> Link | None:
+def secret_link(wanted: Sequence[SeenObject], own: SeenObject | None) -> Link | None:
     """Return the link of the Secrets: those that services name, and the binding's own.
 
     Return None while no Secret is named.
@@ -278,7 +280,7 @@ def secret_link(wanted: Sequence[Seen], own: Seen | None) -> Link | None:
     return Link(name="Secret", object=last.text, state="ok", about=about)
 
 
-def _missing_secret(found: Seen, *, own: bool) -> Link:
+def _missing_secret(found: SeenObject, *, own: bool) -> Link:
     if own:
         about, remedy = "which the binding created, is missing", CONTROLLER
     else:
@@ -291,7 +293,7 @@ def _missing_secret(found: Seen, *, own: bool) -> Link:
     return broken(ERROR_READING_SECRET, about, remedy)
 
 
-def chain(told: Told, links: Iterable[Link]) -> Chain:
+def chain(told: ToldBinding, links: Iterable[Link]) -> BindingChain:
     """Sort the links, and find the first break from the source.
 
     A link that fails because of an earlier one waits and is not broken: a binding whose service
@@ -304,7 +306,7 @@ def chain(told: Told, links: Iterable[Link]) -> Chain:
         follows = link.state == "failed" and _follows(link, open_, told)
         judged.append(msgspec.structs.replace(link, state="waiting") if follows else link)
     first = worst(judged)
-    return Chain(
+    return BindingChain(
         binding=told.text,
         ready=told.ready and first is None,
         links=tuple(reversed(judged)),
@@ -315,7 +317,7 @@ def chain(told: Told, links: Iterable[Link]) -> Chain:
     )
 
 
-def _follows(link: Link, open_: set[LinkName], told: Told) -> bool:
+def _follows(link: Link, open_: set[LinkName], told: ToldBinding) -> bool:
     """Whether ``link`` fails because of links that it needs."""
     if link.name == "workload":
         return "binding" in open_ and link.reason == "NotProjected"

@@ -19,10 +19,10 @@ from fairlead.api.selectors import SelectorError
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS, CoreosServiceBinding
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, ServiceBinding
 from fairlead.binding.commands.chain import (
+    BindingChain,
     BoundWorkload,
-    Chain,
-    Seen,
-    Told,
+    SeenObject,
+    ToldBinding,
     binding_link,
     chain,
     secret_link,
@@ -32,7 +32,7 @@ from fairlead.binding.commands.chain import (
     workload_links,
 )
 from fairlead.binding.services.service import label_selector
-from fairlead.binding.workloads.records import Record, read_records
+from fairlead.binding.workloads.records import BindingRecord, read_records
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound, NotServed
 from fairlead.client.lookups import find
 
@@ -72,16 +72,16 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.shown} {Key(self.namespace, self.name)}"
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class KnownBinding(msgspec.Struct, frozen=True, kw_only=True):
     """The used fields of a binding of either API."""
 
-    told: Told
+    told: ToldBinding
     uid: str
     workload: Reference | None = None
     services: tuple[Reference, ...] = ()
 
 
-class Target(msgspec.Struct, frozen=True):
+class ExplainedTarget(msgspec.Struct, frozen=True):
     """The target to explain: a workload or a binding; a kind of "" means all bindings."""
 
     kind: str = ""
@@ -113,35 +113,35 @@ _SHORT = {
 }
 
 
-def parse_target(text: str) -> Target:
+def parse_target(text: str) -> ExplainedTarget:
     """Parse ``deployment/web`` or ``servicebinding/web-db``; "" means all bindings.
 
     Raises:
         ValueError: the text has another form.
     """
     if not text:
-        return Target()
+        return ExplainedTarget()
     kind, _, name = text.partition("/")
     if not kind or not name or "/" in name:
         raise ValueError(
             f"{text!r} is not a target: use deployment/NAME, servicebinding/NAME, or nothing for "
             "all bindings of the namespace"
         )
-    return Target(kind.lower(), name)
+    return ExplainedTarget(kind.lower(), name)
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class BindingExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The requested chains; ``ready`` if none of them is broken."""
 
     target: str
     ready: bool
-    chains: tuple[Chain, ...]
+    chains: tuple[BindingChain, ...]
     notes: tuple[str, ...] = ()
 
 
 async def explain(
-    client: Client, target: Target, namespace: str, beyond: Beyond | None = None
-) -> Explanation:
+    client: Client, target: ExplainedTarget, namespace: str, beyond: Beyond | None = None
+) -> BindingExplanation:
     """Explain bindings with their dependencies.
 
     Args:
@@ -156,7 +156,7 @@ async def explain(
     """
     explaining = _Explaining(client, target, namespace, beyond)
     chains = await explaining.run()
-    return Explanation(
+    return BindingExplanation(
         target=f"{target.kind}/{target.name}" if target.kind else f"namespace {namespace}",
         ready=all(one.ready for one in chains),
         chains=tuple(chains),
@@ -166,7 +166,7 @@ async def explain(
 
 class _Explaining:
     def __init__(
-        self, client: Client, target: Target, namespace: str, beyond: Beyond | None
+        self, client: Client, target: ExplainedTarget, namespace: str, beyond: Beyond | None
     ) -> None:
         self._client = client
         self._target = target
@@ -175,7 +175,7 @@ class _Explaining:
         self._slots = asyncio.Semaphore(AT_ONCE)
         self.notes: list[str] = []
 
-    async def run(self) -> list[Chain]:
+    async def run(self) -> list[BindingChain]:
         """Return the chains, ordered by binding."""
         wishes = await self._wishes()
         async with asyncio.TaskGroup() as group:
@@ -189,9 +189,9 @@ class _Explaining:
             )
         return found
 
-    async def _wishes(self) -> list[Wish]:
+    async def _wishes(self) -> list[KnownBinding]:
         """Return the bindings that may concern the target."""
-        found: list[Wish] = []
+        found: list[KnownBinding] = []
         known = False
         for resource in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS):
             if self._target.of_binding and not self._target.is_api(resource):
@@ -219,7 +219,7 @@ class _Explaining:
         target = self._target
         return not target.of_binding or not target.name or binding.meta.name == target.name
 
-    async def _chain(self, wish: Wish) -> Chain | None:
+    async def _chain(self, wish: KnownBinding) -> BindingChain | None:
         """Return the chain of a binding; None if it does not concern the target."""
         async with self._slots:
             bound = await self._workloads(wish)
@@ -231,9 +231,9 @@ class _Explaining:
             links += await self._sources(wish)
         return chain(wish.told, links)
 
-    async def _sources(self, wish: Wish) -> list[Link]:
+    async def _sources(self, wish: KnownBinding) -> list[Link]:
         links: list[Link] = []
-        named: list[Seen] = []
+        named: list[SeenObject] = []
         for reference in wish.services:
             found, resource, obj = await self._look(reference)
             links.append(service_link(found, wish.told))
@@ -252,20 +252,22 @@ class _Explaining:
         secret = secret_link(named, own)
         return [*links, *([secret] if secret is not None else [])]
 
-    async def _secret(self, namespace: str, name: str) -> Seen:
+    async def _secret(self, namespace: str, name: str) -> SeenObject:
         return (await self._find(SECRETS, namespace, name, f"Secret {Key(namespace, name)}"))[0]
 
-    async def _look(self, reference: Reference) -> tuple[Seen, Resource | None, Object | None]:
+    async def _look(
+        self, reference: Reference
+    ) -> tuple[SeenObject, Resource | None, Object | None]:
         """Read an object, with its resource if that is served."""
         resource = await self._resource(reference)
-        if isinstance(resource, Seen):
+        if isinstance(resource, SeenObject):
             return resource, None, None
         namespace = reference.namespace if resource.namespaced else ""
         text = f"{resource.kind} {Key(namespace, reference.name)}"
         found, obj = await self._find(resource, namespace, reference.name, text)
         return found, resource, obj
 
-    async def _resource(self, reference: Reference) -> Resource | Seen:
+    async def _resource(self, reference: Reference) -> Resource | SeenObject:
         discovery = self._client.discovery
         group, version = reference.group, reference.version
         try:
@@ -276,30 +278,32 @@ class _Explaining:
         except NotServed:
             api_version = f"{group}/{version}" if group else version
             problem = f"the cluster does not know {reference.shown} of {api_version}"
-            return Seen(text=reference.text, sight="NotServed", problem=problem)
+            return SeenObject(text=reference.text, sight="NotServed", problem=problem)
 
     async def _find(
         self, resource: Resource, namespace: str, name: str, text: str
-    ) -> tuple[Seen, Object | None]:
+    ) -> tuple[SeenObject, Object | None]:
         key = Key(namespace, name)
         try:
             found = await find(self._client, resource, name, namespace) if name else None
         except Forbidden:
             self.notes.append(f"you may not read {text}")
-            return Seen(text=text, sight="Forbidden", key=key, problem="you may not read it"), None
+            return SeenObject(
+                text=text, sight="Forbidden", key=key, problem="you may not read it"
+            ), None
         except ApiError as error:
-            return Seen(text=text, sight="Error", key=key, problem=str(error)), None
+            return SeenObject(text=text, sight="Error", key=key, problem=str(error)), None
         if found is None:
-            return Seen(text=text, sight="NotFound", key=key), None
+            return SeenObject(text=text, sight="NotFound", key=key), None
         return seen(text, found), found
 
-    async def _workloads(self, wish: Wish) -> list[BoundWorkload] | None:
+    async def _workloads(self, wish: KnownBinding) -> list[BoundWorkload] | None:
         """Return the selected workloads; None if the target is another workload."""
         reference, target = wish.workload, self._target
         if reference is None:
             return [] if target.of_binding else None
         resource = await self._resource(reference)
-        if isinstance(resource, Seen):
+        if isinstance(resource, SeenObject):
             return [BoundWorkload(workload=resource)] if target.of_binding else None
         if not target.of_binding and not target.is_kind(resource):
             return None
@@ -310,7 +314,7 @@ class _Explaining:
                 return None
         return [BoundWorkload(workload=one, record=_record(one, wish.uid)) for one in found]
 
-    async def _selected(self, resource: Resource, reference: Reference) -> list[Seen]:
+    async def _selected(self, resource: Resource, reference: Reference) -> list[SeenObject]:
         if reference.selector is None:
             if not reference.name:
                 return []
@@ -321,11 +325,11 @@ class _Explaining:
             matcher = label_selector(reference.selector)
             listed = await self._client.list(resource, reference.namespace)
         except SelectorError as error:
-            return [Seen(text=reference.text, sight="Error", problem=str(error))]
+            return [SeenObject(text=reference.text, sight="Error", problem=str(error))]
         except Forbidden:
             self.notes.append(f"you may not list {resource.group_resource}")
             problem = "you may not list them"
-            return [Seen(text=reference.text, sight="Forbidden", problem=problem)]
+            return [SeenObject(text=reference.text, sight="Forbidden", problem=problem)]
         return [
             seen(f"{resource.kind} {one.key}", one)
             for one in listed.items
@@ -333,18 +337,18 @@ class _Explaining:
         ]
 
 
-def _record(workload: Seen, uid: str) -> Record | None:
+def _record(workload: SeenObject, uid: str) -> BindingRecord | None:
     annotations = (workload.body.get("metadata") or {}).get("annotations") or {}
     return read_records(annotations).get(uid)
 
 
-def wish_of(binding: Object) -> Wish:
+def wish_of(binding: Object) -> KnownBinding:
     """Return the references and the status of a binding of either API."""
     group = binding.api_version.partition("/")[0]
     found = binding.to_dict().get("status")
     status: JSON = found if isinstance(found, dict) else {}
     # The coreos API has no observedGeneration.
-    told = Told(
+    told = ToldBinding(
         text=f"ServiceBinding {binding.key} ({group})",
         conditions=stored_conditions(binding.to_dict()),
         fresh=status.get("observedGeneration", binding.meta.generation) == binding.meta.generation,
@@ -355,14 +359,16 @@ def wish_of(binding: Object) -> Wish:
             return _coreos(binding, told)
         return _spec(binding, told)
     except msgspec.ValidationError as error:
-        return Wish(told=msgspec.structs.replace(told, problem=str(error)), uid=binding.meta.uid)
+        return KnownBinding(
+            told=msgspec.structs.replace(told, problem=str(error)), uid=binding.meta.uid
+        )
 
 
-def _spec(binding: Object, told: Told) -> Wish:
+def _spec(binding: Object, told: ToldBinding) -> KnownBinding:
     parsed = binding.decode(ServiceBinding)
     workload, service = parsed.spec.workload, parsed.spec.service
     secret = parsed.status.binding.name if parsed.status and parsed.status.binding else ""
-    return Wish(
+    return KnownBinding(
         told=msgspec.structs.replace(told, secret=secret),
         uid=binding.meta.uid,
         workload=_of_kind(
@@ -386,10 +392,10 @@ def _of_kind(
     )
 
 
-def _coreos(binding: Object, told: Told) -> Wish:
+def _coreos(binding: Object, told: ToldBinding) -> KnownBinding:
     parsed = binding.decode(CoreosServiceBinding)
     application, here = parsed.spec.application, binding.meta.namespace
-    return Wish(
+    return KnownBinding(
         told=msgspec.structs.replace(told, secret=parsed.status.secret if parsed.status else ""),
         uid=binding.meta.uid,
         workload=Reference(

@@ -24,9 +24,9 @@ from fairlead.api.servicebinding.common import (
     READY,
 )
 from fairlead.api.servicebinding.wishes import Wishes, read_wishes
-from fairlead.binding.contexts.changes import Changes, SecretWrite
+from fairlead.binding.contexts.changes import BindingChanges, BindingSecret
 from fairlead.binding.contexts.entries import Entries
-from fairlead.binding.contexts.outcome import Outcome
+from fairlead.binding.contexts.outcome import BindingOutcome
 from fairlead.binding.contexts.protocol import Flow
 from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.contexts.superseded import Superseded, superseded
@@ -45,7 +45,7 @@ from fairlead.binding.services.items import (
 )
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
 from fairlead.binding.workloads.operations import Operations, Workloads
-from fairlead.binding.workloads.projection import Owner
+from fairlead.binding.workloads.projection import ProjectionOwner
 from fairlead.binding.workloads.records import read_kinds
 from fairlead.binding.workloads.takeover import Former
 from fairlead.binding.workloads.workload import Workload
@@ -82,17 +82,17 @@ class BaseContext:
         self.secret = ""
         self.content_mark = ""
         self.entries = Entries()
-        self.changes = Changes()
+        self.changes = BindingChanges()
         self.service_failure: FailureCode | None = None
         self.status_before: JSON = part(binding, "status")
-        self._outcome = Outcome(self.status_before)
+        self._outcome = BindingOutcome(self.status_before)
         self._find = workloads or of_kubernetes
         self._evaluations = Evaluations(snapshot.give_way)
         self._services: list[Service] | None = None
         self._projections: Sequence[Operations] | None = None
         self._leftovers: Sequence[Operations] | None = None
         self._refused: dict[int, str] = {}
-        self._wanted = Changes()
+        self._wanted = BindingChanges()
         self._wishes = Wishes()
         if not self.meta.deleting:
             try:
@@ -205,9 +205,9 @@ class BaseContext:
         await self.reader.snapshot.give_way()
 
     @property
-    def owner(self) -> Owner:
+    def owner(self) -> ProjectionOwner:
         """The binding's identity in its records."""
-        return Owner(
+        return ProjectionOwner(
             uid=self.meta.uid,
             group=self.binding.api_version.partition("/")[0],
             namespace=self.meta.namespace,
@@ -307,7 +307,7 @@ class BaseContext:
             return
         self.secret = await self._generated_name(content)
         owner = self.binding.owner_reference()
-        self._wanted.secret = SecretWrite(
+        self._wanted.secret = BindingSecret(
             namespace=self.meta.namespace,
             name=self.secret,
             content=content,

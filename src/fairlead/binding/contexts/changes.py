@@ -12,7 +12,7 @@ from fairlead.binding.workloads.operations import Operations
 from fairlead.binding.workloads.records import RECORDED_ANNOTATION
 
 
-class SecretWrite(msgspec.Struct, frozen=True):
+class BindingSecret(msgspec.Struct, frozen=True):
     """The wanted intermediate Secret; ``type`` is "" for the default."""
 
     namespace: str
@@ -22,7 +22,7 @@ class SecretWrite(msgspec.Struct, frozen=True):
     type: str = ""
 
 
-class Changes(msgspec.Struct):
+class BindingChanges(msgspec.Struct):
     """All writes except the status; empty until the pass persists.
 
     From ``leftovers`` the projection is removed, ``workloads`` are the selected ones.
@@ -33,7 +33,7 @@ class Changes(msgspec.Struct):
     has accepted a change of a selected workload.
     """
 
-    secret: SecretWrite | None = None
+    secret: BindingSecret | None = None
     leftovers: list[Operations] = []
     workloads: list[Operations] = []
     annotation: bool = False
@@ -43,7 +43,7 @@ class Changes(msgspec.Struct):
     kept: bool = False
 
 
-def secret_body(write: SecretWrite) -> JSON:
+def secret_body(write: BindingSecret) -> JSON:
     """Return the body of the intermediate Secret, with values in ``data``, which keeps bytes."""
     owner: dict[str, Any] = msgspec.to_builtins(write.owner)
     return {

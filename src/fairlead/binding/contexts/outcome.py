@@ -11,7 +11,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.servicebinding.common import LONGEST_MESSAGE, PROCESSING_ERROR, READY
 
 
-class Outcome:
+class BindingOutcome:
     """The conditions of one pass over a binding with this status."""
 
     def __init__(self, status: JSON) -> None:
@@ -54,7 +54,7 @@ def invalid_status(binding: Object, message: str, now: str) -> JSON:
     """Return the status with Ready False, and its other content unchanged."""
     found = binding.to_dict().get("status")
     status: JSON = found if isinstance(found, dict) else {}
-    before = Outcome(status).before()
+    before = BindingOutcome(status).before()
     generation = binding.meta.generation
     ready = Condition(READY, "False", PROCESSING_ERROR, message, observed_generation=generation)
     merged = set_condition(before, ready, now=now)

@@ -25,19 +25,19 @@ from fairlead.api.servicebinding.mapping import (
 )
 from fairlead.binding.contexts.requester import Requester
 from fairlead.binding.reads import (
-    Failure,
     Get,
     ListAll,
     Lookup,
     Marked,
     Read,
     ReadError,
-    Review,
+    ReadFailure,
+    RightsReview,
     Snapshot,
 )
 from fairlead.binding.rights import eligibility
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
-from fairlead.binding.workloads.effort import Effort
+from fairlead.binding.workloads.effort import BindingEffort
 from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.records import record_key
 from fairlead.binding.workloads.workload import (
@@ -68,7 +68,7 @@ class Reader:
         self._service_bytes = 0
         self.cluster_services: Callable[[], Awaitable[bool]] = _no
         """Whether services may be cluster-scoped, which rights in a namespace do not cover."""
-        self._effort = Effort()
+        self._effort = BindingEffort()
         self._labels: LabelSelector | None = None
         self.kind_is_read = False
         """Whether workloads could be read, so that the binding may be projected onto them."""
@@ -95,7 +95,7 @@ class Reader:
         reads = await self._reads_of(some)
         free: list[Read] = [_crd_of(one.resource) for one in reads if one.resource.group]
         free.append(Marked(SECRETS, namespace, owner=self.binding.uid, optional=True))
-        updates: list[Review | None] = []
+        updates: list[RightsReview | None] = []
         resource = self.snapshot.known(workloads.lookup)
         if isinstance(resource, Resource) and eligibility(resource) != "never":
             free.append(Marked(resource, namespace, record_key(self.binding.uid)))
@@ -132,7 +132,7 @@ class Reader:
         self,
         reads: Sequence[Get],
         free: Iterable[Read] = (),
-        reviews: Iterable[Review | None] = (),
+        reviews: Iterable[RightsReview | None] = (),
     ) -> None:
         """Read the objects that the author may get, and those that need no right, at once."""
         rights = [
@@ -567,7 +567,7 @@ def lookup_of(api_version: str, kind: str) -> Lookup:
 
 
 def _failure(code: Any, message: str) -> ReadError:
-    return ReadError(Failure(code, message))
+    return ReadError(ReadFailure(code, message))
 
 
 def _old_mapping(annotation: str) -> MappingSpec:

@@ -7,7 +7,7 @@ import json
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
-from fairlead.binding.reads import Failure, ReadError, Review, Snapshot
+from fairlead.binding.reads import ReadError, ReadFailure, RightsReview, Snapshot
 
 
 MOST_REQUESTER_BYTES = 16 * 1024
@@ -36,13 +36,15 @@ class Requester:
         """Whether rights are looked at in this pass."""
         return self._asked is not None
 
-    def question(self, verb: str, resource: Resource, namespace: str, name: str) -> Review | None:
+    def question(
+        self, verb: str, resource: Resource, namespace: str, name: str
+    ) -> RightsReview | None:
         """Return the review of a right, None where nothing has to be asked."""
         if self._asked is None or not self._asked[0]:
             return None
         return _review(self._asked, verb, resource, namespace, name)
 
-    def question_of(self, verb: str, resource: Resource, meta: ObjectMeta) -> Review | None:
+    def question_of(self, verb: str, resource: Resource, meta: ObjectMeta) -> RightsReview | None:
         """Return the review of a right on an object, None where nothing has to be asked."""
         return self.question(verb, resource, meta.namespace, meta.name)
 
@@ -57,9 +59,9 @@ class Requester:
         if self._asked is None:
             return
         if not self._asked[0]:
-            raise ReadError(Failure("Denied", f"{refusal}: {_NO_USER}"))
+            raise ReadError(ReadFailure("Denied", f"{refusal}: {_NO_USER}"))
         if not await self._snapshot.review(_review(self._asked, verb, resource, namespace, name)):
-            raise ReadError(Failure("Denied", refusal))
+            raise ReadError(ReadFailure("Denied", refusal))
 
     async def may_update(self, resource: Resource, meta: ObjectMeta) -> bool:
         """Whether the author may update an object, also when the binding goes."""
@@ -71,10 +73,10 @@ class Requester:
 
 def _review(
     author: tuple[str, tuple[str, ...]], verb: str, resource: Resource, namespace: str, name: str
-) -> Review:
+) -> RightsReview:
     # A right in one namespace is none on what is in no namespace.
     namespace = namespace if resource.namespaced else ""
-    return Review(*author, verb, resource, namespace, name)
+    return RightsReview(*author, verb, resource, namespace, name)
 
 
 def _author(annotation: str) -> tuple[str, tuple[str, ...]] | None:

@@ -28,7 +28,7 @@ from fairlead.api.resource import (
 )
 from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.reads import Lookup, Marked, ReadError
-from fairlead.binding.workloads.projection import Owner
+from fairlead.binding.workloads.projection import ProjectionOwner
 from fairlead.binding.workloads.records import RECORDED_ANNOTATION, read_records, record_key
 from fairlead.binding.workloads.workload import FIXED, Workload
 
@@ -61,7 +61,7 @@ class Superseded(NamedTuple):
 
 async def superseded(
     reader: Reader,
-    owner: Owner,
+    owner: ProjectionOwner,
     kinds: Iterable[Lookup],
     current: str,
     changing: Iterable[Workload] = (),
@@ -88,7 +88,9 @@ async def superseded(
     return Superseded(free, read=len(free) < len(candidates))
 
 
-async def _generated(reader: Reader, owner: Owner, current: str) -> list[tuple[str, str]]:
+async def _generated(
+    reader: Reader, owner: ProjectionOwner, current: str
+) -> list[tuple[str, str]]:
     """Return names and uids of the existing former Secrets."""
     read = Marked(SECRETS, owner.namespace, owner=owner.uid, optional=True)
     pattern = re.compile(re.escape(owner.name) + "-[0-9a-f]{8}")
@@ -109,7 +111,7 @@ async def _generated(reader: Reader, owner: Owner, current: str) -> list[tuple[s
 
 async def _used(
     reader: Reader,
-    owner: Owner,
+    owner: ProjectionOwner,
     resource: Resource,
     names: list[str],
     changing: Collection[_Place],
@@ -138,7 +140,9 @@ async def _used(
     return used
 
 
-async def _look_ahead(reader: Reader, owner: Owner, uids: list[str], levels: int) -> None:
+async def _look_ahead(
+    reader: Reader, owner: ProjectionOwner, uids: list[str], levels: int
+) -> None:
     """Read the objects that :func:`_below` needs, level by level, each level at once."""
     if not levels or not uids:
         return
@@ -152,7 +156,7 @@ async def _look_ahead(reader: Reader, owner: Owner, uids: list[str], levels: int
     await _look_ahead(reader, owner, below, levels - 1)
 
 
-async def _below(reader: Reader, owner: Owner, uid: str, levels: int) -> list[Object]:
+async def _below(reader: Reader, owner: ProjectionOwner, uid: str, levels: int) -> list[Object]:
     """Return the objects that an object owns, down to a number of levels."""
     found: list[Object] = []
     for resource in _BELOW if levels else ():
@@ -162,7 +166,7 @@ async def _below(reader: Reader, owner: Owner, uid: str, levels: int) -> list[Ob
 
 
 async def _recorded(
-    reader: Reader, owner: Owner, resource: Resource, changing: Collection[_Place]
+    reader: Reader, owner: ProjectionOwner, resource: Resource, changing: Collection[_Place]
 ) -> set[str]:
     """Return the Secrets that the records of a kind's objects name.
 
@@ -186,7 +190,7 @@ def _place(resource: Resource, name: str) -> _Place:
     return resource.group, resource.plural, name
 
 
-async def _marked(reader: Reader, owner: Owner, resource: Resource) -> Sequence[Object]:
+async def _marked(reader: Reader, owner: ProjectionOwner, resource: Resource) -> Sequence[Object]:
     read = Marked(resource, owner.namespace, record_key(owner.uid), optional=True)
     try:
         return await reader.snapshot.list(read)

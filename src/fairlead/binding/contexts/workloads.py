@@ -14,8 +14,13 @@ from fairlead.binding.reads import Lookup, ReadError
 from fairlead.binding.services.service import WorkloadReference
 from fairlead.binding.workloads.effort import TooMuchEffortError
 from fairlead.binding.workloads.operations import MappingError
-from fairlead.binding.workloads.projection import Owner, Projection
-from fairlead.binding.workloads.records import Record, read_records, record_key, reference_key
+from fairlead.binding.workloads.projection import Projection, ProjectionOwner
+from fairlead.binding.workloads.records import (
+    BindingRecord,
+    read_records,
+    record_key,
+    reference_key,
+)
 from fairlead.binding.workloads.takeover import Former, infer
 from fairlead.binding.workloads.workload import Workload
 
@@ -212,7 +217,9 @@ class Finder:
         records = read_records(workload.original.meta.annotations)
         mine = records.pop(owner.uid, None) or await self._inferred(workload, records.values())
         others = {
-            Owner(uid, record.group, owner.namespace, record.name, record.created): record
+            ProjectionOwner(
+                uid, record.group, owner.namespace, record.name, record.created
+            ): record
             for uid, record in records.items()
         }
         return Projection(
@@ -225,7 +232,9 @@ class Finder:
             variables=self._former.variables if self._of_reference else None,
         )
 
-    async def _inferred(self, workload: Workload, others: Collection[Record]) -> Record | None:
+    async def _inferred(
+        self, workload: Workload, others: Collection[BindingRecord]
+    ) -> BindingRecord | None:
         """Infer the record of a projection without one, if it is certainly the binding's.
 
         A user may have written the same by hand, and the rights of the user who deletes a binding
@@ -241,7 +250,7 @@ class Finder:
             return found
         return None
 
-    async def _alive(self, other: Owner) -> bool:
+    async def _alive(self, other: ProjectionOwner) -> bool:
         resource = _BINDINGS.get(other.group)
         return resource is None or await self._reader.exists(resource, other.name, other.uid)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from fairlead.api.jsonpath.nodes import Field, JSONPathError, Path
+from fairlead.api.jsonpath.nodes import FieldStep, JSONPathError, Path
 from fairlead.api.jsonpath.parse import parse
 from fairlead.api.meta import JSON
 
@@ -29,7 +29,7 @@ def fixed_path(expression: str) -> FixedPath:
     names: list[str] = []
     for step in steps:
         fields = step.steps if isinstance(step, Path) else (step,)
-        names += [field.name for field in fields if isinstance(field, Field) and field.name]
+        names += [field.name for field in fields if isinstance(field, FieldStep) and field.name]
     if len(names) != sum(len(s.steps) if isinstance(s, Path) else 1 for s in steps) or not names:
         raise JSONPathError(f"{expression} must consist of field steps alone, such as .spec.env")
     return tuple(names)

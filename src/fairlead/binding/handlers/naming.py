@@ -13,7 +13,7 @@ from fairlead.binding.expressions.gotemplate import (
     JSON,
     SOURCE,
     BoundError,
-    Budget,
+    RenderingBudget,
     Template,
     TemplateError,
     of_string,
@@ -39,7 +39,7 @@ def _rendered(mappings: Sequence[tuple[str, str]], data: Mapping[str, Any]) -> l
     """Render the mappings, which share one budget, so that many small ones do not evade it."""
     if sum(len(text) for _, text in mappings) > SOURCE:
         raise TemplateError(f"template: mappings: more than {SOURCE} characters in all mappings")
-    budget = Budget()
+    budget = RenderingBudget()
     return [
         Item(name, Template(text, name="mappings", functions=_FUNCTIONS).render(data, budget))
         for name, text in mappings
@@ -99,7 +99,7 @@ def naming(strategy: str) -> Rename:
     except TemplateError as error:
         raise NamingError(str(error)) from None
 
-    budget = Budget()
+    budget = RenderingBudget()
 
     def rename(name: str, source: Source) -> str:
         # Many entries legitimately need many steps, but a single one stays bounded.

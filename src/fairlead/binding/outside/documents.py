@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from fairlead.api import unknownfields, yamltext
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.spec import crds
-from fairlead.binding.outside.memory import ObjectError, Objects, Place
+from fairlead.binding.outside.memory import ObjectError, ObjectPlace, Objects
 
 
 _MAX_DEPTH = 100
@@ -61,9 +61,9 @@ class Documents(NamedTuple):
     """Objects, with the origins of given ones."""
 
     objects: Objects
-    origins: dict[Place, str]
+    origins: dict[ObjectPlace, str]
 
-    def called(self, place: Place) -> str:
+    def called(self, place: ObjectPlace) -> str:
         """Return the name of the object at a place for messages."""
         found = self.objects.get(place)
         name = f"{found.kind} {found.key}" if found else place.name

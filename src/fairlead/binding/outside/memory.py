@@ -17,8 +17,17 @@ from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.contexts.base import BaseContext
-from fairlead.binding.contexts.changes import SecretWrite, secret_body
-from fairlead.binding.reads import Answer, Failure, Get, ListAll, Lookup, Marked, Read, Review
+from fairlead.binding.contexts.changes import BindingSecret, secret_body
+from fairlead.binding.reads import (
+    Answer,
+    Get,
+    ListAll,
+    Lookup,
+    Marked,
+    Read,
+    ReadFailure,
+    RightsReview,
+)
 from fairlead.binding.services.items import encode_data
 from fairlead.binding.workloads.records import RECORDED_ANNOTATION
 
@@ -38,7 +47,7 @@ _DNS = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0
 _KEY = re.compile(r"(?!\.\.)(?!\.$)[-._a-zA-Z0-9]{1,253}")
 
 
-class Place(NamedTuple):
+class ObjectPlace(NamedTuple):
     """The key of an object, independent of its version."""
 
     group: str
@@ -66,7 +75,7 @@ class Objects:
         self._resources = {(one.group, one.version, one.kind): one for one in _KNOWN}
         self._objects: dict[tuple[str, str, str], dict[str, Object]] = {}
         self._marked: dict[tuple[str, str, str, str], dict[str, None]] = {}
-        self._bare: set[Place] = set()
+        self._bare: set[ObjectPlace] = set()
         given = list(bodies)
         for body in given:
             self.learn(body)
@@ -89,7 +98,7 @@ class Objects:
             one = spec.resource(version.name)
             self._resources[one.group, one.version, one.kind] = one
 
-    def add(self, body: JSON) -> Place:
+    def add(self, body: JSON) -> ObjectPlace:
         """Store an object; the CRD of its kind has to be known before.
 
         Raises:
@@ -125,32 +134,32 @@ class Objects:
             self._resources[group, version, kind] = found
         return found
 
-    def __iter__(self) -> Iterator[tuple[Place, Object]]:
+    def __iter__(self) -> Iterator[tuple[ObjectPlace, Object]]:
         for kind in sorted(self._objects):
             for name, found in sorted(self._objects[kind].items()):
-                yield Place(*kind, name), found
+                yield ObjectPlace(*kind, name), found
 
-    def get(self, place: Place) -> Object | None:
+    def get(self, place: ObjectPlace) -> Object | None:
         """Return the object at a place, None without one."""
         return self._objects.get(place[:3], {}).get(place.name)
 
-    def replace(self, place: Place, body: JSON) -> None:
+    def replace(self, place: ObjectPlace, body: JSON) -> None:
         """Replace the body of the object at a place."""
         self._put(place, body)
 
-    def _put(self, place: Place, body: JSON) -> None:
+    def _put(self, place: ObjectPlace, body: JSON) -> None:
         self._remove(place)
         found = object_from_dict(body)
         self._objects.setdefault(place[:3], {})[place.name] = found
         for mark in _marks(found):
             self._marked.setdefault((*place[:3], mark), {})[place.name] = None
 
-    def _remove(self, place: Place) -> None:
+    def _remove(self, place: ObjectPlace) -> None:
         found = self._objects.get(place[:3], {}).pop(place.name, None)
         for mark in _marks(found) if found else ():
             del self._marked[*place[:3], mark][place.name]
 
-    def shown(self, place: Place) -> JSON:
+    def shown(self, place: ObjectPlace) -> JSON:
         """Return the object at a place without generated fields."""
         body = self._objects[place[:3]][place.name].to_dict()
         metadata = body["metadata"]
@@ -184,13 +193,13 @@ class Objects:
                 return tuple(self._list(read))
             case Lookup():
                 return self._lookup(read)
-            case Review():
+            case RightsReview():
                 return True
 
     def _get(self, read: Get) -> Answer:
         found = self.get(_place(read.resource, read.namespace, read.name))
         missing = f'{read.resource.group_resource} "{read.name}" not found'
-        return found or Failure("NotFound", missing)
+        return found or ReadFailure("NotFound", missing)
 
     def _list(self, read: ListAll | Marked) -> Iterator[Object]:
         resource = read.resource
@@ -207,7 +216,9 @@ class Objects:
     def _lookup(self, read: Lookup) -> Answer:
         wanted = read.plural or read.kind
         if not wanted:
-            return Failure("NoMatch", "Kind undefined: the reference needs a kind or a resource")
+            return ReadFailure(
+                "NoMatch", "Kind undefined: the reference needs a kind or a resource"
+            )
         for one in self._resources.values():
             name = one.plural if read.plural else one.kind
             if (one.group, one.version, name) == (read.group, read.version, wanted):
@@ -215,16 +226,16 @@ class Objects:
         version = f"{read.group}/{read.version}" if read.group else read.version
         what = f'{"resource" if read.plural else "kind"} "{wanted}"'
         remedy = "give its CRD or the object itself too, or correct the reference"
-        return Failure("NoMatch", f'no matches for {what} in version "{version}": {remedy}')
+        return ReadFailure("NoMatch", f'no matches for {what} in version "{version}": {remedy}')
 
-    def apply(self, context: BaseContext, *, now: str) -> list[Place]:
+    def apply(self, context: BaseContext, *, now: str) -> list[ObjectPlace]:
         """Write the decisions of a context with the status; refusals are reported in the context.
 
         Return the places of the changed Secret and workloads.
         """
         changes = context.changes
         workloads = context.changed_workloads()
-        written: list[Place] = []
+        written: list[ObjectPlace] = []
         if changes.secret:
             try:
                 written += self._put_secret(changes.secret, bare=self._is_bare(context.binding))
@@ -241,7 +252,7 @@ class Objects:
         self._settle(context, now)
         return written
 
-    def _put_secret(self, write: SecretWrite, *, bare: bool) -> list[Place]:
+    def _put_secret(self, write: BindingSecret, *, bare: bool) -> list[ObjectPlace]:
         place = _secret_place(write.namespace, write.name)
         wanted = secret_body(write)
         before = self.get(place)
@@ -334,16 +345,16 @@ def _marks(found: Object) -> list[str]:
     return [mark for mark in dict.fromkeys([*found.meta.annotations, *owners]) if mark]
 
 
-def _place(resource: Resource, namespace: str, name: str) -> Place:
+def _place(resource: Resource, namespace: str, name: str) -> ObjectPlace:
     namespaced = resource.namespaced
-    return Place(resource.group, resource.plural, namespace if namespaced else "", name)
+    return ObjectPlace(resource.group, resource.plural, namespace if namespaced else "", name)
 
 
-def _secret_place(namespace: str, name: str) -> Place:
+def _secret_place(namespace: str, name: str) -> ObjectPlace:
     return _place(known.SECRETS, namespace, name)
 
 
-def _made_up(place: Place) -> str:
+def _made_up(place: ObjectPlace) -> str:
     return _MADE_UP + "/".join(place)
 
 

@@ -17,7 +17,7 @@ from fairlead.binding.apis import Api, coreos_api, spec_api
 from fairlead.binding.contexts.base import BaseContext, FindWorkloads, InvalidBinding
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.outside.documents import DocumentError, Documents
-from fairlead.binding.outside.memory import Objects, Place, field_error
+from fairlead.binding.outside.memory import ObjectPlace, Objects, field_error
 from fairlead.binding.reads import TooManyReadsError
 from fairlead.binding.services.definitions import registered
 from fairlead.binding.workloads.records import KINDS_ANNOTATION
@@ -40,7 +40,7 @@ class Rendering(msgspec.Struct):
     problems: list[str]
 
 
-class Bindings:
+class RenderedBindings:
     """The bindings of a collection, for workloads in Kubernetes or elsewhere.
 
     ``workloads`` finds workloads elsewhere; ``write`` writes them, and returns whether that
@@ -63,16 +63,16 @@ class Bindings:
         self._apis = {(one.resource.group, one.resource.plural): one for one in apis}
         self.places = sorted(self._found(), key=self._rank)
         self._check_uids()
-        self.problems: dict[Place, str] = {}
+        self.problems: dict[ObjectPlace, str] = {}
 
-    def _found(self) -> Iterator[Place]:
+    def _found(self) -> Iterator[ObjectPlace]:
         for place, _ in self._collection.objects:
             if place[:2] in self._apis:
                 yield place
 
     def _check_uids(self) -> None:
         """Refuse equal uids: records are by uid, so two such bindings would undo each other."""
-        seen: dict[str, Place] = {}
+        seen: dict[str, ObjectPlace] = {}
         for place in self.places:
             other = seen.setdefault(self._binding(place).meta.uid, place)
             if other != place:
@@ -82,11 +82,11 @@ class Bindings:
                     "remove it from the copy"
                 )
 
-    def _rank(self, place: Place) -> tuple[str, str, str]:
+    def _rank(self, place: ObjectPlace) -> tuple[str, str, str]:
         meta = self._binding(place).meta
         return meta.creation_timestamp or "", meta.name, meta.uid
 
-    def _binding(self, place: Place) -> Object:
+    def _binding(self, place: ObjectPlace) -> Object:
         found = self._collection.objects.get(place)
         assert found is not None  # noqa: S101 (bindings are never removed)
         return found
@@ -100,7 +100,7 @@ class Bindings:
         names = ", ".join(self._collection.called(place) for place in self.places)
         raise RuntimeError(f"after {_MOST_ROUNDS} rounds these still change something: {names}")
 
-    def _pass(self, place: Place) -> bool:
+    def _pass(self, place: ObjectPlace) -> bool:
         """Make one pass over a binding; return whether it changed anything."""
         objects, api = self._collection.objects, self._apis[place[:2]]
         binding = self._noted(objects, api, place)
@@ -141,7 +141,7 @@ class Bindings:
             for one in kinds
         ]
 
-    def _noted(self, objects: Objects, api: Api, place: Place) -> Object:
+    def _noted(self, objects: Objects, api: Api, place: ObjectPlace) -> Object:
         """Return the binding with the annotation of kinds, which the controller adds first."""
         binding = self._binding(place)
         kinds = None if binding.meta.deleting else api.kinds(binding, found=True)
@@ -160,9 +160,9 @@ class Bindings:
         ]
 
 
-def _crd_of(resource: Resource) -> Place:
+def _crd_of(resource: Resource) -> ObjectPlace:
     crds = CUSTOMRESOURCEDEFINITIONS
-    return Place(crds.group, crds.plural, "", resource.group_resource)
+    return ObjectPlace(crds.group, crds.plural, "", resource.group_resource)
 
 
 def render(collection: Documents, options: BindingOptions) -> Rendering:
@@ -174,7 +174,7 @@ def render(collection: Documents, options: BindingOptions) -> Rendering:
     """
     objects = collection.objects
     before = dict(objects)
-    bindings = Bindings(collection, options)
+    bindings = RenderedBindings(collection, options)
     bindings.settle()
     ours = set(bindings.places)
     changed = [

@@ -14,7 +14,7 @@ class TooMuchEffortError(ProjectionError):
     """The budget of a binding is exceeded."""
 
 
-class Effort:
+class BindingEffort:
     """The budget of a pass for its workloads and their records."""
 
     def __init__(self, steps: int = MOST_STEPS) -> None:

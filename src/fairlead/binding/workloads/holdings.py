@@ -16,9 +16,9 @@ import msgspec
 from fairlead.api.meta import JSON
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import ProjectionError
-from fairlead.binding.workloads.effort import Effort, TooMuchEffortError
+from fairlead.binding.workloads.effort import BindingEffort, TooMuchEffortError
 from fairlead.binding.workloads.operations import MappingError
-from fairlead.binding.workloads.records import Bound, ContainerPath, Record
+from fairlead.binding.workloads.records import BindingRecord, BoundContainer, ContainerPath
 from fairlead.binding.workloads.workload import (
     Container,
     ContainerTemplate,
@@ -35,7 +35,7 @@ class HeldContainer(msgspec.Struct, frozen=True):
     """A container, with the recorded items in it."""
 
     container: Container
-    bounds: list[Bound]
+    bounds: list[BoundContainer]
 
 
 @dataclass(slots=True)
@@ -58,13 +58,13 @@ class Holding:
     def __init__(
         self,
         body: JSON,
-        record: Record,
+        record: BindingRecord,
         secrets: Collection[str] = (),
-        effort: Effort | None = None,
+        effort: BindingEffort | None = None,
     ) -> None:
         self.record = record
         self._body = body
-        self._effort = effort or Effort()
+        self._effort = effort or BindingEffort()
         self._secrets = {record.secret, *secrets} - {""}
 
     @cached_property
@@ -172,7 +172,7 @@ def _remove(
     return {name_of(item) for item in gone}
 
 
-def _held(body: JSON, record: Record, effort: Effort) -> Iterator[HeldContainer]:
+def _held(body: JSON, record: BindingRecord, effort: BindingEffort) -> Iterator[HeldContainer]:
     for place in record.containers:
         effort.spend(_PATH + len(place.path))
         template = place_template(place)

@@ -20,7 +20,7 @@ class MappingError(ValueError):
     """A mapping of a workload kind's paths is invalid; the text says why."""
 
 
-class Target(Protocol):
+class WorkloadTarget(Protocol):
     """A workload; str() is its name in messages."""
 
     @property
@@ -41,7 +41,7 @@ class WorkloadOperations(Protocol[C]):
     """
 
     @property
-    def workload(self) -> Target:
+    def workload(self) -> WorkloadTarget:
         """The workload."""
 
     @property

@@ -18,9 +18,9 @@ from fairlead.api.servicebinding.common import DEFAULT_ROOT, ROOT_VARIABLE
 from fairlead.binding.expressions.fixedpath import ProjectionError, read, write
 from fairlead.binding.workloads.holdings import Holding, Key, key_of, name_of, secret_of_volume
 from fairlead.binding.workloads.records import (
-    Bound,
+    BindingRecord,
+    BoundContainer,
     ContainerPath,
-    Record,
     content_key,
     write_record,
 )
@@ -32,7 +32,7 @@ _LOOKS = 3
 """Number of passes over a list when an item is added."""
 
 
-class Owner(msgspec.Struct, frozen=True):
+class ProjectionOwner(msgspec.Struct, frozen=True):
     """A binding's identity in records; ``created`` is its creationTimestamp."""
 
     uid: str
@@ -70,12 +70,12 @@ class Projection:
     def __init__(
         self,
         workload: Workload,
-        owner: Owner,
-        former: Record | None,
+        owner: ProjectionOwner,
+        former: BindingRecord | None,
         *,
         secrets: Collection[str] = (),
-        others: Mapping[Owner, Record] | None = None,
-        alive: Callable[[Owner], Awaitable[bool]] | None = None,
+        others: Mapping[ProjectionOwner, BindingRecord] | None = None,
+        alive: Callable[[ProjectionOwner], Awaitable[bool]] | None = None,
         variables: Collection[tuple[str, str]] | None = None,
     ) -> None:
         self.workload = workload
@@ -94,7 +94,9 @@ class Projection:
         self._alive = alive
         self._kept: set[Key] = set()
         self._places: dict[ContainerTemplate, ContainerPath] = {}
-        self._next = Record(group=owner.group, name=owner.name, created=owner.created, secret="")
+        self._next = BindingRecord(
+            group=owner.group, name=owner.name, created=owner.created, secret=""
+        )
         reference = (
             ReferenceProjection(workload, owner.uid, variables, self._is_others_variable)
             if variables is not None and owner.uid
@@ -329,7 +331,7 @@ class Projection:
         self._kept.add(key)
         return True
 
-    async def _contend(self, other: Owner, what: str, remedy: str) -> None:
+    async def _contend(self, other: ProjectionOwner, what: str, remedy: str) -> None:
         """Remove the other binding's items if it has to yield; else raise InTheWayError.
 
         The binding that was created first keeps the place. A deleted binding's record is a
@@ -342,10 +344,10 @@ class Projection:
         holding.remove()
         write_record(self.workload.body, other.uid, None)
 
-    async def _is_alive(self, other: Owner) -> bool:
+    async def _is_alive(self, other: ProjectionOwner) -> bool:
         return self._alive is None or await self._alive(other)
 
-    def _unmark(self, owner: Owner, holding: Holding) -> None:
+    def _unmark(self, owner: ProjectionOwner, holding: Holding) -> None:
         found = read(self.workload.body, holding.record.annotations)
         if isinstance(found, dict):
             found.pop(content_key(owner.uid), None)
@@ -353,7 +355,7 @@ class Projection:
     def _is_others_variable(self, container: Container, item: Any) -> bool:
         return any(one.is_variable(container, item) for one in self._others.values())
 
-    def _bound(self, container: Container) -> Bound:
+    def _bound(self, container: Container) -> BoundContainer:
         template = container.template
         place = self._places.get(template)
         if place is None:
@@ -363,7 +365,7 @@ class Projection:
                 env=template.env,
                 volume_mounts=template.volume_mounts,
             )
-        return place.bound.setdefault(container.key, Bound())
+        return place.bound.setdefault(container.key, BoundContainer())
 
 
 def mount_path(container: Container, directory: str) -> str:

@@ -29,7 +29,7 @@ CONTENT_PREFIX = "content.servicebinding.io/"
 """Prefix of the pods' content annotation; the binding's uid follows."""
 
 
-class Bound(msgspec.Struct, rename="camel", omit_defaults=True):
+class BoundContainer(msgspec.Struct, rename="camel", omit_defaults=True):
     """The items in a container: names of variables, the mount path, envFrom."""
 
     env: list[str] = []
@@ -50,10 +50,10 @@ class ContainerPath(msgspec.Struct, rename="camel", omit_defaults=True):
     env: FixedPath
     volume_mounts: FixedPath
     name: FixedPath = ()
-    bound: dict[str, Bound] = {}
+    bound: dict[str, BoundContainer] = {}
 
 
-class Record(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+class BindingRecord(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The items of a binding on a workload.
 
     ``group`` and ``name`` are the binding's, ``created`` its creationTimestamp; ``volumes`` is
@@ -74,7 +74,7 @@ class Record(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     containers: list[ContainerPath] = []
 
 
-_decode = msgspec.json.Decoder(Record)
+_decode = msgspec.json.Decoder(BindingRecord)
 
 
 RECORDED_ANNOTATION = "servicebinding.io/recorded"
@@ -128,9 +128,9 @@ def marks(annotations: Mapping[str, str]) -> list[str]:
     return [key for key in annotations if key.startswith((RECORD_PREFIX, REFERENCE_PREFIX))]
 
 
-def read_records(annotations: Mapping[str, str]) -> dict[str, Record]:
+def read_records(annotations: Mapping[str, str]) -> dict[str, BindingRecord]:
     """Return the records by the uids of their bindings, without malformed ones."""
-    found: dict[str, Record] = {}
+    found: dict[str, BindingRecord] = {}
     for key in annotations:
         if not key.startswith(RECORD_PREFIX):
             continue
@@ -142,7 +142,7 @@ def read_records(annotations: Mapping[str, str]) -> dict[str, Record]:
     return found
 
 
-def write_record(body: JSON, uid: str, record: Record | None) -> None:
+def write_record(body: JSON, uid: str, record: BindingRecord | None) -> None:
     """Set, or with None remove, the record in the body of a workload."""
     metadata = body.setdefault("metadata", {})
     annotations = dict(metadata.get("annotations") or {})

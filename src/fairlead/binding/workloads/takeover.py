@@ -24,8 +24,8 @@ from fairlead.binding.workloads.holdings import (
     secret_of_variable,
     secret_of_volume,
 )
-from fairlead.binding.workloads.projection import Owner
-from fairlead.binding.workloads.records import Bound, ContainerPath, Record
+from fairlead.binding.workloads.projection import ProjectionOwner
+from fairlead.binding.workloads.records import BindingRecord, BoundContainer, ContainerPath
 from fairlead.binding.workloads.workload import Container, Workload
 
 
@@ -37,7 +37,7 @@ class Former(msgspec.Struct, frozen=True):
     was projected.
     """
 
-    owner: Owner
+    owner: ProjectionOwner
     secret: str
     volume: str
     directory: str
@@ -50,7 +50,9 @@ class Former(msgspec.Struct, frozen=True):
         return bool(re.fullmatch(re.escape(self.owner.name) + "-[0-9a-f]{8}", self.secret))
 
 
-def infer(workload: Workload, former: Former, others: Collection[Record]) -> Record | None:
+def infer(
+    workload: Workload, former: Former, others: Collection[BindingRecord]
+) -> BindingRecord | None:
     """Infer the record of a projection without one."""
     # Without a Secret in the status nothing was ever projected.
     if not former.secret:
@@ -61,7 +63,7 @@ def infer(workload: Workload, former: Former, others: Collection[Record]) -> Rec
     places: dict[int, ContainerPath] = {}
     mounted = False
     for container in _containers(workload):
-        bound = Bound(mount=_mount(container, volume, former))
+        bound = BoundContainer(mount=_mount(container, volume, former))
         mounted = mounted or bool(bound.mount)
         places.setdefault(id(container.template), _place(container)).bound[container.key] = bound
     # Variables of any writer may refer to a Secret that the binding does not own; but a mount of
@@ -82,7 +84,7 @@ def infer(workload: Workload, former: Former, others: Collection[Record]) -> Rec
     if not found and not own_volume:
         return None
     owner = former.owner
-    return Record(
+    return BindingRecord(
         group=owner.group,
         name=owner.name,
         created=owner.created,

@@ -18,7 +18,7 @@ from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import FixedPath, ProjectionError, fixed_path
-from fairlead.binding.workloads.effort import Effort, TooMuchEffortError
+from fairlead.binding.workloads.effort import BindingEffort, TooMuchEffortError
 from fairlead.binding.workloads.operations import MappingError
 
 
@@ -195,7 +195,9 @@ class Container:
         return f"container {self.name or '(unnamed)'}"
 
 
-def containers_of(body: JSON, template: ContainerTemplate, effort: Effort) -> Iterator[Container]:
+def containers_of(
+    body: JSON, template: ContainerTemplate, effort: BindingEffort
+) -> Iterator[Container]:
     """Yield the containers of one kind in a workload's body; none if the path is missing.
 
     Raises:
@@ -229,9 +231,9 @@ class Workload:
         template: WorkloadTemplate,
         *,
         secret_path: str = "",
-        effort: Effort | None = None,
+        effort: BindingEffort | None = None,
     ) -> None:
-        self.effort = effort or Effort()
+        self.effort = effort or BindingEffort()
         self.original = original
         self.resource = resource
         self.template = template

@@ -55,7 +55,7 @@ def command(url: str, timeout: str, skip_browser: bool, show_token: bool, **wher
 
 def log_in(url: str, timeout: str, where: Where, *, skip_browser: bool, show_token: bool) -> None:
     """Sign in, and store the token and the server."""
-    from fairlead.portal.client.configfile import Entry
+    from fairlead.portal.client.configfile import ConfiguredServer
     from fairlead.portal.client.handshakes import sign_in
 
     seconds = parse_duration(timeout, option="--timeout")
@@ -73,7 +73,7 @@ def log_in(url: str, timeout: str, where: Where, *, skip_browser: bool, show_tok
     authority = found.certificate_authority
     if where.server_ca_file:
         authority = str(Path(where.server_ca_file).absolute())
-    entry = Entry(address, got.token, got.username, authority)
+    entry = ConfiguredServer(address, got.token, got.username, authority)
     config_file(where).change(lambda servers: servers.sign_in(entry))
     who = f" as {plain(got.username)}" if got.username else ""
     until = f" until {format_time(got.token.expires)}" if got.token.expires else ""

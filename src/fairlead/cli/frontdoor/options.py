@@ -15,7 +15,7 @@ from fairlead.cli import completion
 
 if TYPE_CHECKING:
     from fairlead.portal.client.backend import BackendClient
-    from fairlead.portal.client.configfile import ConfigFile, Entry
+    from fairlead.portal.client.configfile import ConfigFile, ConfiguredServer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,7 +74,7 @@ def config_file(where: Where) -> ConfigFile:
     return ConfigFile(where.config_file)
 
 
-def find_server(where: Where, url: str = "") -> Entry:
+def find_server(where: Where, url: str = "") -> ConfiguredServer:
     """Return the named server, with its entry in the config file.
 
     Args:
@@ -86,7 +86,7 @@ def find_server(where: Where, url: str = "") -> Entry:
         FrontDoorError: the config file cannot be used.
     """
     from fairlead.portal.client.addresses import Address, parse_server
-    from fairlead.portal.client.configfile import Entry
+    from fairlead.portal.client.configfile import ConfiguredServer
 
     known = config_file(where).read()
     try:
@@ -107,10 +107,10 @@ def find_server(where: Where, url: str = "") -> Entry:
         if where.cluster in {"", current.address.cluster}:
             return current
         named = Address(current.address.url, where.cluster)
-    return known.find(named) or Entry(named)
+    return known.find(named) or ConfiguredServer(named)
 
 
-def backend(where: Where, entry: Entry, *, signed_in: bool = True) -> BackendClient:
+def backend(where: Where, entry: ConfiguredServer, *, signed_in: bool = True) -> BackendClient:
     """Return a client of a server, with the person's token unless ``signed_in`` is False.
 
     Raises:
@@ -127,7 +127,7 @@ def backend(where: Where, entry: Entry, *, signed_in: bool = True) -> BackendCli
     return BackendClient(entry.address, token=token, trust=trust)
 
 
-def _token(entry: Entry) -> str:
+def _token(entry: ConfiguredServer) -> str:
     from fairlead.portal.client.errors import SignInNeeded
 
     cluster = f" --cluster {entry.address.cluster}" if entry.address.cluster else ""

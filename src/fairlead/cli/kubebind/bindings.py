@@ -30,8 +30,8 @@ from fairlead.cli.printing import STYLES, note
 from fairlead.cli.texts import to_json
 from fairlead.client import Client, ClientError, ClusterConfig
 from fairlead.konnector.commands.overview.fetch import TIMEOUTS, Overview
-from fairlead.konnector.commands.overview.objects import ObjectRow, object_rows
-from fairlead.konnector.commands.overview.rows import Row, make_row, unsynced
+from fairlead.konnector.commands.overview.objects import UnsyncedObject, object_rows
+from fairlead.konnector.commands.overview.rows import OverviewRow, make_row, unsynced
 
 
 REFRESH = 2.0
@@ -116,12 +116,12 @@ def command(
     process.run(lambda stop: _watch(config, binding, console, stop))
 
 
-async def _once(config: ClusterConfig, binding: str) -> tuple[list[Row], datetime]:
+async def _once(config: ClusterConfig, binding: str) -> tuple[list[OverviewRow], datetime]:
     async with _client(config) as client, Overview(client) as overview:
         return await _look(overview, binding)
 
 
-async def _objects(config: ClusterConfig, binding: str) -> list[ObjectRow]:
+async def _objects(config: ClusterConfig, binding: str) -> list[UnsyncedObject]:
     async with _client(config) as client, Overview(client) as overview:
         (bound,) = await overview.look(binding)
         now = moment()
@@ -141,7 +141,7 @@ def _client(config: ClusterConfig) -> Client:
     return Client(config, user_agent=_AGENT, timeouts=TIMEOUTS)
 
 
-async def _look(overview: Overview, binding: str) -> tuple[list[Row], datetime]:
+async def _look(overview: Overview, binding: str) -> tuple[list[OverviewRow], datetime]:
     found = await overview.look(binding)
     now = moment()
     return [make_row(bound, now) for bound in found], now
@@ -179,7 +179,7 @@ async def _pause(stop: asyncio.Event) -> None:
         await asyncio.wait_for(stop.wait(), REFRESH)
 
 
-def rows_json(rows: Sequence[Row]) -> str:
+def rows_json(rows: Sequence[OverviewRow]) -> str:
     """Return one document with all rows."""
     return _json({"bindings": rows})
 
@@ -191,7 +191,7 @@ def _json(document: object) -> str:
 class ObjectsTable:
     """The objects that are not in sync, as people read them."""
 
-    def __init__(self, binding: str, rows: Sequence[ObjectRow]) -> None:
+    def __init__(self, binding: str, rows: Sequence[UnsyncedObject]) -> None:
         self._binding = binding
         self._rows = rows
 
@@ -214,7 +214,7 @@ class ObjectsTable:
         yield made
 
 
-def _waits(row: ObjectRow) -> str:
+def _waits(row: UnsyncedObject) -> str:
     if not row.warning:
         return row.waits_for
     return f"{row.waits_for}; warned {age(row.warning_seconds)} ago of {row.warning}"
@@ -223,7 +223,7 @@ def _waits(row: ObjectRow) -> str:
 class BindingsTable:
     """The rows as people read them; on a narrow terminal the problems are below the table."""
 
-    def __init__(self, rows: Sequence[Row], now: datetime) -> None:
+    def __init__(self, rows: Sequence[OverviewRow], now: datetime) -> None:
         self._rows = rows
         self._now = now
 
@@ -247,7 +247,7 @@ class BindingsTable:
             yield Text.assemble(_name(row), ": ", _problem(row))
 
 
-def _cells(row: Row, now: datetime) -> list[Text]:
+def _cells(row: OverviewRow, now: datetime) -> list[Text]:
     known = row.in_sync is not None
     behind = "yellow" if known and row.in_sync != row.objects else ""
     heartbeat = row.heartbeat_age(now)
@@ -262,11 +262,11 @@ def _cells(row: Row, now: datetime) -> list[Text]:
     ]
 
 
-def _name(row: Row) -> Text:
+def _name(row: OverviewRow) -> Text:
     return Text(_plain(row.binding), style="bold")
 
 
-def _problem(row: Row) -> Text:
+def _problem(row: OverviewRow) -> Text:
     """Return the problem and its remedy; one line for each binding, if the width allows it."""
     if not row.problem:
         return Text("-")

@@ -21,7 +21,7 @@ from fairlead.cli.options import cluster_config, cluster_options
 from fairlead.cli.printing import STYLES, note
 from fairlead.cli.texts import printable, to_json
 from fairlead.client import Client
-from fairlead.provider.commands.overview import Row, age
+from fairlead.provider.commands.overview import ConsumerRow, age
 from fairlead.provider.commands.overview import consumers as census
 from fairlead.provider.manifests import NAME
 
@@ -57,7 +57,7 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
     """  # noqa: D301
     config = cluster_config(kubeconfig, context)
 
-    async def main(stop: asyncio.Event) -> list[Row]:
+    async def main(stop: asyncio.Event) -> list[ConsumerRow]:
         async with Client(config, user_agent=NAME, field_manager=NAME) as client:
             return await process.cancel_on(stop, census(client))
 
@@ -96,7 +96,7 @@ class Shown(NamedTuple):
     left_out: list[str]
 
 
-def table(found: Sequence[Row], *, now: datetime, width: int = _PIPE_WIDTH) -> Shown:
+def table(found: Sequence[ConsumerRow], *, now: datetime, width: int = _PIPE_WIDTH) -> Shown:
     """Return the table for a width in characters: words stay whole, and so do namespaces."""
     cells = [_cells(row, now) for row in found]
     columns = {
@@ -120,7 +120,7 @@ def table(found: Sequence[Row], *, now: datetime, width: int = _PIPE_WIDTH) -> S
     return Shown(result, left_out)
 
 
-def _cells(row: Row, now: datetime) -> tuple[Text, ...]:
+def _cells(row: ConsumerRow, now: datetime) -> tuple[Text, ...]:
     return (
         Text(printable(row.title)),
         Text(row.namespace),
@@ -149,18 +149,18 @@ def _widths(columns: Mapping[str, Sequence[Text]], width: int) -> dict[str, int]
     return found
 
 
-def _templates(row: Row) -> Text:
+def _templates(row: ConsumerRow) -> Text:
     if row.templates is None:
         return Text("not recorded", style="yellow")
     return Text(", ".join(row.templates) or "-")
 
 
-def _konnector(row: Row) -> str:
+def _konnector(row: ConsumerRow) -> str:
     version = printable(row.konnector_version[:_LONG]) or "-"
     return f"{version} (not Fairlead's)" if row.original_konnector else version
 
 
-def _health(row: Row) -> Text:
+def _health(row: ConsumerRow) -> Text:
     if row.deleting:
         return Text("being revoked", style=STYLES["waiting"])
     text = "healthy" if row.state == "ok" else KUBE_BIND.what(row.healthy.reason)

@@ -9,7 +9,7 @@ import msgspec
 from rich.console import Console
 
 from fairlead import process
-from fairlead.binding.commands.explain import Explanation, explain, parse_target
+from fairlead.binding.commands.explain import BindingExplanation, explain, parse_target
 from fairlead.cli.options import (
     check_name,
     cluster_config,
@@ -57,7 +57,7 @@ def command(
     config = cluster_config(kubeconfig, context)
     there = namespace or config.namespace or "default"
 
-    async def work() -> Explanation:
+    async def work() -> BindingExplanation:
         async with _client(config) as client:
             beyond = _beyond(client)
             found = await explain(client, wanted, there, beyond)
@@ -87,7 +87,7 @@ def _beyond(client: Client) -> Beyond:
     return Beyond(client, DEFAULT_NAMESPACE)
 
 
-def show(out: Console, found: Explanation) -> None:
+def show(out: Console, found: BindingExplanation) -> None:
     """Print the chains for people."""
     if not found.chains:
         out.print(f"no ServiceBinding in {found.target}")

@@ -43,7 +43,6 @@ from fairlead.konnector.policies.steps import (
     Delete,
     Done,
     InSync,
-    Outcome,
     Pair,
     PatchMetadata,
     Read,
@@ -53,6 +52,7 @@ from fairlead.konnector.policies.steps import (
     Settle,
     Side,
     Step,
+    StepOutcome,
     Wait,
     content,
 )
@@ -87,7 +87,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
             step = step if isinstance(back, Done) else back
         return withheld(step, pair, self.holding) if self.holding else step
 
-    def outcome(self, side: Side, pair: Pair) -> Outcome | None:
+    def outcome(self, side: Side, pair: Pair) -> StepOutcome | None:
         """Return the outcome of the last write of payload or status on this side."""
         if side == "consumer":
             return pair.compared(side, status_of, status_of, status_in_step)

@@ -45,7 +45,6 @@ from fairlead.konnector.policies.steps import (
     Delete,
     Done,
     InSync,
-    Outcome,
     Pair,
     PatchMetadata,
     Read,
@@ -53,6 +52,7 @@ from fairlead.konnector.policies.steps import (
     Replace,
     Side,
     Step,
+    StepOutcome,
     Wait,
 )
 
@@ -114,7 +114,7 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return self._consumer_owned(pair, state, provider)
         return self._provider_owned(pair, state, provider)
 
-    def outcome(self, side: Side, pair: Pair) -> Outcome | None:
+    def outcome(self, side: Side, pair: Pair) -> StepOutcome | None:
         """Return the outcome of the last write of the original's payload on the copy's side."""
         return pair.compared(side, self._sent if side == "provider" else consumer_copy, payload)
 

@@ -20,7 +20,7 @@ from fairlead.api.kubebind import APIServiceExport
 from fairlead.api.kubebind.conditions import (
     CONSUMER_CLUSTER,
     COPIES_HELD,
-    Condition,
+    KubeBindCondition,
     get_condition,
 )
 from fairlead.api.kubebind.names import ANNOTATION_HELD_COPIES
@@ -132,7 +132,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
         """The uid of the cluster that owns the copies, as it is or will be recorded."""
         return self.recorded if self.recorded not in {"", self.cluster} else before(self.cluster)
 
-    def condition(self, waiting: Sequence[str] | None) -> Condition:
+    def condition(self, waiting: Sequence[str] | None) -> KubeBindCondition:
         """Return the binding's condition; ``waiting`` are copies that wait, None while unknown."""
         ways = (
             "being let go, so that each is taken up when its object returns"
@@ -152,7 +152,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
                 "AnotherKonnector), or bind this cluster with an invitation of its own"
             )
         message = f"the copies on the provider were made {whose}; {_count(waiting)}, {ways}"
-        return Condition(COPIES_HELD, "True", reason=CLUSTER_CHANGED, message=message)
+        return KubeBindCondition(COPIES_HELD, "True", reason=CLUSTER_CHANGED, message=message)
 
 
 def _count(waiting: Sequence[str] | None) -> str:

@@ -18,7 +18,7 @@ MAX_NAME = 253
 """Characters of the longest name of most objects (DNS subdomain)."""
 
 
-class Place(NamedTuple):
+class CopyPlace(NamedTuple):
     """The provider key for a consumer key; None as long as the provider has assigned no namespace.
 
     ``asked`` says whether there is an APIServiceNamespace then, ``refusal`` why the provider
@@ -30,7 +30,7 @@ class Place(NamedTuple):
     refusal: str = ""
 
 
-class Strategy(Protocol):
+class IsolationStrategy(Protocol):
     """Mapping of keys between both sides, and the owner of a new copy."""
 
     @property
@@ -41,7 +41,7 @@ class Strategy(Protocol):
     def owner(self) -> OwnerReference | None:
         """Owner of a new provider copy; None if the copy goes with its namespace."""
 
-    def place(self, key: Key) -> Place:
+    def place(self, key: Key) -> CopyPlace:
         """Return the place of the provider's end of a consumer key."""
 
     def to_consumer(self, key: Key) -> Key | None:
@@ -58,9 +58,9 @@ class Prefixed(msgspec.Struct, frozen=True):
     prefix: str = ""
     needs_namespace: bool = False
 
-    def place(self, key: Key) -> Place:
+    def place(self, key: Key) -> CopyPlace:
         """Return the prefixed name."""
-        return Place(Key("", self.prefix + key.name))
+        return CopyPlace(Key("", self.prefix + key.name))
 
     def to_consumer(self, key: Key) -> Key | None:
         """Return the name without the prefix, which is removed once."""
@@ -75,9 +75,9 @@ class Namespaced(msgspec.Struct, frozen=True):
     owner: OwnerReference | None = None
     needs_namespace: bool = False
 
-    def place(self, key: Key) -> Place:
+    def place(self, key: Key) -> CopyPlace:
         """Return the same name in the cluster namespace."""
-        return Place(Key(self.cluster_namespace, key.name))
+        return CopyPlace(Key(self.cluster_namespace, key.name))
 
     def to_consumer(self, key: Key) -> Key | None:
         """Return the key without its namespace; None for objects of other namespaces."""
@@ -85,8 +85,8 @@ class Namespaced(msgspec.Struct, frozen=True):
 
 
 def choose(
-    *, scope: str, isolation: str, cluster_namespace: OwnerReference, namespaces: Strategy
-) -> Strategy:
+    *, scope: str, isolation: str, cluster_namespace: OwnerReference, namespaces: IsolationStrategy
+) -> IsolationStrategy:
     """Return the strategy for a BoundSchema's scope and an export's isolation.
 
     ``namespaces`` is the one of what the provider has assigned.

@@ -26,7 +26,7 @@ CONFLICTS: Final = frozenset({FOREIGN_OBJECT, OWNER_UNKNOWN, NAME_TOO_LONG})
 """The reasons of :class:`Refuse` that the binding's condition ``Conflicts`` counts."""
 
 
-class Outcome(NamedTuple):
+class StepOutcome(NamedTuple):
     """Digests of the wanted and the stored content of one end after a write.
 
     A server may add defaults to the written object, or prune fields that its schema lacks.
@@ -44,9 +44,9 @@ class Content(NamedTuple):
     value: Any
     digest: bytes
 
-    def outcome(self, found: Content) -> Outcome | None:
+    def outcome(self, found: Content) -> StepOutcome | None:
         """Return the outcome to remember if this was wanted; None if both are equal."""
-        return None if self.digest == found.digest else Outcome(self.digest, found.digest)
+        return None if self.digest == found.digest else StepOutcome(self.digest, found.digest)
 
 
 def content(value: Any) -> Content:
@@ -54,7 +54,7 @@ def content(value: Any) -> Content:
     return Content(value, digest(value))
 
 
-def outcome(wanted: Any, found: Any) -> Outcome | None:
+def outcome(wanted: Any, found: Any) -> StepOutcome | None:
     """Return the outcome of two JSON values; None if they are equal."""
     return content(wanted).outcome(content(found))
 
@@ -90,7 +90,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     owned: Owned | None = None
     wrote: bool = False
     made: str = ""
-    outcomes: Mapping[Side, Outcome] = {}
+    outcomes: Mapping[Side, StepOutcome] = {}
 
     def at(self, side: Side) -> Object | None:
         """Return the end on this side."""
@@ -100,7 +100,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the place of the end on this side."""
         return self.key if side == "consumer" else self.target
 
-    def converged(self, side: Side, now: Outcome | None) -> bool:
+    def converged(self, side: Side, now: StepOutcome | None) -> bool:
         """Whether the end on this side is the outcome of its last write, or equal anyway."""
         return now is None or self.outcomes.get(side) == now
 
@@ -110,7 +110,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         wanted: Callable[[Object], Any],
         found: Callable[[Object], Any],
         same: Callable[[Object, Object], bool] = lambda _consumer, _provider: False,
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         """Return the outcome for the end on this side; None if its content is the wanted one.
 
         Args:
@@ -131,7 +131,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 if same(consumer, provider)
                 else self.content(source, wanted).outcome(self.content(side, found))
             )
-        came: Outcome | None = known[side, None]
+        came: StepOutcome | None = known[side, None]
         return came
 
     def content(self, side: Side, of: Callable[[Object], Any]) -> Content:

@@ -17,7 +17,7 @@ from fairlead.konnector.policies.claims import ClaimPolicy, ClaimState
 from fairlead.konnector.policies.copies import is_orphan, is_ours, is_system
 from fairlead.konnector.policies.steps import Pair, Step
 from fairlead.konnector.policies.work import ClaimSpec, WorkKey
-from fairlead.konnector.reports import Fault
+from fairlead.konnector.reports import SyncFault
 from fairlead.konnector.sync.ends import EVERYWHERE, BothEnds, WatchedCollection, faults_of
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.objects import leftovers, surroundings
@@ -163,7 +163,7 @@ class _Run:
         if self._wanted.holding:
             self._provider.leftovers[self._key] = self._leftovers
 
-    def _faults(self) -> Iterable[Fault]:
+    def _faults(self) -> Iterable[SyncFault]:
         return [faults_of(informer) for informer in self._referring if informer.error]
 
     def next_step(self, pair: Pair) -> Step:

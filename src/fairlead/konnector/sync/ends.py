@@ -23,14 +23,13 @@ from fairlead.client.errors import (
 )
 from fairlead.client.lookups import find
 from fairlead.konnector.files import WatchBudget
-from fairlead.konnector.policies.isolation import Strategy
+from fairlead.konnector.policies.isolation import IsolationStrategy
 from fairlead.konnector.policies.merge import owned_fields, wrote
 from fairlead.konnector.policies.steps import (
     AskNamespace,
     ConfirmNamespace,
     Create,
     Delete,
-    Outcome,
     Pair,
     PatchMetadata,
     Read,
@@ -39,8 +38,9 @@ from fairlead.konnector.policies.steps import (
     Settle,
     Side,
     Step,
+    StepOutcome,
 )
-from fairlead.konnector.reports import Fault
+from fairlead.konnector.reports import SyncFault
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.runtime import Cluster, Handler, Informer, InformerClosed, patch_metadata
 from fairlead.runtime.cache.expectations import Expectations
@@ -74,7 +74,7 @@ class WatchedCollection:
         self.client = cluster.client
         self.resource = resource
         self.expectations = Expectations()
-        self.outcomes: dict[Key, Outcome] = {}
+        self.outcomes: dict[Key, StepOutcome] = {}
         self._cluster = cluster
         self._namespaces = namespaces
         self._leases: dict[str, Informer] = {}
@@ -111,17 +111,17 @@ class WatchedCollection:
             lease.has_synced for lease in self._leases.values()
         )
 
-    def faults(self) -> list[Fault]:
+    def faults(self) -> list[SyncFault]:
         """Return the faults of the watches."""
         found = [faults_of(lease) for lease in self._leases.values() if lease.error]
         return [*found, *self._shortage()]
 
-    def _shortage(self) -> list[Fault]:
+    def _shortage(self) -> list[SyncFault]:
         if not self._crowded:
             return []
         budget, without = self._budget, len(self._crowded)
         return [
-            Fault(
+            SyncFault(
                 f"{self.resource.group_resource} of {without} of {without + len(self._leases)} "
                 "namespaces are not watched: each namespace and kind takes an open file, and the "
                 f"konnector may have {budget.limit}, {budget.reserve} of them for all else; allow "
@@ -184,9 +184,9 @@ class WatchedCollection:
         return self._leases.get("" if "" in self._leases else namespace)
 
 
-def faults_of(lease: Informer) -> Fault:
+def faults_of(lease: Informer) -> SyncFault:
     """Return the fault of a lease's watch, with "" if it works."""
-    return Fault(lease.error, lease.cause)
+    return SyncFault(lease.error, lease.cause)
 
 
 async def _announce(namespace: str, lease: Informer, known: Callable[[str], None]) -> None:
@@ -207,7 +207,7 @@ class BothEnds(msgspec.Struct, frozen=True):
 
     consumer: WatchedCollection
     provider: WatchedCollection
-    strategy: Strategy
+    strategy: IsolationStrategy
     namespaces: ServiceNamespaces
     export: OwnerReference
 
@@ -253,7 +253,9 @@ class Executor:
     the first refusal, until a step of that kind is allowed.
     """
 
-    def __init__(self, ends: BothEnds, outcome: Callable[[Side, Pair], Outcome | None]) -> None:
+    def __init__(
+        self, ends: BothEnds, outcome: Callable[[Side, Pair], StepOutcome | None]
+    ) -> None:
         self.refused: dict[type[Step], Forbidden] = {}
         self._ends = ends
         self._outcome = outcome

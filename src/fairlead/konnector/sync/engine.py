@@ -22,7 +22,7 @@ from typing import NamedTuple
 from fairlead.api.meta import Key
 from fairlead.client.errors import ApiError, Conflict, NotServed
 from fairlead.konnector.policies.steps import Pair
-from fairlead.konnector.reports import Failure, Fault
+from fairlead.konnector.reports import RefusedObject, SyncFault
 from fairlead.konnector.sync.ends import BothEnds, WatchedCollection
 from fairlead.konnector.sync.passes import EngineContext, Passes, Policy
 from fairlead.konnector.sync.versions import ServedVersions
@@ -157,7 +157,7 @@ class Engine:
         # The object's own retry stays in the queue: a failed try lengthens its back-off.
         self.enqueue(key, Band.INITIAL)
 
-    def _taken(self, pair: Pair, refused: Failure) -> None:
+    def _taken(self, pair: Pair, refused: RefusedObject) -> None:
         """Retry similar objects after a server has accepted one that it refused before."""
         generation = pair.consumer.meta.generation if pair.consumer is not None else 0
         now = asyncio.get_running_loop().time()
@@ -177,7 +177,7 @@ class Engine:
         while True:
             faults = [*self._around.faults(), *self._ends.consumer.faults()]
             told = [
-                Fault(self._passes.advised(fault.message, fault.cause), fault.cause)
+                SyncFault(self._passes.advised(fault.message, fault.cause), fault.cause)
                 for fault in faults
             ]
             await self._versions.look()
@@ -198,13 +198,13 @@ class Engine:
             if (source := self._ends.strategy.to_consumer(target)) is not None:
                 self.enqueue(source)
 
-    def _provider_faults(self) -> list[Fault]:
+    def _provider_faults(self) -> list[SyncFault]:
         faults = [
-            Fault(f"on the provider: {one.message}", one.cause)
+            SyncFault(f"on the provider: {one.message}", one.cause)
             for one in self._ends.provider.faults()
         ]
         if faults and self._versions.others:
-            faults = [Fault(self._versions.remedy())]
+            faults = [SyncFault(self._versions.remedy())]
         absence = self._absence
         if absence is None:
             return faults
@@ -217,7 +217,7 @@ class Engine:
         if absence.noticed or waited >= self._patience:
             self._resume(absence)
             return []
-        return [Fault(f"on the provider: {absence.message}")]
+        return [SyncFault(f"on the provider: {absence.message}")]
 
     def _stop(self, error: NotServed) -> None:
         """Pause all objects until the watch of the kind works: they would all fail."""

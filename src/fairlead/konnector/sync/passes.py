@@ -16,7 +16,7 @@ import msgspec
 
 from fairlead.api.meta import Key, Object
 from fairlead.client.errors import ApiError, ClientError, Forbidden
-from fairlead.konnector.metrics import Pass, SyncMetrics
+from fairlead.konnector.metrics import SyncLook, SyncMetrics
 from fairlead.konnector.policies.copies import payload
 from fairlead.konnector.policies.steps import (
     CROSSINGS,
@@ -26,16 +26,16 @@ from fairlead.konnector.policies.steps import (
     Create,
     Done,
     InSync,
-    Outcome,
     Pair,
     Refuse,
     Replace,
     ReplaceStatus,
     Side,
     Step,
+    StepOutcome,
     Wait,
 )
-from fairlead.konnector.reports import Fault, Report
+from fairlead.konnector.reports import SyncFault, SyncReport
 from fairlead.konnector.rights import remedy
 from fairlead.konnector.sync.ends import BothEnds, Executor
 from fairlead.konnector.sync.undone import UndoneWrites, contradicts, others
@@ -63,7 +63,7 @@ class Policy(Protocol):
         """Return the next step for one object."""
         ...
 
-    def outcome(self, side: Side, pair: Pair) -> Outcome | None:
+    def outcome(self, side: Side, pair: Pair) -> StepOutcome | None:
         """Return the outcome for the end on this side; None if it has the wanted content."""
         ...
 
@@ -92,14 +92,14 @@ class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     binding: str
-    report: Report
+    report: SyncReport
     metrics: SyncMetrics
     events: EventRecorder
     controller: MakeController
     workers: int
     interval: float
     failed: str = "SyncFailed"
-    faults: Callable[[], Iterable[Fault]] = tuple
+    faults: Callable[[], Iterable[SyncFault]] = tuple
     ready: Callable[[], Awaitable[None]] = at_once
 
 
@@ -135,14 +135,16 @@ class Passes:
         self._altered: set[Key] = set()
         self._in_sync: set[Key] = set()
 
-    def refused(self) -> list[Fault]:
+    def refused(self) -> list[SyncFault]:
         """Return the steps that the consumer's server forbids altogether, as faults."""
         if not any(one.forbidden for one in self._report.failures.values()):
             # Each of these objects has been written since, or has gone and is never tried again.
             self._executor.refused.clear()
-        return [Fault(self.advised(str(one), one), one) for one in self._executor.refused.values()]
+        return [
+            SyncFault(self.advised(str(one), one), one) for one in self._executor.refused.values()
+        ]
 
-    def unanswered(self) -> list[Fault]:
+    def unanswered(self) -> list[SyncFault]:
         """Return the fault that the provider does not answer, whether its watches work or not.
 
         A repeated change counts from the first try, or the fault would come and go with each try.
@@ -151,7 +153,7 @@ class Passes:
             return []
         # Without a number, whose changes would each write the condition.
         return [
-            Fault(
+            SyncFault(
                 f"the provider has not answered to changes of {self._report.kind} objects for "
                 f"{SILENT:g} s or longer: look at its API server and the webhooks that it asks"
             )
@@ -245,7 +247,7 @@ class Passes:
             "ever less often; have one of the two leave it alone",
         )
 
-    async def _take(self, step: Step, pair: Pair, look: Pass) -> Pair | None:
+    async def _take(self, step: Step, pair: Pair, look: SyncLook) -> Pair | None:
         """Carry out a step; remember the object until the provider has answered."""
         if isinstance(step, AskNamespace | ConfirmNamespace) or _side(step) == "provider":
             self._unanswered.setdefault(pair.key, asyncio.get_running_loop().time())
@@ -301,7 +303,7 @@ class Passes:
         if since is not None and _long_ago(since):
             self._speaks()
 
-    def _rest(self, step: Step, pair: Pair, look: Pass) -> Result | None:
+    def _rest(self, step: Step, pair: Pair, look: SyncLook) -> Result | None:
         """Conclude a pass whose last step is not carried out."""
         if isinstance(step, Refuse):
             if self._report.refused(pair.key, step.reason):
@@ -362,7 +364,7 @@ def _side(step: Step) -> str:
     return side
 
 
-def _crossed(step: Step, look: Pass) -> None:
+def _crossed(step: Step, look: SyncLook) -> None:
     match step:
         case Create(side="provider") | Replace(side="provider"):
             look.spec_crossed()

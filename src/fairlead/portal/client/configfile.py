@@ -34,7 +34,7 @@ class ConfigFileError(FrontDoorError):
     """The file cannot be used; the message names it, and quotes none of its content."""
 
 
-class Token(NamedTuple):
+class StoredToken(NamedTuple):
     """A bearer token with its expiry, None if the server sent none."""
 
     text: str
@@ -49,11 +49,11 @@ class Token(NamedTuple):
         return self.expires is not None and now + EARLY >= self.expires
 
 
-class Entry(NamedTuple):
+class ConfiguredServer(NamedTuple):
     """A server of the file; ``token`` is None without a sign-in."""
 
     address: Address
-    token: Token | None = None
+    token: StoredToken | None = None
     username: str = ""
     certificate_authority: str = ""
     """Path of a file with the server's CA, "" for the system's."""
@@ -72,28 +72,28 @@ class Servers:
         self._where = where
         self._servers = self._object(raw, "servers")
 
-    def current(self) -> Entry | None:
+    def current(self) -> ConfiguredServer | None:
         """Return the default server, None without one."""
         key = self.raw.get("current") or ""
         if not isinstance(key, str):
             raise ConfigFileError(f"{self._where}: current is no text")
         return self._entry(key) if key in self._servers else None
 
-    def find(self, address: Address) -> Entry | None:
+    def find(self, address: Address) -> ConfiguredServer | None:
         """Return the entry of a server, which another CLI may have stored under another key."""
         key = self._key(address)
         return None if key is None else self._entry(key)
 
-    def all(self) -> list[Entry]:
+    def all(self) -> list[ConfiguredServer]:
         """Return all servers in the order of the file."""
         return [self._entry(key) for key in self._servers]
 
-    def sign_in(self, entry: Entry) -> None:
+    def sign_in(self, entry: ConfiguredServer) -> None:
         """Store a server with its token, and make it the current one."""
         key = self._key(entry.address) or entry.address.key
         self._servers.setdefault(key, {})
         kept = self._object(self._servers, key)
-        token = entry.token or Token("")
+        token = entry.token or StoredToken("")
         kept["url"] = entry.address.url
         kept["accessToken"], kept["tokenType"] = token.text, token.type
         kept["expiresAt"] = format_time(token.expires) if token.expires else _UNSET
@@ -131,7 +131,7 @@ class Servers:
         except ValueError:
             return None
 
-    def _entry(self, key: str) -> Entry:
+    def _entry(self, key: str) -> ConfiguredServer:
         address = self._address(key)
         if address is None:
             raise ConfigFileError(
@@ -142,8 +142,8 @@ class Servers:
         token = None
         if text:
             type_ = self._text(fields, key, "tokenType") or "Bearer"
-            token = Token(text, self._expiry(fields, key), type_)
-        return Entry(
+            token = StoredToken(text, self._expiry(fields, key), type_)
+        return ConfiguredServer(
             address,
             token,
             self._text(fields, key, "username"),

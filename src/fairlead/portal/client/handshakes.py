@@ -16,7 +16,7 @@ from fairlead.api.meta import JSON
 from fairlead.portal.client.addresses import Address
 from fairlead.portal.client.backend import BackendClient
 from fairlead.portal.client.callback import Callback
-from fairlead.portal.client.configfile import Token, expiry
+from fairlead.portal.client.configfile import StoredToken, expiry
 from fairlead.portal.client.errors import FrontDoorError, StrangeAnswer
 
 
@@ -44,7 +44,7 @@ class Proof:
 class SignedIn:
     """The result of a sign-in: a token, and the person's name, "" if the server sent none."""
 
-    def __init__(self, token: Token, username: str = "") -> None:
+    def __init__(self, token: StoredToken, username: str = "") -> None:
         self.token = token
         self.username = username
 
@@ -93,7 +93,7 @@ def _signed_in(found: Mapping[str, Any], address: Address) -> SignedIn:
         raise StrangeAnswer(f"{address.url} signed in to another cluster than requested")
     username = found.get("username")
     name = username if isinstance(username, str) else ""
-    return SignedIn(Token(text, expiry(found.get("expires_in"))), name)
+    return SignedIn(StoredToken(text, expiry(found.get("expires_in"))), name)
 
 
 async def choose_on_page(

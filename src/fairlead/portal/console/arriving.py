@@ -12,7 +12,7 @@ from fairlead.portal.http.context import PATH
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.http.headers import PRIVATE
 from fairlead.portal.http.parameters import parameters
-from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.sessions import Session
 
 
@@ -25,7 +25,7 @@ class Arriving:
     """An :class:`Entrance` that also takes people whom a terminal sends."""
 
     def __init__(
-        self, entrance: Entrance, pages: Pages, guard: Guard, terminals: Terminals
+        self, entrance: Entrance, pages: Pages, guard: SessionGuard, terminals: Terminals
     ) -> None:
         self._entrance = entrance
         self._pages = pages

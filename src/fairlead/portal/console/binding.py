@@ -19,7 +19,7 @@ from fairlead.client import ClientError
 from fairlead.portal.console.allowed import at_consumer, at_provider
 from fairlead.portal.console.bindings import Consumers
 from fairlead.portal.console.bundles import bundle
-from fairlead.portal.console.catalogue import Offers, TemplatePage
+from fairlead.portal.console.catalogue import CatalogueOffers, TemplatePage
 from fairlead.portal.console.clusters import Clusters
 from fairlead.portal.console.following import BoundPage
 from fairlead.portal.console.formtokens import Fields, FormTokens, field
@@ -27,8 +27,8 @@ from fairlead.portal.console.live import Hub
 from fairlead.portal.console.rendering import Pages
 from fairlead.portal.console.site import Site
 from fairlead.portal.console.terminal import Terminal, Terminals, encoded
-from fairlead.portal.console.viewing import Asked as AskedPage
-from fairlead.portal.handshake.bind import Asked, problem_of
+from fairlead.portal.console.viewing import AskedPage
+from fairlead.portal.handshake.bind import AskedBind, problem_of
 from fairlead.portal.http.context import PATH
 from fairlead.portal.http.errors import Refusal, bad_request
 from fairlead.portal.http.faults import refusal_of
@@ -54,7 +54,7 @@ class Binds(Protocol):
     """Binds for people."""
 
     async def bound(
-        self, request: web.Request, person: Person, session: str, asked: Asked
+        self, request: web.Request, person: Person, session: str, asked: AskedBind
     ) -> JSON:
         """Bind and return the BindingResponse, which contains credentials.
 
@@ -68,7 +68,7 @@ class Binds(Protocol):
 class Agreements(Protocol):
     """Makes one-time codes for consents."""
 
-    async def agree(self, session: Session, asked: Asked, challenge: str) -> str:
+    async def agree(self, session: Session, asked: AskedBind, challenge: str) -> str:
         """Return a code for the program that has the challenge's verifier.
 
         Raises:
@@ -78,7 +78,7 @@ class Agreements(Protocol):
         ...
 
 
-class Given(msgspec.Struct, frozen=True):
+class GivenForm(msgspec.Struct, frozen=True):
     """The form's values; ``cluster`` is a known cluster's namespace, or ``new``."""
 
     name: str
@@ -101,7 +101,7 @@ class BindPage(TemplatePage):
         self,
         cluster: Cluster,
         hub: Hub,
-        offers: Offers,
+        offers: CatalogueOffers,
         *,
         clusters: Clusters,
         consumers: Consumers,
@@ -132,7 +132,7 @@ class BindPage(TemplatePage):
             "token": self._tokens.token(session, action(scope)),
             "clusters": clusters,
             "by_identity": {one.identity: one for one in clusters},
-            "given": Given(name=scope, cluster=first),
+            "given": GivenForm(name=scope, cluster=first),
             "error": "",
         }
 
@@ -142,7 +142,7 @@ def action(template: str) -> str:
     return f"bind/{template}"
 
 
-class Binding:
+class BindForms:
     """Handles the forms of :class:`BindPage` and :class:`BoundPage`."""
 
     def __init__(
@@ -235,7 +235,9 @@ class Binding:
             path = BoundPage.at(names["template"], names["namespace"], names["name"])
             await self._tokens.check(session, fields, self._bound_page.action(wanted, path))
             count(request, session.person.author, "bind")
-            asked = Asked(names["template"], names["name"], known.identity, known.title, page=True)
+            asked = AskedBind(
+                names["template"], names["name"], known.identity, known.title, page=True
+            )
             response = await self._binds.bound(request, session.person, session.key, asked)
         except (Refusal, ClientError, TimeoutError) as error:
             said = _said(error)
@@ -248,7 +250,7 @@ class Binding:
         return _file("binding-response.json", "application/json", text)
 
     async def _answer(
-        self, request: web.Request, session: Session, asked: Asked, terminal: Terminal
+        self, request: web.Request, session: Session, asked: AskedBind, terminal: Terminal
     ) -> web.Response:
         """Redirect to the terminal with a code, or with the whole BindingResponse."""
         if terminal.challenge:
@@ -259,7 +261,9 @@ class Binding:
         found = await self._binds.bound(request, session.person, session.key, asked)
         return terminal.answered({"binding_response": encoded(found)})
 
-    async def _follow(self, request: web.Request, session: Session, asked: Asked) -> web.Response:
+    async def _follow(
+        self, request: web.Request, session: Session, asked: AskedBind
+    ) -> web.Response:
         """Bind, and redirect to the page that shows its progress."""
         count(request, session.person.author, "bind")
         found = await self._binds.bound(request, session.person, session.key, asked)
@@ -272,8 +276,8 @@ class Binding:
         return self._to(self._pages.path(BoundPage.at(asked.template, namespace, name)))
 
     def _asked(
-        self, person: Person, template: str, given: Given, terminal: Terminal | None
-    ) -> Asked:
+        self, person: Person, template: str, given: GivenForm, terminal: Terminal | None
+    ) -> AskedBind:
         """Check a form's values, and return the bind.
 
         Raises:
@@ -296,10 +300,10 @@ class Binding:
         for name, value in (("Identity of the cluster", identity), ("Name for people", title)):
             if problem := problem_of(value):
                 raise WrongFieldError(f"{name}: it {problem}.")
-        return Asked(template, given.name, identity, title, page=terminal is None)
+        return AskedBind(template, given.name, identity, title, page=terminal is None)
 
     async def _again(
-        self, request: web.Request, session: Session, given: Given, error: str, status: int
+        self, request: web.Request, session: Session, given: GivenForm, error: str, status: int
     ) -> web.Response:
         return await self._site.show(
             self._page, request, session, status=status, given=given, error=error
@@ -323,8 +327,8 @@ def _said(error: Refusal | ClientError | TimeoutError) -> Refusal:
     return refusal
 
 
-def _given(fields: Fields) -> Given:
-    return Given(
+def _given(fields: Fields) -> GivenForm:
+    return GivenForm(
         name=field(fields, "name"),
         cluster=field(fields, "cluster") or NEW,
         identity=field(fields, "identity"),

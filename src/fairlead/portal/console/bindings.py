@@ -27,7 +27,7 @@ from fairlead.api.timestamps import moment
 from fairlead.portal.console.claims import in_words
 from fairlead.portal.console.live import Hub
 from fairlead.portal.console.objects.history import History
-from fairlead.portal.console.objects.kinds import Kind, Kinds, spec_of
+from fairlead.portal.console.objects.kinds import FollowedKind, Kinds, spec_of
 from fairlead.portal.console.objects.rows import (
     BindingRow,
     Counts,
@@ -48,7 +48,7 @@ from fairlead.portal.console.objects.standing import (
 )
 from fairlead.portal.console.states import STATES
 from fairlead.portal.console.topology.text import legible
-from fairlead.portal.console.viewing import Asked, MissingError, Topics, View, of_namespace
+from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View, of_namespace
 from fairlead.portal.identity.sessions import Session
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.identity import title_of
@@ -65,7 +65,7 @@ MOST_CHOICES = 50
 """Largest number of clusters in the select box; with more, the name is typed."""
 
 
-class Connection(NamedTuple):
+class ConsumerConnection(NamedTuple):
     """A consumer's ClusterBinding, with the heartbeat judged as of now."""
 
     status: ClusterBindingStatus
@@ -88,7 +88,7 @@ class _Beat(NamedTuple):
     templates: tuple[str, ...]
 
 
-class ShownCondition(msgspec.Struct, frozen=True):
+class TurnedCondition(msgspec.Struct, frozen=True):
     """A condition as a page shows it, with its known history."""
 
     condition: Condition
@@ -141,7 +141,7 @@ class Consumers:
         title = title_of(identity_of(namespace), told.get(ANNOTATION_CLUSTER_PRETTY_NAME, ""))
         return short(legible(title))
 
-    def connection(self, consumer: str) -> Connection | None:
+    def connection(self, consumer: str) -> ConsumerConnection | None:
         """Return a consumer's connection; None without a valid ClusterBinding."""
         found = self._beats.get(consumer)
         if found is None:
@@ -149,7 +149,7 @@ class Consumers:
         judged, _ = health(found.status, now=moment())
         now = Condition(HEALTHY, judged.status, judged.reason, judged.message)
         stands = by_conditions([now, *found.conditions])
-        return Connection(found.status, stands, found.templates)
+        return ConsumerConnection(found.status, stands, found.templates)
 
     def read(self, export: Object) -> _Export:
         """Return the kinds and the state of a cached export."""
@@ -183,7 +183,7 @@ class Bindings(View):
         self._consumers = consumers
         self._sights = sights
 
-    async def scope(self, session: Session, asked: Asked) -> Hashable:
+    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
         """Return what the person may see of all consumers."""
         return await self._sights.all(session.person, self._consumers.exported())
 
@@ -191,7 +191,7 @@ class Bindings(View):
         """Return the visible consumers, and "" for new ones."""
         return ("", *scope.own, *scope.consumers)
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return a row for each binding, and for each cluster without one."""
         sight: Sight = scope
         wanted = Wanted.of(asked)
@@ -292,7 +292,7 @@ class BindingPage(View):
         self._sights = sights
         self._history = history
 
-    async def scope(self, session: Session, asked: Asked) -> Hashable:
+    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
         """Return what the person may see of the consumer, for the binding's kinds.
 
         Raises:
@@ -310,7 +310,7 @@ class BindingPage(View):
         """Return the consumer, and "" for changes of namespaces."""
         return ("", *scope.consumers)
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the export, its consumer's heartbeat, and the objects."""
         sight: Sight = scope
         consumer, name = asked.name("namespace"), asked.name("name")
@@ -353,7 +353,7 @@ class BindingPage(View):
             ],
         }
 
-    async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return whether the person typed the binding's name, and whether they may delete it.
 
         Raises:
@@ -385,7 +385,7 @@ class BindingPage(View):
         return rows, list(hidden)
 
 
-def object_row(kinds: Kinds, kind: Kind, found: Object) -> ObjectRow:
+def object_row(kinds: Kinds, kind: FollowedKind, found: Object) -> ObjectRow:
     """Return the row of a cached object."""
     stands = kind.standing(found)
     whose = kinds.whose(kind, found)
@@ -409,11 +409,11 @@ def kinds_of(export: Object) -> tuple[str, ...]:
 
 def shown_conditions(
     conditions: Iterable[Condition], history: History, found: Object
-) -> list[ShownCondition]:
+) -> list[TurnedCondition]:
     """Return conditions with the transitions that this process saw, the worst first."""
     turns = history.of(found.meta.uid)
     shown = [
-        ShownCondition(
+        TurnedCondition(
             one,
             state := state_of(one),
             ""
@@ -445,7 +445,7 @@ def _beat(found: Object) -> _Beat | None:
     return _Beat(status, others, templates)
 
 
-def _together(stands: Standing, known: Connection | None) -> Standing:
+def _together(stands: Standing, known: ConsumerConnection | None) -> Standing:
     """Return the worse of the export's state and the connection's."""
     if known is None or badness(stands.state) <= badness(known.stands.state):
         return stands
@@ -460,7 +460,7 @@ def _with_objects(stands: Standing, counts: Counts) -> tuple[Standing, str]:
     return Standing("failed", message=about), "see what each of its objects needs"
 
 
-def _unbound(row: BindingRow, known: Connection | None) -> BindingRow:
+def _unbound(row: BindingRow, known: ConsumerConnection | None) -> BindingRow:
     """Return the row of a cluster without a binding; a problem of its konnector comes first."""
     if known is None or known.stands.state in {"ok", "unknown"}:
         return msgspec.structs.replace(row, helps="bind a template of the catalogue")

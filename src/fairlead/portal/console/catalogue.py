@@ -12,7 +12,7 @@ from fairlead.api.kubebind import (
     COLLECTIONS,
     LABEL_EXPORTED,
     APIServiceExportTemplate,
-    Collection,
+    TemplateCollection,
 )
 from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
@@ -22,13 +22,13 @@ from fairlead.portal.console.bindings import Consumers
 from fairlead.portal.console.claims import in_words
 from fairlead.portal.console.clusters import Clusters
 from fairlead.portal.console.live import Hub
-from fairlead.portal.console.schemas import Field, example, fields
-from fairlead.portal.console.viewing import Asked, MissingError, Topics, View
+from fairlead.portal.console.schemas import SchemaField, example, fields
+from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import Session
 from fairlead.runtime import Cluster
 
 
-class Offers(Protocol):
+class CatalogueOffers(Protocol):
     """The templates that each person may bind."""
 
     async def offered(self, session: Session) -> list[Object]:
@@ -57,7 +57,7 @@ class Shelf(msgspec.Struct, frozen=True):
     cards: tuple[Card, ...]
 
 
-class Bound(msgspec.Struct, frozen=True):
+class BoundTemplate(msgspec.Struct, frozen=True):
     """A binding that has all resources of a template."""
 
     cluster: str
@@ -72,19 +72,19 @@ class ShownResource(msgspec.Struct, frozen=True):
     kind: str = ""
     version: str = ""
     scope: str = ""
-    fields: tuple[Field, ...] = ()
+    fields: tuple[SchemaField, ...] = ()
     example: str = ""
 
     @property
-    def sent(self) -> list[Field]:
+    def sent(self) -> list[SchemaField]:
         """The fields that the consumer writes."""
         returned = {id(one) for one in self.returned}
         return [one for one in self.fields if id(one) not in returned]
 
     @property
-    def returned(self) -> list[Field]:
+    def returned(self) -> list[SchemaField]:
         """The status and the fields inside it, which the provider writes."""
-        found: list[Field] = []
+        found: list[SchemaField] = []
         for one in self.fields:
             if (one.depth == 0 and one.name == "status") or (one.depth and found):
                 found.append(one)
@@ -99,12 +99,12 @@ class Catalogue(View):
     route = "/"
     template = "index.html"
 
-    def __init__(self, cluster: Cluster, hub: Hub, offers: Offers) -> None:
+    def __init__(self, cluster: Cluster, hub: Hub, offers: CatalogueOffers) -> None:
         self._offers = offers
         self._collections = hub.informer(cluster, COLLECTIONS)
         hub.informer(cluster, APISERVICEEXPORTTEMPLATES)
 
-    async def scope(self, session: Session, asked: Asked) -> Hashable:
+    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
         """Return the names of the templates that the person may bind."""
         return tuple(one.meta.name for one in await self._offers.offered(session))
 
@@ -112,7 +112,7 @@ class Catalogue(View):
         """Return the topic of cluster-scoped objects."""
         return ("",)
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return shelves of cards."""
         wanted = asked.get("q")
         found = [one for name in scope if (one := self._offers.template(name)) is not None]
@@ -132,7 +132,7 @@ class TemplatePage(View):
         self,
         cluster: Cluster,
         hub: Hub,
-        offers: Offers,
+        offers: CatalogueOffers,
         *,
         clusters: Clusters,
         consumers: Consumers,
@@ -145,7 +145,7 @@ class TemplatePage(View):
             cluster, CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true"
         )
 
-    async def scope(self, session: Session, asked: Asked) -> Hashable:
+    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
         """Return the template's name.
 
         Raises:
@@ -164,7 +164,7 @@ class TemplatePage(View):
         """Return the topic of cluster-scoped objects."""
         return ("",)
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the template, its resources and its claims."""
         found = self._offers.template(scope)
         if found is None:
@@ -177,12 +177,14 @@ class TemplatePage(View):
             "namespaces": [one.name for one in spec.namespaces],
         }
 
-    async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the bindings of the template in the person's clusters."""
         found = self._offers.template(scope)
         wanted = set(_card(found).resources) if found is not None else {""}
         bound = [
-            Bound(self._consumers.title(known.namespace), known.namespace, export.meta.name)
+            BoundTemplate(
+                self._consumers.title(known.namespace), known.namespace, export.meta.name
+            )
             for known in self._clusters.of(session.person)
             for export in self._consumers.exports(known.namespace)
             if wanted <= set(self._consumers.read(export).kinds)
@@ -239,7 +241,7 @@ def _card(template: Object) -> Card:
 def _collections(found: Iterable[Object]) -> list[tuple[str, str, tuple[str, ...]]]:
     shelves = []
     for one in sorted(found, key=lambda item: item.meta.name):
-        spec = one.decode(Collection).spec
+        spec = one.decode(TemplateCollection).spec
         names = tuple(reference.name for reference in spec.templates)
         shelves.append((one.meta.name, spec.description, names))
     return shelves

@@ -17,7 +17,7 @@ from fairlead.provider.namespaces import identity_of
 from fairlead.runtime import Cluster
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownCluster(msgspec.Struct, frozen=True):
     """A cluster with a binding; ``title`` is its display name."""
 
     namespace: str
@@ -32,12 +32,12 @@ class Clusters:
         self._ownership = ownership
         self._connections = hub.informer(cluster, CLUSTERBINDINGS)
 
-    def of(self, person: Person) -> list[Known]:
+    def of(self, person: Person) -> list[KnownCluster]:
         """Return a person's clusters, ordered by title."""
         found = map(self._known, self._ownership.namespaces(person))
         return sorted(found, key=lambda one: (one.title, one.identity))
 
-    def get(self, person: Person, namespace: str) -> Known | None:
+    def get(self, person: Person, namespace: str) -> KnownCluster | None:
         """Return a person's cluster by its namespace, None if it is not theirs."""
         for one in self._ownership.namespaces(person):
             if one.meta.name == namespace:
@@ -48,8 +48,10 @@ class Clusters:
         """Return the ClusterBinding of a cluster."""
         return self._connections.get(namespace, CLUSTER_BINDING_NAME)
 
-    def _known(self, namespace: Object) -> Known:
+    def _known(self, namespace: Object) -> KnownCluster:
         name, identity = namespace.meta.name, identity_of(namespace)
         found = self.connection(name)
         annotations = found.meta.annotations if found is not None else {}
-        return Known(name, identity, annotations.get(ANNOTATION_CLUSTER_PRETTY_NAME) or identity)
+        return KnownCluster(
+            name, identity, annotations.get(ANNOTATION_CLUSTER_PRETTY_NAME) or identity
+        )

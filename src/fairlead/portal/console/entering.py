@@ -14,7 +14,7 @@ from fairlead.portal.http.context import PATH
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity import redirects
 from fairlead.portal.identity.cookies import Cookies
-from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.sessions import Session, Sessions
 from fairlead.portal.options import AUTHORIZE_PATH, ExternalURL
 
@@ -55,7 +55,7 @@ class Entering:
     """Sign-in and sign-out by links and forms, without script."""
 
     def __init__(
-        self, pages: Pages, guard: Guard, sessions: Sessions, external: ExternalURL
+        self, pages: Pages, guard: SessionGuard, sessions: Sessions, external: ExternalURL
     ) -> None:
         self._pages = pages
         self._guard = guard

@@ -17,7 +17,7 @@ from fairlead.api.kubebind.conditions import (
     PERMISSIONS_GRANTED,
     PROVIDER_IN_SYNC,
     READY,
-    Condition,
+    KubeBindCondition,
 )
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.reasons.conditions import state_of
@@ -27,7 +27,7 @@ from fairlead.portal.console.clusters import Clusters
 from fairlead.portal.console.formtokens import FormTokens
 from fairlead.portal.console.live import Hub
 from fairlead.portal.console.rendering import segment
-from fairlead.portal.console.viewing import Asked, MissingError, Topics, View
+from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import Session
 from fairlead.runtime import Cluster
 
@@ -37,7 +37,7 @@ _PROVIDERS = frozenset({PERMISSIONS_GRANTED, PROVIDER_IN_SYNC})
 _PROVIDER = "The provider"
 
 
-class Step(msgspec.Struct, frozen=True):
+class FollowedStep(msgspec.Struct, frozen=True):
     """A step of a binding, with its state."""
 
     title: str
@@ -70,7 +70,7 @@ class BoundPage(View):
         """Return the action that a file's form token is valid for."""
         return f"{file} of {path}"
 
-    async def scope(self, session: Session, asked: Asked) -> Hashable:
+    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
         """Return the cluster's title, its namespace, and the binding's name.
 
         Raises:
@@ -90,7 +90,7 @@ class BoundPage(View):
         """Return the topics of the cluster namespace and of cluster-scoped objects."""
         return ("", scope[1])
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the steps, and the first that is not done."""
         cluster, namespace, name = scope
         known = list(self._conditions(namespace, name))
@@ -109,7 +109,7 @@ class BoundPage(View):
             "waits": next((one for one in steps if one.state != "ok"), None),
         }
 
-    async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the form tokens of the files."""
         _, namespace, name = scope
         path = self.at(asked.name("template"), namespace, name)
@@ -117,42 +117,42 @@ class BoundPage(View):
         tokens = {one: self._tokens.token(session, self.action(one, path)) for one in files}
         return {"tokens": tokens, "error": ""}
 
-    def _exported(self, namespace: str, name: str) -> Step:
+    def _exported(self, namespace: str, name: str) -> FollowedStep:
         title = _PROVIDER
         if self._exports.get(namespace, name) is not None:
-            return Step(title, "ok", "It exports the requested resources.")
-        return Step(
+            return FollowedStep(title, "ok", "It exports the requested resources.")
+        return FollowedStep(
             title,
             "waiting",
             "It has not exported the requested resources yet.",
             "wait a moment; if that does not help, ask the provider's team",
         )
 
-    def _connection(self, namespace: str) -> Iterable[Condition]:
+    def _connection(self, namespace: str) -> Iterable[KubeBindCondition]:
         found = self._clusters.connection(namespace)
         try:
             return found.decode(ClusterBinding).status.conditions if found is not None else ()
         except msgspec.ValidationError as error:
-            return [Condition(READY, "False", reason="Invalid", message=str(error))]
+            return [KubeBindCondition(READY, "False", reason="Invalid", message=str(error))]
 
-    def _conditions(self, namespace: str, name: str) -> Iterable[Condition]:
+    def _conditions(self, namespace: str, name: str) -> Iterable[KubeBindCondition]:
         found = self._exports.get(namespace, name)
         try:
             return found.decode(APIServiceExport).status.conditions if found is not None else ()
         except msgspec.ValidationError as error:
-            return [Condition(READY, "False", reason="Invalid", message=str(error))]
+            return [KubeBindCondition(READY, "False", reason="Invalid", message=str(error))]
 
 
-def _bound(conditions: list[Condition]) -> Iterator[Step]:
+def _bound(conditions: list[KubeBindCondition]) -> Iterator[FollowedStep]:
     """Yield the steps of the konnector's conditions."""
     if all(one.type != CONNECTED for one in conditions):
         # Without Connected, Ready may be true though no konnector has seen the binding.
-        yield Step("The binding", "waiting", "No konnector has bound it yet.")
+        yield FollowedStep("The binding", "waiting", "No konnector has bound it yet.")
         return
     yield from _steps("The binding", conditions)
 
 
-def _steps(title: str, conditions: Iterable[Condition]) -> Iterator[Step]:
+def _steps(title: str, conditions: Iterable[KubeBindCondition]) -> Iterator[FollowedStep]:
     """Yield a step per condition that is not ok, or one step if all are ok or unknown."""
     known = list(conditions)
     ready = next((one for one in known if one.type == READY), None)
@@ -160,9 +160,9 @@ def _steps(title: str, conditions: Iterable[Condition]) -> Iterator[Step]:
     # Ready repeats the message of another condition.
     finer = [one for one in wrong if one.type != READY] or wrong
     if not known:
-        yield Step(title, "waiting", "No konnector has reported yet.")
+        yield FollowedStep(title, "waiting", "No konnector has reported yet.")
     for one in finer:
-        yield Step(
+        yield FollowedStep(
             title,
             state_of(one),
             ": ".join(part for part in (one.reason, one.message) if part),
@@ -171,4 +171,4 @@ def _steps(title: str, conditions: Iterable[Condition]) -> Iterator[Step]:
         )
     if known and not finer:
         since = (ready.last_transition_time or "") if ready is not None else ""
-        yield Step(title, "ok", "", "", since)
+        yield FollowedStep(title, "ok", "", "", since)

@@ -15,7 +15,7 @@ from aiohttp import web
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.portal.http.bodies import FORM_TYPE, read_body
 from fairlead.portal.http.errors import Refusal, bad_request, forbidden
-from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import Sealing
 from fairlead.portal.identity.sessions import Session, SessionStore, hashed, random_token
 
@@ -49,7 +49,7 @@ def field(fields: Fields, name: str, most: int = 1000) -> str:
 class FormTokens:
     """Makes tokens of forms, and accepts each of them once."""
 
-    def __init__(self, sealing: Sealing, store: SessionStore, guard: Guard) -> None:
+    def __init__(self, sealing: Sealing, store: SessionStore, guard: SessionGuard) -> None:
         self._sealing = sealing
         self._store = store
         self._guard = guard

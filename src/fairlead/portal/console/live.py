@@ -17,7 +17,7 @@ from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.api.meta import Object
 from fairlead.api.resource import Resource
 from fairlead.portal.console.rendering import Pages, digest
-from fairlead.portal.console.viewing import Asked, Topics, View
+from fairlead.portal.console.viewing import AskedPage, Topics, View
 from fairlead.portal.http.errors import Refusal
 from fairlead.runtime import Cluster, Delta, Informer
 
@@ -38,7 +38,7 @@ _KEPT = 256
 """Number of cached parts of pages."""
 
 
-class Part(NamedTuple):
+class PagePart(NamedTuple):
     """The live part of a page, with a digest to tell it from others.
 
     ``seconds`` is the time that rendering took, 0 if it was shared.
@@ -207,9 +207,9 @@ class Live:
     def __init__(self, pages: Pages, hub: Hub) -> None:
         self._pages = pages
         self._hub = hub
-        self._parts: OrderedDict[Hashable, tuple[Hashable, asyncio.Task[Part]]] = OrderedDict()
+        self._parts: OrderedDict[Hashable, tuple[Hashable, asyncio.Task[PagePart]]] = OrderedDict()
 
-    async def part(self, view: View, scope: Hashable, asked: Asked) -> Part:
+    async def part(self, view: View, scope: Hashable, asked: AskedPage) -> PagePart:
         """Return the live part of a page."""
         key = (view.route, scope, asked)
         version = (self._hub.version(view.topics(scope)), int(time.time() / STALE_SECONDS))
@@ -224,18 +224,18 @@ class Live:
             self._parts.popitem(last=False)
         return await asyncio.shield(task)
 
-    async def _render(self, view: View, scope: Hashable, asked: Asked) -> Part:
+    async def _render(self, view: View, scope: Hashable, asked: AskedPage) -> PagePart:
         begun = time.thread_time()
         values = await view.values(scope, asked)
         text = self._pages.part(view.template, values)
-        return Part(digest(text), text, time.thread_time() - begun)
+        return PagePart(digest(text), text, time.thread_time() - begun)
 
 
-def _failed(task: asyncio.Task[Part]) -> bool:
+def _failed(task: asyncio.Task[PagePart]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 
-def message(part: Part) -> bytes:
+def message(part: PagePart) -> bytes:
     """Encode a part as a server-sent event."""
     lines = [f"id: {part.digest}", *(f"data: {line}" for line in part.text.splitlines())]
     return "\n".join([*lines, "", ""]).encode()

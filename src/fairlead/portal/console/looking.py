@@ -38,7 +38,7 @@ _TICK_SECONDS = 0.5
 _log = structlog.get_logger(logger_name="fairlead.portal.console")
 
 
-class Seen(NamedTuple):
+class SeenLook(NamedTuple):
     """The last result of a look, and the problem if a newer look failed."""
 
     value: Any = None
@@ -54,7 +54,7 @@ Work = Callable[[], Awaitable[Any]]
 class _Look:
     def __init__(self, work: Work) -> None:
         self.work = work
-        self.seen = Seen()
+        self.seen = SeenLook()
         self.task: asyncio.Task[None] | None = None
         self.ended = -FRESH_SECONDS
         self.due = 0.0
@@ -71,7 +71,7 @@ class Looks:
         self._looks: dict[str, _Look] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
 
-    async def see(self, topic: str, work: Work) -> Seen:
+    async def see(self, topic: str, work: Work) -> SeenLook:
         """Return a topic's result, after a short wait for a newer one."""
         look = self._looks.pop(topic, None) or _Look(work)
         # Moved to the end: the order is that of use.
@@ -113,7 +113,7 @@ class Looks:
         async with self._slots:
             begun = time.monotonic()
             try:
-                seen = Seen(await look.work(), at=moment())
+                seen = SeenLook(await look.work(), at=moment())
             except Exception as error:  # noqa: BLE001  a page tells what is wrong
                 seen = look.seen._replace(problem=_told(error))
             finally:

@@ -12,14 +12,14 @@ from fairlead.portal.console.authoring import Blank, TooMuchError, fields_of, re
 from fairlead.portal.console.bindings import Consumers
 from fairlead.portal.console.objects.sights import Sights
 from fairlead.portal.console.site import Site
-from fairlead.portal.console.viewing import Asked, MissingError, View, asked_of
+from fairlead.portal.console.viewing import AskedPage, MissingError, View, asked_of
 from fairlead.portal.http.bodies import FORM_TYPE, read_body
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.sessions import Session
 
 
-class NewObject(View):
+class NewObjectPage(View):
     """The page of the form, blank or posted."""
 
     route = "/bindings/{namespace}/{name}/new/{resource}"
@@ -29,7 +29,7 @@ class NewObject(View):
         self._consumers = consumers
         self._sights = sights
 
-    async def scope(self, session: Session, asked: Asked) -> str:
+    async def scope(self, session: Session, asked: AskedPage) -> str:
         """Return the kind's name.
 
         Raises:
@@ -47,7 +47,7 @@ class NewObject(View):
             )
         return resource
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the consumer, the binding and the kind."""
         return {
             "consumer": asked.name("namespace"),
@@ -56,7 +56,7 @@ class NewObject(View):
             "kind": self.blank(scope).kind,
         }
 
-    async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the blank form."""
         return {"form": start(self.blank(scope))}
 
@@ -79,7 +79,7 @@ class NewObject(View):
 class NewObjects:
     """Handles posted forms, and answers with the page and its YAML."""
 
-    def __init__(self, view: NewObject, site: Site, guard: Guard) -> None:
+    def __init__(self, view: NewObjectPage, site: Site, guard: SessionGuard) -> None:
         self._view = view
         self._site = site
         self._guard = guard

@@ -16,13 +16,13 @@ from fairlead.portal.console.bindings import (
     shown_conditions,
 )
 from fairlead.portal.console.objects.history import History
-from fairlead.portal.console.objects.kinds import Kind, spec_of
+from fairlead.portal.console.objects.kinds import FollowedKind, spec_of
 from fairlead.portal.console.objects.readable import parts
 from fairlead.portal.console.objects.sights import Sights
 from fairlead.portal.console.objects.standing import conditions_of, short
 from fairlead.portal.console.objects.timeline import timeline, writes_of
 from fairlead.portal.console.objects.waits import waits_of
-from fairlead.portal.console.viewing import Asked, MissingError, Topics, View
+from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import Session
 
 
@@ -32,7 +32,7 @@ _EVENTS_OF_CLUSTER = "default"
 """The namespace of Events about cluster-scoped objects."""
 
 
-class Seen(NamedTuple):
+class VisibleObject(NamedTuple):
     """An object that a person may see, and their rights on Events, exports and the connection."""
 
     consumer: str
@@ -55,7 +55,7 @@ class ObjectPage(View):
         self._sights = sights
         self._history = history
 
-    async def scope(self, session: Session, asked: Asked) -> Hashable:
+    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
         """Return what the person may see of the object.
 
         Raises:
@@ -77,7 +77,7 @@ class ObjectPage(View):
             session.person, consumer, namespace or _EVENTS_OF_CLUSTER
         )
         around = await self._sights.one(session.person, consumer, ())
-        return Seen(
+        return VisibleObject(
             consumer,
             resource,
             namespace,
@@ -91,9 +91,9 @@ class ObjectPage(View):
         """Return the topics of the consumer and of cluster-scoped objects."""
         return ("", scope.consumer)
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the object as of now; an open page stays open after its deletion."""
-        seen: Seen = scope
+        seen: VisibleObject = scope
         kind = self._consumers.kinds.get(seen.kind)
         plain = {
             "seen": seen,
@@ -138,7 +138,7 @@ class ObjectPage(View):
             "stale": kind.problem,
         }
 
-    async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return nothing, but fail if the object does not exist.
 
         Raises:
@@ -148,7 +148,7 @@ class ObjectPage(View):
             raise _missing(scope.kind, scope.namespace, scope.name)
         return {}
 
-    def _found(self, seen: Seen) -> Object | None:
+    def _found(self, seen: VisibleObject) -> Object | None:
         kind = self._consumers.kinds.get(seen.kind)
         found = kind.objects.get(seen.namespace, seen.name) if kind is not None else None
         if kind is None or found is None:
@@ -180,7 +180,7 @@ def _named(claim: PermissionClaim, group: str, found: Object, body: JSON, kinds:
     return names
 
 
-def _events_note(kind: Kind, seen: Seen) -> str:
+def _events_note(kind: FollowedKind, seen: VisibleObject) -> str:
     """Return why the timeline lacks Events; "" if it has them."""
     if kind.events_problem:
         return kind.events_problem

@@ -9,15 +9,15 @@ from typing import Any
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.portal.console.bindings import AT_CLUSTER_SCOPE, Consumers
-from fairlead.portal.console.objects.kinds import Kind
+from fairlead.portal.console.objects.kinds import FollowedKind
 from fairlead.portal.console.objects.rows import badness
 from fairlead.portal.console.objects.sights import Sight, Sights
 from fairlead.portal.console.objects.standing import Standing, short
 from fairlead.portal.console.rendering import Pages, ago, segment
 from fairlead.portal.console.topology.drawing import draw
-from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, Node, Shown
+from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, GraphNode, Shown
 from fairlead.portal.console.topology.table import rows
-from fairlead.portal.console.viewing import Asked, Topics, View
+from fairlead.portal.console.viewing import AskedPage, Topics, View
 from fairlead.portal.identity.sessions import Session
 from fairlead.postgres.commands.links import role_by_status
 
@@ -37,7 +37,7 @@ class ProvidedTopology(View):
         self._sights = sights
         self._pages = pages
 
-    async def scope(self, session: Session, asked: Asked) -> Hashable:
+    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
         """Return what the person may see of all consumers."""
         return await self._sights.all(session.person, self._consumers.exported())
 
@@ -45,7 +45,7 @@ class ProvidedTopology(View):
         """Return the visible consumers, and "" for new ones."""
         return ("", *scope.own, *scope.consumers)
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the drawing and the table's rows."""
         sight: Sight = scope
         shown: Shown = "problems" if asked.get("shown") == "problems" else "all"
@@ -72,9 +72,9 @@ class _Made:
         self._consumers = consumers
         self._sight = sight
         self._pages = pages
-        self._nodes: list[Node] = []
+        self._nodes: list[GraphNode] = []
         self._edges: list[Edge] = []
-        self._objects: list[tuple[Standing, Kind, Object, str, str]] = []
+        self._objects: list[tuple[Standing, FollowedKind, Object, str, str]] = []
         self._hidden: dict[str, None] = {}
 
     def add(self, consumer: str) -> None:
@@ -168,7 +168,7 @@ class _Made:
         helps: str = "",
     ) -> None:
         self._nodes.append(
-            Node(
+            GraphNode(
                 id=id_,
                 column=column,
                 kind=kind,

@@ -22,7 +22,7 @@ _DESCRIPTION = 400
 _EXAMPLES: JSON = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
 
-class Field(msgspec.Struct, frozen=True):
+class SchemaField(msgspec.Struct, frozen=True):
     """A field of a schema; ``more`` says that its own fields are not shown."""
 
     name: str
@@ -35,9 +35,9 @@ class Field(msgspec.Struct, frozen=True):
     more: bool = False
 
 
-def fields(schema: Any) -> list[Field]:
+def fields(schema: Any) -> list[SchemaField]:
     """Return the fields of a schema in their order, at most :data:`MOST`."""
-    found: list[Field] = []
+    found: list[SchemaField] = []
     for one in _walk(schema, 0):
         if len(found) == MOST:
             break
@@ -45,7 +45,7 @@ def fields(schema: Any) -> list[Field]:
     return found
 
 
-def _walk(schema: Any, depth: int) -> Iterator[Field]:
+def _walk(schema: Any, depth: int) -> Iterator[SchemaField]:
     if not isinstance(schema, dict):
         return
     required = schema.get("required")
@@ -56,7 +56,7 @@ def _walk(schema: Any, depth: int) -> Iterator[Field]:
             continue
         below = _below(inner)
         deep = depth + 1 >= DEEPEST
-        yield Field(
+        yield SchemaField(
             name=str(name),
             depth=depth,
             type=_type(inner),

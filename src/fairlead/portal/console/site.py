@@ -15,7 +15,7 @@ from fairlead.portal.console.entering import Entrance
 from fairlead.portal.console.live import Hub, Live, Subscription, message
 from fairlead.portal.console.rendering import Pages, digest
 from fairlead.portal.console.turns import Turns
-from fairlead.portal.console.viewing import Asked, MissingError, View, asked_of
+from fairlead.portal.console.viewing import AskedPage, MissingError, View, asked_of
 from fairlead.portal.http.context import ENDLESS, REQUEST_ID
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.sessions import Session
@@ -158,7 +158,7 @@ class Site:
         view: View,
         session: Session,
         scope: Hashable,
-        asked: Asked,
+        asked: AskedPage,
         request: web.Request,
         response: web.StreamResponse,
         subscription: Subscription,

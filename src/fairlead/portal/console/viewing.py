@@ -18,7 +18,7 @@ Topics = Collection[str]
 """Keys of changes: namespaces, and "" for cluster-scoped objects."""
 
 
-class Asked(NamedTuple):
+class AskedPage(NamedTuple):
     """A requested page: its path, the names in the path, and the query."""
 
     path: str
@@ -59,7 +59,7 @@ class View(ABC):
     """The template's file."""
 
     @abstractmethod
-    async def scope(self, session: Session, asked: Asked) -> Hashable:
+    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
         """Return what the person may see of the page.
 
         Raises:
@@ -73,10 +73,10 @@ class View(ABC):
         return ()
 
     @abstractmethod
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the template's variables, also those outside the block ``live``."""
 
-    async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return variables for this person only: their rights and form tokens."""
         return {}
 
@@ -92,9 +92,9 @@ def of_namespace(namespace: Object) -> Topics:
     return (owner.namespace,) if owner is not None else ()
 
 
-def asked_of(request: web.Request, *without: str) -> Asked:
+def asked_of(request: web.Request, *without: str) -> AskedPage:
     """Return the page that a request asks for, without some parameters of its query."""
-    return Asked(
+    return AskedPage(
         request.get(PATH, request.path),
         tuple(sorted(request.match_info.items())),
         tuple(sorted((name, one) for name, one in request.query.items() if name not in without)),

@@ -53,8 +53,8 @@ from fairlead.konnector.commands.bind import write_bundle
 from fairlead.konnector.commands.names import bindings_by_name
 from fairlead.konnector.commands.request import BindError, difference
 from fairlead.konnector.options import DEFAULT_NAMESPACE
-from fairlead.portal.handshake.bind import Asked, Bind
-from fairlead.portal.handshake.catalog import Catalog, Guard
+from fairlead.portal.handshake.bind import AskedBind, Bind
+from fairlead.portal.handshake.catalog import Catalog, CatalogGuard
 from fairlead.portal.handshake.exporting import as_consumer
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reachable import NotReachableError, Reachable
@@ -87,7 +87,7 @@ _FAULTS = (
 """Exceptions of a consumer's cluster that is unavailable, refuses, or answers nonsense."""
 
 
-class Patience(msgspec.Struct, frozen=True):
+class ApplyingPatience(msgspec.Struct, frozen=True):
     """Longest waits, in seconds: for a new export in the cache, for reading, and for writing.
 
     The removal of written objects after a failure takes additional time.
@@ -114,12 +114,12 @@ class Applying:
         cluster: Cluster,
         options: ServeOptions,
         *,
-        guard: Guard,
+        guard: CatalogGuard,
         catalog: Catalog,
         ownership: Ownership,
         bind: Bind,
         reachable: Reachable | None = None,
-        patience: Patience | None = None,
+        patience: ApplyingPatience | None = None,
     ) -> None:
         self._client: Client = cluster.client
         self._allowed = options.apply_binding
@@ -128,7 +128,7 @@ class Applying:
         self._ownership = ownership
         self._bind = bind
         self._reachable = reachable or Reachable(options.apply_networks)
-        self._patience = patience or Patience()
+        self._patience = patience or ApplyingPatience()
         self._exports = cluster.informer(APISERVICEEXPORTS, metadata_only=True)
         self._working: set[str] = set()
 
@@ -185,7 +185,7 @@ class Applying:
             working.discard(author)
 
     async def _applied(
-        self, request: web.Request, session: Session, asked: Asked, config: ClusterConfig
+        self, request: web.Request, session: Session, asked: AskedBind, config: ClusterConfig
     ) -> str:
         """Check the cluster, bind, and write the binding; return the message for the person."""
         place = urlsplit(config.server)
@@ -222,7 +222,7 @@ class Applying:
         except NotReachableError as error:
             raise _out_of_reach(str(error)) from None
 
-    async def _asked(self, session: Session, name: str, identity: str) -> Asked:
+    async def _asked(self, session: Session, name: str, identity: str) -> AskedBind:
         """Return the bind of this name, with a template that the person may bind.
 
         Raises:
@@ -236,7 +236,7 @@ class Applying:
         ):
             if _brings(template, export):
                 pretty = session.person.name or identity
-                return Asked(template.meta.name, name, identity, pretty, page=True)
+                return AskedBind(template.meta.name, name, identity, pretty, page=True)
         raise forbidden(
             f"no template that you may bind offers the resources of {name}",
             reason=f"no right to a template of APIServiceExport {export.key}",

@@ -33,11 +33,11 @@ from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import SECRETS, Resource
 from fairlead.client import Client, ClientError
 from fairlead.client.lookups import find
-from fairlead.portal.handshake.catalog import Catalog, Guard
+from fairlead.portal.handshake.catalog import Catalog, CatalogGuard
 from fairlead.portal.handshake.exporting import request_export
 from fairlead.portal.handshake.leftovers import new_name
-from fairlead.portal.handshake.ownership import Owned, Ownership
-from fairlead.portal.handshake.reviews import Reviews
+from fairlead.portal.handshake.ownership import OwnedNamespace, Ownership
+from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.bodies import read_json
 from fairlead.portal.http.context import BIND_RESULT
@@ -91,7 +91,7 @@ class _Body(msgspec.Struct):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedBind(msgspec.Struct, frozen=True):
     """A checked request for a bind: ``name`` is the request's and the binding's."""
 
     template: str
@@ -111,8 +111,8 @@ class Bind:
         cluster: Cluster,
         options: ServeOptions,
         *,
-        guard: Guard,
-        reviews: Reviews,
+        guard: CatalogGuard,
+        reviews: AccessReviews,
         catalog: Catalog,
         ownership: Ownership,
         seconds: float = ANSWER_SECONDS,
@@ -164,7 +164,7 @@ class Bind:
         return web.json_response(await self.bound(request, session.person, session.key, asked))
 
     async def bound(
-        self, request: web.Request, person: Person, session: str, asked: Asked
+        self, request: web.Request, person: Person, session: str, asked: AskedBind
     ) -> JSON:
         """Bind for a person; return the BindingResponse, which contains credentials.
 
@@ -196,7 +196,7 @@ class Bind:
         )
         return response
 
-    async def check(self, person: Person, asked: Asked) -> None:
+    async def check(self, person: Person, asked: AskedBind) -> None:
         """Check whether a person may bind this, without writing anything.
 
         Raises:
@@ -218,7 +218,7 @@ class Bind:
         found: JSON = {"connected": bool(names), "namespace": owned.namespace}
         return web.json_response(found | ({"exports": names} if names else {}))
 
-    async def _bound(self, person: Person, session: str, asked: Asked) -> JSON:
+    async def _bound(self, person: Person, session: str, asked: AskedBind) -> JSON:
         # The right first: without it the answer must not reveal whether the template exists.
         await self._check_right(person, asked.template)
         template = await self._template(asked.template)
@@ -260,7 +260,7 @@ class Bind:
         if not await self._reviews.may(person, template):
             raise forbidden(_REFUSED, reason=f"no right to bind template {template}")
 
-    def _owned(self, person: Person, identity: str) -> Owned:
+    def _owned(self, person: Person, identity: str) -> OwnedNamespace:
         """Return the identity, if it is the person's or new.
 
         Raises:
@@ -280,7 +280,7 @@ class Bind:
         """
         return max(0, self._limit - self._ownership.count_original(person))
 
-    async def _answered(self, asked: Asked, owned: Owned, most: int) -> JSON:
+    async def _answered(self, asked: AskedBind, owned: OwnedNamespace, most: int) -> JSON:
         """Return the provider's BindingResponse, which contains credentials.
 
         Raises:
@@ -313,7 +313,7 @@ class Bind:
 
     @asynccontextmanager
     async def _declared(
-        self, asked: Asked, owned: Owned, most: int
+        self, asked: AskedBind, owned: OwnedNamespace, most: int
     ) -> AsyncIterator[tuple[Key, asyncio.Future[BindableResourcesRequestStatus]]]:
         """Create a request, and delete it at the end even if its client disconnects."""
         name = new_name()
@@ -369,7 +369,7 @@ class Bind:
             coming.set_result(status)
 
 
-def _asked(body: _Body, request: web.Request, person: Person) -> Asked:
+def _asked(body: _Body, request: web.Request, person: Person) -> AskedBind:
     """Check a body, and return the request.
 
     Raises:
@@ -394,7 +394,7 @@ def _asked(body: _Body, request: web.Request, person: Person) -> Asked:
     for field, value in (("identity", identity), ("prettyName", pretty)):
         if problem := problem_of(value):
             raise bad_request(f"spec.clusterIdentity.{field} {problem}")
-    return Asked(template, name, identity, pretty, page)
+    return AskedBind(template, name, identity, pretty, page)
 
 
 def problem_of(text: str) -> str:

@@ -16,12 +16,12 @@ from fairlead.api.kubebind import (
     APISERVICEEXPORTTEMPLATES,
     CLAIMABLE,
     COLLECTIONS,
-    Collection,
+    TemplateCollection,
 )
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.konnector.manifests import manifests as konnector_manifests
-from fairlead.portal.handshake.reviews import Reviews
+from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.identity.sessions import Session
 from fairlead.runtime import Cluster, Delta
 
@@ -34,7 +34,7 @@ _ENCODED = 64
 _JSON = CIMultiDict({hdrs.CONTENT_TYPE: "application/json"})
 
 
-class Guard(Protocol):
+class CatalogGuard(Protocol):
     """Finds the sender of a request."""
 
     async def session(self, request: web.Request) -> Session:
@@ -106,7 +106,9 @@ class Catalog:
 
     name = "catalogue"
 
-    def __init__(self, cluster: Cluster, guard: Guard, reviews: Reviews, *, image: str) -> None:
+    def __init__(
+        self, cluster: Cluster, guard: CatalogGuard, reviews: AccessReviews, *, image: str
+    ) -> None:
         self._guard = guard
         self._reviews = reviews
         # Encoded once: YAML is slow, and the route needs no sign-in.
@@ -174,7 +176,7 @@ def _offered(templates: Iterable[Object], offered: frozenset[str]) -> Iterator[J
 def _collected(collections: Iterable[Object], offered: frozenset[str]) -> Iterator[JSON]:
     """Yield collections with their offered templates, without empty ones."""
     for one in collections:
-        names = [ref.name for ref in one.decode(Collection).spec.templates]
+        names = [ref.name for ref in one.decode(TemplateCollection).spec.templates]
         kept = [{"name": name} for name in names if name in offered]
         if kept:
             body = one.to_dict()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 from aiohttp import web
 
-from fairlead.portal.handshake.bind import Asked, Bind
+from fairlead.portal.handshake.bind import AskedBind, Bind
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import bad_request
 from fairlead.portal.http.headers import PRIVATE
@@ -23,7 +23,7 @@ class _Consent(msgspec.Struct, frozen=True):
     """A consent: the bind, and the session that it was given in."""
 
     session: str
-    asked: Asked
+    asked: AskedBind
 
 
 class Consents:
@@ -34,7 +34,7 @@ class Consents:
         self._store = store
         self._codes = Codes(store)
 
-    async def agree(self, session: Session, asked: Asked, challenge: str) -> str:
+    async def agree(self, session: Session, asked: AskedBind, challenge: str) -> str:
         """Return a code for the program that has the challenge's verifier.
 
         Raises:

@@ -18,7 +18,7 @@ _BY_IDENTITY = "consumer-identity"
 _BY_AUTHOR = "consumer-author"
 
 
-class Owned(NamedTuple):
+class OwnedNamespace(NamedTuple):
     """An identity of a person: its stored author, and its cluster namespace, "" if new."""
 
     author: str
@@ -47,16 +47,16 @@ class Ownership:
         self._namespaces.add_index(_BY_IDENTITY, _identity)
         self._namespaces.add_index(_BY_AUTHOR, _author)
 
-    def of(self, person: Person, identity: str) -> Owned | None:
+    def of(self, person: Person, identity: str) -> OwnedNamespace | None:
         """Return the identity with its owner and namespace; None if it is another person's."""
         found = list(self._namespaces.by_index(_BY_IDENTITY, identity))
         if not found:
-            return None if self._is_anothers(person, identity) else Owned(person.author)
+            return None if self._is_anothers(person, identity) else OwnedNamespace(person.author)
         names = self.authors(person)
         for one in found:
             author = one.meta.annotations.get(ANNOTATION_AUTHOR, "")
             if author and author in names and len(found) == 1:
-                return Owned(author, one.meta.name)
+                return OwnedNamespace(author, one.meta.name)
         return None
 
     def _is_anothers(self, person: Person, identity: str) -> bool:

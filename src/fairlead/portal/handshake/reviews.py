@@ -31,7 +31,7 @@ _CALL_SECONDS = 10.0
 _ACCOUNTS = "system:serviceaccounts"
 
 
-class Action(NamedTuple):
+class ReviewedAction(NamedTuple):
     """The resourceAttributes of a review; a name of "" stands for all objects."""
 
     verb: str
@@ -47,7 +47,7 @@ class Action(NamedTuple):
         return cls(verb, resource.group, resource.version, resource.plural, namespace, name)
 
 
-_Question = tuple[bytes, Action]
+_Question = tuple[bytes, ReviewedAction]
 """Cache key: the hash of a user with their groups, and the action."""
 
 
@@ -83,7 +83,7 @@ class _Review(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
-class Reviews:
+class AccessReviews:
     """Asks by SubjectAccessReviews, and caches answers for a moment.
 
     A bind is allowed by one of three reviews, in this order: kube-bind's own, which has the verb
@@ -117,7 +117,7 @@ class Reviews:
         asker = self._asker(person)
         return (await self._every(asker)).allowed or (await self._of(asker, template)).allowed
 
-    async def allows(self, person: Person, action: Action) -> bool:
+    async def allows(self, person: Person, action: ReviewedAction) -> bool:
         """Whether the person may do the action.
 
         Raises:
@@ -126,7 +126,7 @@ class Reviews:
         """
         return (await self._answer(self._asker(person), action)).allowed
 
-    async def allows_account(self, namespace: str, name: str, action: Action) -> bool:
+    async def allows_account(self, namespace: str, name: str, action: ReviewedAction) -> bool:
         """Whether the ServiceAccount may do the action.
 
         Raises:
@@ -186,16 +186,18 @@ class Reviews:
 
     async def _every(self, asker: _Asker) -> _Answer:
         """Ask whether a user may bind all templates."""
-        verb = await self._answer(asker, Action(VERB, GROUP))
+        verb = await self._answer(asker, ReviewedAction(VERB, GROUP))
         if verb.allowed:
             return verb
         every = await self._of(asker, "")
         return every._replace(until=min(verb.until, every.until))
 
     async def _of(self, asker: _Asker, template: str) -> _Answer:
-        return await self._answer(asker, Action.on(APISERVICEEXPORTTEMPLATES, VERB, name=template))
+        return await self._answer(
+            asker, ReviewedAction.on(APISERVICEEXPORTTEMPLATES, VERB, name=template)
+        )
 
-    async def _answer(self, asker: _Asker, action: Action) -> _Answer:
+    async def _answer(self, asker: _Asker, action: ReviewedAction) -> _Answer:
         question = (asker.hashed, action)
         known = self._known.get(question)
         if known is not None and known.until > self._clock():
@@ -208,7 +210,7 @@ class Reviews:
             task.add_done_callback(lambda done: self._answered(question, done))
         return await asyncio.shield(task)
 
-    async def _ask(self, asker: _Asker, action: Action) -> _Answer:
+    async def _ask(self, asker: _Asker, action: ReviewedAction) -> _Answer:
         attributes = {key: value for key, value in action._asdict().items() if value}
         body: JSON = {
             "apiVersion": SUBJECTACCESSREVIEWS.api_version,

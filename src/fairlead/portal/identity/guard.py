@@ -18,7 +18,7 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing (RFC 9110, 9.2.1), and need no protection against CSRF."""
 
 
-class Guard:
+class SessionGuard:
     """Finds the session of a request, and refuses requests without one."""
 
     def __init__(

@@ -34,7 +34,7 @@ EXCHANGES_AT_ONCE = 64
 _log = structlog.get_logger(logger_name="fairlead.portal.issuer")
 
 
-class Discovery(msgspec.Struct, frozen=True):
+class IssuerMetadata(msgspec.Struct, frozen=True):
     """The used part of OpenID Provider Metadata."""
 
     issuer: str
@@ -100,7 +100,7 @@ class Issuer:
         self._issuing = issuing
         self._scopes = tuple(dict.fromkeys(("openid", *scopes)))
         self._groups_claim = groups_claim
-        self._discovery: Discovery | None = None
+        self._discovery: IssuerMetadata | None = None
         self._keys: list[Key] = []
         self._keys_read = self._keys_tried = float("-inf")
         self._fault = "it was not asked yet"
@@ -189,7 +189,7 @@ class Issuer:
             self._exchanges -= 1
 
     async def _redeemed(
-        self, found: Discovery, code: str, verifier: str, nonce: str, begun: float
+        self, found: IssuerMetadata, code: str, verifier: str, nonce: str, begun: float
     ) -> Person:
         tokens = await self._exchange(found, code, verifier)
         expected = Expected(
@@ -207,7 +207,7 @@ class Issuer:
         except IssuerAway as error:
             raise _away(str(error)) from error
 
-    async def _checked(self, found: Discovery, token: str, expected: Expected) -> Person:
+    async def _checked(self, found: IssuerMetadata, token: str, expected: Expected) -> Person:
         if _ticks() - self._keys_read > REFRESH_SECONDS:
             await self._refetch(found)
         try:
@@ -217,7 +217,7 @@ class Issuer:
                 raise
         return idtokens.check(token, self._keys, expected, now=time.time())
 
-    async def _refetch(self, found: Discovery) -> bool:
+    async def _refetch(self, found: IssuerMetadata) -> bool:
         """Read the keys again, but not too often; return True if they are new since the call."""
         asked = _ticks()
         async with self._lock:
@@ -228,7 +228,7 @@ class Issuer:
             await self._read_keys(found)
             return True
 
-    async def _read_keys(self, found: Discovery) -> None:
+    async def _read_keys(self, found: IssuerMetadata) -> None:
         self._keys_tried = _ticks()
         keys = idtokens.read_keys(await self._document(found.jwks_uri))
         if not keys:
@@ -241,7 +241,7 @@ class Issuer:
             raise IssuerAway(f"{url} answered {answer.status}")
         return answer.body
 
-    async def _exchange(self, found: Discovery, code: str, verifier: str) -> _Tokens:
+    async def _exchange(self, found: IssuerMetadata, code: str, verifier: str) -> _Tokens:
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -265,7 +265,7 @@ class Issuer:
             raise _away(str(error)) from error
         return _read_tokens(answer)
 
-    def _check(self, found: Discovery) -> None:
+    def _check(self, found: IssuerMetadata) -> None:
         if found.issuer != self.url:
             raise IssuerAway(
                 f"its discovery names the issuer {found.issuer!r:.200}; --oidc-issuer-url has to"
@@ -285,7 +285,7 @@ class Issuer:
         if methods is not None and "S256" not in methods:
             raise IssuerAway("its discovery says that it has no PKCE by S256")
 
-    def _known(self) -> Discovery:
+    def _known(self) -> IssuerMetadata:
         if self._discovery is None:
             raise _away(self._fault)
         return self._discovery
@@ -301,9 +301,9 @@ def _discovery_url(issuer: str) -> str:
     return issuer.rstrip("/") + "/.well-known/openid-configuration"
 
 
-def _read_discovery(body: bytes) -> Discovery:
+def _read_discovery(body: bytes) -> IssuerMetadata:
     try:
-        return msgspec.json.decode(body, type=Discovery)
+        return msgspec.json.decode(body, type=IssuerMetadata)
     except (ValueError, RecursionError) as error:
         raise IssuerAway(f"its discovery cannot be read: {error}") from None
 

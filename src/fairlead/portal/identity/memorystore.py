@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from fairlead.portal.identity.sessions import Gone, Held
+from fairlead.portal.identity.sessions import Gone, HeldSession
 
 
 MOST = 20_000
@@ -57,10 +57,10 @@ class MemoryStore:
         self._tell(None)
         return sum(kind == "session" for kind, _ in mine)
 
-    async def held(self, owner: str) -> Sequence[Held]:
+    async def held(self, owner: str) -> Sequence[HeldSession]:
         """Return the sessions of an owner, ordered by expiry."""
         found = [
-            Held(name, expires)
+            HeldSession(name, expires)
             for (kind, name), (_, of, expires) in self.there.items()
             if kind == "session" and of == owner
         ]

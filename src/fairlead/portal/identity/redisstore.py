@@ -18,7 +18,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import AuthenticationError, RedisError
 
-from fairlead.portal.identity.sessions import Gone, Held, unavailable
+from fairlead.portal.identity.sessions import Gone, HeldSession, unavailable
 from fairlead.portal.options import RedisOptions
 from fairlead.runtime import delays
 
@@ -176,7 +176,7 @@ class RedisStore:
             if member.startswith("session:")
         )
 
-    async def held(self, owner: str) -> Sequence[Held]:
+    async def held(self, owner: str) -> Sequence[HeldSession]:
         """Return the owner's sessions; the index also names ended ones, which are left out."""
         return await self._held(owner)
 
@@ -185,7 +185,7 @@ class RedisStore:
         return len(await self._held(owner))
 
     @_asked
-    async def _held(self, owner: str | None) -> Sequence[Held]:
+    async def _held(self, owner: str | None) -> Sequence[HeldSession]:
         found = await self._redis.zrange(_index(owner), 0, -1, withscores=True)
         named = [(member.decode(errors="replace"), float(score)) for member, score in found]
         sessions = [(m.partition(":")[2], s) for m, s in named if m.startswith("session:")]
@@ -195,7 +195,7 @@ class RedisStore:
         for name, _ in sessions:
             pipe.exists(_key("session", name))
         there = await pipe.execute()
-        return [Held(*one) for one, exists in zip(sessions, there, strict=True) if exists]
+        return [HeldSession(*one) for one, exists in zip(sessions, there, strict=True) if exists]
 
     @_asked
     async def count(self) -> int:

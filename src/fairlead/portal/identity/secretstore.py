@@ -18,7 +18,7 @@ from fairlead.api.meta import JSON, Object, ObjectMeta
 from fairlead.api.resource import SECRETS
 from fairlead.api.timestamps import format_micro_time, parse_time
 from fairlead.client import AlreadyExists, ClientError, Conflict, NotFound
-from fairlead.portal.identity.sessions import Gone, Held, unavailable
+from fairlead.portal.identity.sessions import Gone, HeldSession, unavailable
 from fairlead.runtime import Cluster, Delta
 
 
@@ -74,7 +74,7 @@ class SecretStore:
         self._namespace = namespace
         self._sweep_seconds = sweep_seconds
         self._listeners: list[Gone] = []
-        self._recent: OrderedDict[str, tuple[str, Held]] = OrderedDict()
+        self._recent: OrderedDict[str, tuple[str, HeldSession]] = OrderedDict()
         self._unheard_of = 0
         self._informer = cluster.informer(
             SECRETS, namespace=namespace, labels=LABEL_KIND, metadata_only=True
@@ -148,7 +148,7 @@ class SecretStore:
                 return False
         wanted = _secret(kind, name)
         if kind == "session" and self._informer.get(self._namespace, wanted) is None:
-            self._recent[wanted] = owner, Held(name, expires)
+            self._recent[wanted] = owner, HeldSession(name, expires)
             if len(self._recent) > _RECENT:
                 self._recent.popitem(last=False)
         return True
@@ -188,12 +188,12 @@ class SecretStore:
             await self._delete(one.meta.name)
         return sum(one.meta.labels.get(LABEL_KIND) == "session" for one in found.items)
 
-    async def held(self, owner: str) -> Sequence[Held]:
+    async def held(self, owner: str) -> Sequence[HeldSession]:
         """Return the cached sessions of an owner, and own ones that the cache lacks yet."""
         label = owner_label(owner)
         now = time.time()
         found = {
-            one.meta.name: Held(_hash(one.meta), _expires(one.meta) or 0.0)
+            one.meta.name: HeldSession(_hash(one.meta), _expires(one.meta) or 0.0)
             for one in self._informer.by_index("owner", label)
             if one.meta.labels.get(LABEL_KIND) == "session"
         }

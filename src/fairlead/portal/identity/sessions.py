@@ -48,7 +48,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     expires: float
 
 
-class Held(NamedTuple):
+class HeldSession(NamedTuple):
     """A stored session as listed: its name, and its expiry in seconds since 1970."""
 
     name: str
@@ -84,7 +84,7 @@ class SessionStore(Protocol):
         Their one-time codes are deleted too, since they could become sessions.
         """
 
-    async def held(self, owner: str) -> Sequence[Held]:
+    async def held(self, owner: str) -> Sequence[HeldSession]:
         """Return the sessions of a person's author name, ordered by expiry."""
 
     async def count(self) -> int:

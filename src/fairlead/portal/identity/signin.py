@@ -22,7 +22,7 @@ from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity import redirects
 from fairlead.portal.identity.codes import Codes, challenge_in
 from fairlead.portal.identity.cookies import Cookies
-from fairlead.portal.identity.guard import Guard, check_cluster
+from fairlead.portal.identity.guard import SessionGuard, check_cluster
 from fairlead.portal.identity.issuers import Issuer
 from fairlead.portal.identity.keys import Sealing
 from fairlead.portal.identity.people import Person, Prefixes
@@ -85,7 +85,7 @@ class SignIn:
         sessions: Sessions,
         store: SessionStore,
         sealing: Sealing,
-        guard: Guard,
+        guard: SessionGuard,
         external: ExternalURL,
         prefixes: Prefixes,
         grants: Grants | None = None,

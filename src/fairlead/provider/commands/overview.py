@@ -22,7 +22,7 @@ from fairlead.api.kubebind import (
     ClusterBinding,
     TemplateSpec,
 )
-from fairlead.api.kubebind.conditions import HEALTHY, Condition, unknown
+from fairlead.api.kubebind.conditions import HEALTHY, KubeBindCondition, unknown
 from fairlead.api.meta import Object
 from fairlead.api.reasons import model
 from fairlead.api.reasons.conditions import state_of
@@ -39,7 +39,7 @@ from fairlead.provider.namespaces import identity_of
 from fairlead.provider.offer import Offer, beyond, record_of
 
 
-class Row(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+class ConsumerRow(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """One consumer; ``objects`` counts its copies of exported kinds.
 
     ``not_counted`` gives the reason why exported kinds are not counted, by plural and group.
@@ -57,7 +57,7 @@ class Row(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     konnector_version: str
     original_konnector: bool = False
     last_heartbeat_time: str
-    healthy: Condition
+    healthy: KubeBindCondition
     state: model.State
     remedy: str = ""
     deleting: bool = False
@@ -69,7 +69,7 @@ class Row(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
         return title_of(self.identity, self.pretty_name)
 
 
-class State(NamedTuple):
+class ProviderState(NamedTuple):
     """All of a provider's cluster that rows are made from.
 
     ``counts`` are copies by cluster namespace, ``unseen`` why kinds are not counted, by plural
@@ -85,7 +85,7 @@ class State(NamedTuple):
     granted: frozenset[str] = frozenset()
 
 
-def rows(state: State, *, now: datetime) -> list[Row]:
+def rows(state: ProviderState, *, now: datetime) -> list[ConsumerRow]:
     """Return one row for each cluster namespace, in the order of the identities.
 
     Namespaces without an identity are no consumer's. Heartbeats are judged by ``now``.
@@ -117,17 +117,17 @@ def age(since: str, now: datetime) -> str:
 
 
 def _row(
-    state: State,
+    state: ProviderState,
     namespace: Object,
     binding: Object | None,
     exports: Sequence[Object],
     now: datetime,
-) -> Row:
+) -> ConsumerRow:
     read = ClusterBindingView() if binding is None else _view(binding, now)
     record = record_of(binding)
     stands = state_of(read.healthy)
     kinds = {kind for export in exports for kind in exported(export)}
-    return Row(
+    return ConsumerRow(
         identity=identity_of(namespace),
         pretty_name=read.pretty_name,
         namespace=namespace.meta.name,
@@ -146,7 +146,7 @@ def _row(
     )
 
 
-def _warnings(state: State, binding: Object, exports: Sequence[Object]) -> list[str]:
+def _warnings(state: ProviderState, binding: Object, exports: Sequence[Object]) -> list[str]:
     record = record_of(binding)
     if record.revoked:
         return []
@@ -188,7 +188,7 @@ class ClusterBindingView(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     heartbeat: str = ""
     original: bool = False
-    healthy: Condition = unknown(
+    healthy: KubeBindCondition = unknown(
         HEALTHY, "NotInvited", "it has no ClusterBinding: invite it again, or revoke it"
     )
 
@@ -211,7 +211,7 @@ def _view(binding: Object, now: datetime) -> ClusterBindingView:
     )
 
 
-async def consumers(client: Client) -> list[Row]:
+async def consumers(client: Client) -> list[ConsumerRow]:
     """Return all consumers of a provider's cluster; unlisted kinds have no objects in them.
 
     Raises:
@@ -221,7 +221,7 @@ async def consumers(client: Client) -> list[Row]:
     exports = await list_all(client, APISERVICEEXPORTS)
     bindings = (await client.list(CLUSTERROLEBINDINGS, metadata_only=True)).items
     copies = await count_copies(client, exports, places(namespaces, exports))
-    state = State(
+    state = ProviderState(
         namespaces,
         await list_all(client, CLUSTERBINDINGS),
         exports,

@@ -33,7 +33,7 @@ _FAILED: Said = "failed"
 _log = structlog.get_logger(logger_name="fairlead.runtime.admission")
 
 
-class Names(msgspec.Struct, frozen=True):
+class ReviewedNames(msgspec.Struct, frozen=True):
     """Group and version of a request, and its kind or resource."""
 
     group: str = ""
@@ -46,8 +46,8 @@ class AdmissionRequest(msgspec.Struct, rename="camel", frozen=True, kw_only=True
     """The part of ``admission.k8s.io/v1`` AdmissionRequest that verdicts are based on."""
 
     uid: str
-    kind: Names = Names()
-    resource: Names = Names()
+    kind: ReviewedNames = ReviewedNames()
+    resource: ReviewedNames = ReviewedNames()
     operation: str = ""
     name: str = ""
     namespace: str = ""

@@ -42,7 +42,7 @@ _PAGE = 500
 """Objects of one page."""
 
 
-class Pages(Protocol):
+class MetadataPages(Protocol):
     """Where lists come from; :class:`fairlead.client.Client` is one."""
 
     async def page(
@@ -83,7 +83,9 @@ class Comparisons:
     What a cache has missed is counted in its ``missed``.
     """
 
-    def __init__(self, source: Pages, informers: Callable[[], Iterable[SharedInformer]]) -> None:
+    def __init__(
+        self, source: MetadataPages, informers: Callable[[], Iterable[SharedInformer]]
+    ) -> None:
         self._source = source
         self._informers = informers
         self._due: WeakKeyDictionary[SharedInformer, float] = WeakKeyDictionary()

@@ -15,7 +15,7 @@ from fairlead.api.meta import Object
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
 from fairlead.client.lookups import list_all
-from fairlead.provider.commands.overview import Row, age, consumers
+from fairlead.provider.commands.overview import ConsumerRow, age, consumers
 from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.commands.revoke.cluster import Desk
 from fairlead.uninstall.duties.base import having, let_go, named
@@ -60,7 +60,7 @@ class ProviderDuties:
         return having([one for one in listed if one.meta.deleting], FINALIZER_NAMESPACE)
 
 
-def _consumer(row: Row) -> Use:
+def _consumer(row: ConsumerRow) -> Use:
     beats = age(row.last_heartbeat_time, moment())
     heard = f"its konnector was heard {beats} ago" if beats else "its konnector was never heard"
     exports, objects = count(len(row.exports), "export"), count(row.objects, "object")

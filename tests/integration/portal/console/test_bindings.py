@@ -27,7 +27,7 @@ from fairlead.api.meta import ObjectMeta
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
 from fairlead.client import AlreadyExists, Client, Forbidden, NotFound
 from fairlead.portal.identity.people import Person
-from fairlead.provider.copies import Places
+from fairlead.provider.copies import CopyNamespaces
 from fairlead_sandbox import Sandbox
 
 
@@ -36,7 +36,7 @@ __all__ = ["_quiet", "admin", "plane"]
 OK, BAD = condition("Ready", "True"), condition("Ready", "False", "Broken", "it does not turn")
 WAITS = condition("Ready", "False", "NamespacePending", "soon")
 PLANTS = Resource("example.org", "v1", "plants", "Plant", namespaced=False)
-WHOSE = Places.whose
+WHOSE = CopyNamespaces.whose
 LONG = "n" + "0123456789" * 25 + "xy"
 TOOLS = "/bindings/ada-1/tools"
 
@@ -486,14 +486,14 @@ async def test_cluster_scoped_objects_are_sorted_out_once_for_all_consumers(
     await filled.lets("oidc:ada", ("kube-bind.io", "apiserviceexports"), ("example.org", "plants"))
     asked = 0
 
-    def whose(places: Places, resource: Resource, meta: ObjectMeta) -> str:
+    def whose(places: CopyNamespaces, resource: Resource, meta: ObjectMeta) -> str:
         nonlocal asked
         asked += 1
         return WHOSE(places, resource, meta)
 
     async with house(plane, admin, provider=False) as there:
         await tells(there, ADA, "/bindings", *["1 in order"] * number)
-        monkeypatch.setattr(Places, "whose", whose)
+        monkeypatch.setattr(CopyNamespaces, "whose", whose)
         for path in ("/bindings", "/topology"):
             asked = 0
             text = (await shown(there, ADA, path)).text

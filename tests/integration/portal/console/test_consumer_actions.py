@@ -35,10 +35,10 @@ from fairlead.api.resource import (
 )
 from fairlead.client import Client, NotFound
 from fairlead.demo.identity import as_service_account, create_all
-from fairlead.portal.console.consumers.actions import UndoneError, Wish
+from fairlead.portal.console.consumers.actions import ActionWish, UndoneError
 from fairlead.portal.console.consumers.ownrights import OwnAccess, OwnRights, allowed
 from fairlead.portal.console.live import Hub
-from fairlead.portal.handshake.reviews import Action
+from fairlead.portal.handshake.reviews import ReviewedAction
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import Session
 from fairlead.provider.credentials import stored_kubeconfig
@@ -255,7 +255,7 @@ async def test_buttons_are_there_for_what_one_may(plane: Sandbox, admin: Client)
         await admin.delete(CLUSTERROLEBINDINGS, "keeper")
 
         async def lost() -> bool:
-            return not await allowed(keeper, Action.on(NAMESPACES, "update", name="kb-a"))
+            return not await allowed(keeper, ReviewedAction.on(NAMESPACES, "update", name="kb-a"))
 
         await eventually(lost)
         answer = await there.ask(ADA, "/consumers/kb-a/hand-over", "POST", data=form)
@@ -276,9 +276,9 @@ async def test_a_consumer_that_changes_hands_is_not_taken_for_another(
     body = before.to_dict()
     body["metadata"]["uid"] = "another"
     other = object_from_dict(body)
-    work.begin(session, "revoke", other, Wish())
+    work.begin(session, "revoke", other, ActionWish())
     with pytest.raises(UndoneError, match="is running"):
-        work.begin(session, "revoke", before, Wish())
+        work.begin(session, "revoke", before, ActionWish())
 
     async def over() -> bool:
         progress = work.progress("kb-a")
@@ -299,7 +299,7 @@ async def test_what_ends_with_the_program_can_be_done_again(plane: Sandbox, admi
         session = Session(key="k", person=ADA, kind="browser", created=0.0, expires=0.0)
         work = OwnRights(admin, Hub(), patience=30)
         running = asyncio.create_task(work.run())
-        work.begin(session, "rotate", consumer, Wish())
+        work.begin(session, "rotate", consumer, ActionWish())
 
         async def handed_out() -> bool:
             progress = work.progress(name)

@@ -11,7 +11,7 @@ from tests.support.portalidentity import MemoryStore
 
 from fairlead.portal.console.formtokens import FIELD, FormTokens, field
 from fairlead.portal.identity.cookies import Cookies
-from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import Sessions
@@ -40,7 +40,7 @@ COOKIE = Cookies(ExternalURL.parse(EXTERNAL)).session
 async def test_which_forms_are_taken(change: dict[str, str | bytes], status: int) -> None:
     store, sealing = MemoryStore(), Sealing(LocalKeys())
     sessions = Sessions(store, lifetime=3600)
-    tokens = FormTokens(sealing, store, Guard(sessions, ExternalURL.parse(EXTERNAL)))
+    tokens = FormTokens(sealing, store, SessionGuard(sessions, ExternalURL.parse(EXTERNAL)))
 
     async def take(request: web.Request) -> web.Response:
         session, fields = await tokens.fields(request)

@@ -20,7 +20,7 @@ from fairlead.portal.console import live
 from fairlead.portal.console.catalogue import Catalogue
 from fairlead.portal.console.live import Hub, Live
 from fairlead.portal.console.rendering import Pages
-from fairlead.portal.console.viewing import Asked, MissingError, View
+from fairlead.portal.console.viewing import AskedPage, MissingError, View
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.sessions import Session
 from fairlead.portal.options import ExternalURL
@@ -101,7 +101,7 @@ async def test_a_stream_ends_with_its_session(plane: Sandbox, admin: Client) -> 
 async def test_a_stream_ends_when_its_page_goes_while_it_is_rendered(
     plane: Sandbox, admin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def values(self: Catalogue, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self: Catalogue, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         raise MissingError("it went")
 
     async with house(plane, admin, provider=False) as there:
@@ -158,7 +158,7 @@ async def test_pages_that_cost_much_rest_for_longer(monkeypatch: pytest.MonkeyPa
 async def test_who_shares_a_rendering_does_not_rest_for_it() -> None:
     pages = Pages(ExternalURL.parse(EXTERNAL))
     shared = Live(pages, Hub())
-    parts = [await shared.part(_Costly(), "all", Asked("/")) for _ in range(2)]
+    parts = [await shared.part(_Costly(), "all", AskedPage("/")) for _ in range(2)]
     assert parts[0].seconds > 0
     assert parts[1] == parts[0]._replace(seconds=0.0)
 
@@ -166,8 +166,8 @@ async def test_who_shares_a_rendering_does_not_rest_for_it() -> None:
 class _Costly(View):
     route, template = "/", "index.html"
 
-    async def scope(self, session: Session, asked: Asked) -> str:
+    async def scope(self, session: Session, asked: AskedPage) -> str:
         return "all"
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         return {"shelves": [], "wanted": "", "offers": 0}

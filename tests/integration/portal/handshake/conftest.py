@@ -25,21 +25,22 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLEBINDINGS, CLUSTERROLES
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
-from fairlead.portal.app import Routed, Running, console
+from fairlead.portal.app import Running, console
 from fairlead.portal.console.consumers.actions import Actions
 from fairlead.portal.console.formtokens import FormTokens
 from fairlead.portal.console.live import Hub
 from fairlead.portal.console.terminal import Terminals
-from fairlead.portal.handshake.applying import Applying, Patience
+from fairlead.portal.handshake.applying import Applying, ApplyingPatience
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.consents import Consents
 from fairlead.portal.handshake.leftovers import Leftovers
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reachable import Reachable
-from fairlead.portal.handshake.reviews import BELIEVED_SECONDS, Reviews
+from fairlead.portal.handshake.reviews import BELIEVED_SECONDS, AccessReviews
 from fairlead.portal.handshake.witness import Witness
-from fairlead.portal.identity.guard import Guard
+from fairlead.portal.http.routing import Routed
+from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.issuers import Issuer
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.outgoing import OverHTTP
@@ -193,7 +194,7 @@ async def house(
     believed: float = BELIEVED_SECONDS,
     actions: Callable[[Hub], Actions] | None = None,
     reachable: Reachable | None = None,
-    patience: Patience | None = None,
+    patience: ApplyingPatience | None = None,
     **more: Any,
 ) -> AsyncIterator[House]:
     """The server with its own rights; ``provider`` says whether binds are answered.
@@ -209,8 +210,8 @@ async def house(
         cluster, behind = Cluster(NAME, client), Cluster("provider", admin)
         store = SecretStore(cluster, options.namespace)
         sessions = Sessions(store, lifetime=3600)
-        guard = Guard(sessions, options.external_url)
-        reviews = Reviews(client, prefixes, believed=believed)
+        guard = SessionGuard(sessions, options.external_url)
+        reviews = AccessReviews(client, prefixes, believed=believed)
         catalog = Catalog(cluster, guard, reviews, image="fairlead:test")
         ownership = Ownership(
             cluster,

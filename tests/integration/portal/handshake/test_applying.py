@@ -44,7 +44,7 @@ from fairlead.demo.identity import as_service_account
 from fairlead.konnector.manifests import LEASE
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.portal.console.bundles import bundle
-from fairlead.portal.handshake.applying import Patience
+from fairlead.portal.handshake.applying import ApplyingPatience
 from fairlead.portal.handshake.reachable import Reachable
 from fairlead_sandbox import Sandbox
 
@@ -383,7 +383,7 @@ def dripping(until: asyncio.Event) -> Any:
 async def test_s12_a_cluster_without_an_answer_or_an_end_is_given_up(
     plane: Sandbox, admin: Client, tmp_path: Path
 ) -> None:
-    patience = Patience(look=0.5, write=0.5)
+    patience = ApplyingPatience(look=0.5, write=0.5)
     never = asyncio.Event()
     async with elsewhere(tmp_path) as there, door(plane, admin, patience=patience) as it:
         await bound(it)
@@ -512,7 +512,7 @@ async def test_what_is_not_bound_is_not_found(
     plane: Sandbox, admin: Client, here: Sandbox
 ) -> None:
     asked = Requests(here)
-    async with door(plane, admin, patience=Patience(known=0.3)) as it:
+    async with door(plane, admin, patience=ApplyingPatience(known=0.3)) as it:
         for bind_first in (False, True):
             if bind_first:
                 await bound(it)

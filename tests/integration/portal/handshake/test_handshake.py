@@ -38,8 +38,8 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, SECRETS
 from fairlead.client import Client, Forbidden, parse_kubeconfig
-from fairlead.portal.handshake.ownership import Owned, Ownership
-from fairlead.portal.handshake.reviews import Reviews
+from fairlead.portal.handshake.ownership import OwnedNamespace, Ownership
+from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.identity.people import Person
 from fairlead.portal.options import DEFAULT_NAMESPACE
 from fairlead.provider import identity
@@ -162,7 +162,9 @@ async def test_s1_who_was_slower_than_another_is_refused_in_the_same_words(
         first = await it.bind(ADA)
         assert first.status == 200, first.text
         # A cache that has not heard of it yet.
-        monkeypatch.setattr(Ownership, "of", lambda _self, person, _identity: Owned(person.author))
+        monkeypatch.setattr(
+            Ownership, "of", lambda _self, person, _identity: OwnedNamespace(person.author)
+        )
         refused = await it.bind(BEN)
         assert refused.status == 403, refused.text
         assert refused.json["message"] == (await it.bind(CEM)).json["message"]
@@ -434,11 +436,11 @@ async def test_a_right_that_goes_while_a_bind_awaits_its_turn_is_gone(
     rights, before = {ADA}, 0
     asked: list[str] = []
 
-    async def may(_reviews: Reviews, person: Person, template: str) -> bool:
+    async def may(_reviews: AccessReviews, person: Person, template: str) -> bool:
         asked.append(template)
         return person in rights
 
-    monkeypatch.setattr(Reviews, "may", may)
+    monkeypatch.setattr(AccessReviews, "may", may)
 
     async def declared() -> bool:
         return bool((await admin.list(BINDABLERESOURCESREQUESTS)).items)

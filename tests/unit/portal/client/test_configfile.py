@@ -19,9 +19,9 @@ from fairlead.portal.client.addresses import Address
 from fairlead.portal.client.configfile import (
     ConfigFile,
     ConfigFileError,
-    Entry,
+    ConfiguredServer,
     Servers,
-    Token,
+    StoredToken,
     expiry,
 )
 
@@ -57,7 +57,7 @@ def test_what_the_original_writes_is_read(tmp_path: Path) -> None:
     assert current.token is not None
     assert current.token.text == "t"
     assert current.token.expires == datetime(2031, 1, 2, 2, 4, 5, 123456, UTC)
-    assert servers.find(B) == Entry(B)
+    assert servers.find(B) == ConfiguredServer(B)
     assert servers.find(Address("https://b.example")) is None
 
 
@@ -65,7 +65,7 @@ def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     file = ConfigFile(tmp_path / ".kube-bind" / "config")
     assert file.read().current() is None
     end = datetime(2031, 1, 1, tzinfo=UTC)
-    file.change(lambda servers: servers.sign_in(Entry(B, Token("t", end), "ann")))
+    file.change(lambda servers: servers.sign_in(ConfiguredServer(B, StoredToken("t", end), "ann")))
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
     assert json.loads(file.path.read_text()) == {
@@ -100,7 +100,9 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     real.parent.mkdir()
     real.write_text(json.dumps(ORIGINAL))
     link.symlink_to(real)
-    ConfigFile(link).change(lambda servers: servers.sign_in(Entry(B, Token("new"))))
+    ConfigFile(link).change(
+        lambda servers: servers.sign_in(ConfiguredServer(B, StoredToken("new")))
+    )
     assert link.is_symlink()
     assert "new" in real.read_text()
 
@@ -112,8 +114,8 @@ def test_either_order_of_a_key_is_the_same_server(tmp_path: Path) -> None:
     file = ConfigFile(path)
     found = file.read().find(B)
     assert found is not None
-    assert found.token == Token("old")
-    file.change(lambda known: known.sign_in(Entry(B, Token("new"))))
+    assert found.token == StoredToken("old")
+    file.change(lambda known: known.sign_in(ConfiguredServer(B, StoredToken("new"))))
     document = json.loads(path.read_text())
     assert document["other"] == [1]
     assert document["current"] == "https://b.example@one"
@@ -181,7 +183,7 @@ def test_what_is_kept_comes_back_and_what_is_unknown_stays(
     raw = {**more, "servers": {address.key: {**server, "url": address.url}}}
     raw["servers"][address.key]["cluster"] = address.cluster
     servers = Servers(raw, "x")
-    entry = Entry(address, Token(token, expires), username)
+    entry = ConfiguredServer(address, StoredToken(token, expires), username)
     servers.sign_in(entry)
     again = Servers(json.loads(json.dumps(servers.raw)), "x")
     assert again.current() == again.find(address) == entry
@@ -189,7 +191,7 @@ def test_what_is_kept_comes_back_and_what_is_unknown_stays(
     kept = again.raw["servers"][address.key]
     assert {key: kept[key] for key in server} == server
     again.sign_out(address)
-    assert again.find(address) == Entry(address)
+    assert again.find(address) == ConfiguredServer(address)
 
 
 def test_two_processes_at_once_lose_no_entry(tmp_path: Path) -> None:
@@ -197,12 +199,12 @@ def test_two_processes_at_once_lose_no_entry(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from fairlead.portal.client.addresses import Address
-from fairlead.portal.client.configfile import ConfigFile, Entry, Token
+from fairlead.portal.client.configfile import ConfigFile, ConfiguredServer, StoredToken
 file = ConfigFile(Path(sys.argv[1]))
 sys.stdin.readline()
 for number in range(40):
     address = Address(f"https://{sys.argv[2]}{number}.example")
-    file.change(lambda servers: servers.sign_in(Entry(address, Token("t"))))
+    file.change(lambda servers: servers.sign_in(ConfiguredServer(address, StoredToken("t"))))
 """
     path = tmp_path / "config"
     writers = [
@@ -225,10 +227,10 @@ def test_s6_a_token_is_over_when_the_server_said_so_and_five_minutes_early() -> 
     end = expiry(3600)
     assert end is not None
     assert timedelta(minutes=59) < end - moment() <= timedelta(hours=1)
-    token = Token("secret", end)
+    token = StoredToken("secret", end)
     assert not token.expired(end - timedelta(minutes=5, seconds=1))
     assert token.expired(end - timedelta(minutes=5))
-    assert not Token("secret").expired(end)
+    assert not StoredToken("secret").expired(end)
     assert "secret" not in repr(token)
 
 

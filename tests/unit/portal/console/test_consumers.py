@@ -7,16 +7,23 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.kubebind.conditions import HEALTHY, READY, Condition, false, true, unknown
+from fairlead.api.kubebind.conditions import (
+    HEALTHY,
+    READY,
+    KubeBindCondition,
+    false,
+    true,
+    unknown,
+)
 from fairlead.api.reasons.conditions import state_of
-from fairlead.portal.console.consumers.actions import Wish, check_wish
-from fairlead.portal.console.consumers.directory import Known
+from fairlead.portal.console.consumers.actions import ActionWish, check_wish
+from fairlead.portal.console.consumers.directory import KnownConsumer
 from fairlead.portal.console.consumers.listing import chosen
 from fairlead.portal.console.consumers.standing import faults, standing
-from fairlead.provider.commands.overview import Row
+from fairlead.provider.commands.overview import ConsumerRow
 
 
-def row(**more: Any) -> Row:
+def row(**more: Any) -> ConsumerRow:
     given: dict[str, Any] = {
         "identity": "id",
         "pretty_name": "Team",
@@ -27,7 +34,7 @@ def row(**more: Any) -> Row:
         "last_heartbeat_time": "",
         "healthy": true(HEALTHY),
     } | more
-    return Row(state=state_of(given["healthy"]), **given)
+    return ConsumerRow(state=state_of(given["healthy"]), **given)
 
 
 @pytest.mark.parametrize(
@@ -72,12 +79,12 @@ def row(**more: Any) -> Row:
             id="not-bound-yet",
         ),
         pytest.param(
-            {}, [Condition("Conflicts", "True")], "failed", "Conflicts", id="bad-when-true"
+            {}, [KubeBindCondition("Conflicts", "True")], "failed", "Conflicts", id="bad-when-true"
         ),
     ],
 )
 def test_how_a_consumer_stands(
-    given: dict[str, Any], conditions: list[Condition], state: str, word: str
+    given: dict[str, Any], conditions: list[KubeBindCondition], state: str, word: str
 ) -> None:
     found = standing(row(**given), faults("an export", conditions))
     assert (found.state, found.word) == (state, word)
@@ -100,7 +107,7 @@ def test_ready_is_told_where_nothing_finer_is() -> None:
     ],
 )
 def test_which_consumers_a_list_shows(wanted: str, state: str, fits: bool) -> None:
-    known = Known(row(), "https://login.example/ada", standing(row(), []), [])
+    known = KnownConsumer(row(), "https://login.example/ada", standing(row(), []), [])
     assert bool(chosen([known], wanted, state)) is fits
 
 
@@ -118,4 +125,4 @@ def test_which_consumers_a_list_shows(wanted: str, state: str, fits: bool) -> No
 def test_what_an_action_may_be_asked_for(action: Any, to: str, said: str) -> None:
     expected = pytest.raises(ValueError, match=said) if said else nullcontext()
     with expected:
-        check_wish(action, Wish(to=to), "https://login.example/ada")
+        check_wish(action, ActionWish(to=to), "https://login.example/ada")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.api.kubebind.conditions import Condition, false, true
-from fairlead.portal.console.following import Step, _bound, _steps
+from fairlead.api.kubebind.conditions import KubeBindCondition, false, true
+from fairlead.portal.console.following import FollowedStep, _bound, _steps
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from fairlead.portal.console.following import Step, _bound, _steps
         pytest.param(
             [
                 true("Connected"),
-                Condition("ConsumerInSync", "Unknown", reason="Unknown"),
+                KubeBindCondition("ConsumerInSync", "Unknown", reason="Unknown"),
                 false("Ready", "Broken", "it broke"),
             ],
             [("unknown", "Unknown")],
@@ -39,13 +39,15 @@ from fairlead.portal.console.following import Step, _bound, _steps
     ],
 )
 def test_what_a_binding_waits_for(
-    conditions: list[Condition], expected: list[tuple[str, str]]
+    conditions: list[KubeBindCondition], expected: list[tuple[str, str]]
 ) -> None:
     assert [(one.state, one.about) for one in _bound(conditions)] == expected
 
 
 def test_a_part_of_which_nothing_is_known_waits_and_says_what_helps() -> None:
-    assert list(_steps("It", [])) == [Step("It", "waiting", "No konnector has reported yet.")]
+    assert list(_steps("It", [])) == [
+        FollowedStep("It", "waiting", "No konnector has reported yet.")
+    ]
     (step,) = _steps("It", [false("Healthy", "FirstHeartbeatPending", "none yet")])
     assert step.state == "waiting"
     assert "kubectl -n kube-bind get pods" in step.helps

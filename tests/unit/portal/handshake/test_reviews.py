@@ -11,7 +11,7 @@ import pytest
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.client import Client, ConnectionFailed
-from fairlead.portal.handshake.reviews import BELIEVED_SECONDS, Reviews
+from fairlead.portal.handshake.reviews import BELIEVED_SECONDS, AccessReviews
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.people import Person, Prefixes
 
@@ -48,9 +48,9 @@ class Clock:
 
 def reviews(
     server: Server, prefixes: Prefixes | None = None, clock: Clock | None = None
-) -> Reviews:
+) -> AccessReviews:
     client: Client = server  # type: ignore[assignment]
-    return Reviews(client, prefixes or Prefixes(), clock=clock or Clock())
+    return AccessReviews(client, prefixes or Prefixes(), clock=clock or Clock())
 
 
 TEMPLATES = "apiserviceexporttemplates"

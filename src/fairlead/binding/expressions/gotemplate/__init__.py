@@ -5,7 +5,7 @@
 password. Templates are a tenant's, so ``bounds`` limits them.
 """
 
-from fairlead.binding.expressions.gotemplate.bounds import SOURCE, BoundError, Budget
+from fairlead.binding.expressions.gotemplate.bounds import SOURCE, BoundError, RenderingBudget
 from fairlead.binding.expressions.gotemplate.calling.calls import JSON, Callee, of_string
 from fairlead.binding.expressions.gotemplate.nodes import TemplateError
 from fairlead.binding.expressions.gotemplate.template import Template
@@ -15,8 +15,8 @@ __all__ = [
     "JSON",
     "SOURCE",
     "BoundError",
-    "Budget",
     "Callee",
+    "RenderingBudget",
     "Template",
     "TemplateError",
     "of_string",

@@ -25,7 +25,7 @@ class BoundError(TemplateError):
     """A bound is exceeded; the text names it."""
 
 
-class Budget:
+class RenderingBudget:
     """The remaining budget of one rendering, or of several that share it."""
 
     def __init__(self) -> None:

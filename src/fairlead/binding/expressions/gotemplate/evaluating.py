@@ -16,23 +16,23 @@ from fairlead.api.golang.values import (
     type_name,
     unbox,
 )
-from fairlead.binding.expressions.gotemplate.bounds import BoundError, Budget
+from fairlead.binding.expressions.gotemplate.bounds import BoundError, RenderingBudget
 from fairlead.binding.expressions.gotemplate.calling.calls import Callee, CallError, Kind
 from fairlead.binding.expressions.gotemplate.nodes import (
     Bool,
-    Chain,
+    ChainNode,
     Command,
     Dot,
-    Field,
+    FieldNode,
     Function,
     Nil,
     Number,
     Operand,
-    Pipeline,
+    PipelineNode,
     Placed,
     Quoted,
     TemplateError,
-    Variable,
+    VariableNode,
 )
 from fairlead.binding.expressions.gotemplate.scopes import Variables
 
@@ -41,7 +41,7 @@ class Evaluator:
     """Evaluates expressions in one call of a template; errors name the last operand."""
 
     def __init__(
-        self, text: str, parsed: str, functions: Mapping[str, Callee], budget: Budget
+        self, text: str, parsed: str, functions: Mapping[str, Callee], budget: RenderingBudget
     ) -> None:
         self.text = text
         self.parsed = parsed
@@ -67,7 +67,7 @@ class Evaluator:
         name = quote(self.name)
         return TemplateError(f"template: {where}: executing {name} at <{node}>: {text}")
 
-    def pipeline(self, dot: Any, node: Pipeline) -> Any:
+    def pipeline(self, dot: Any, node: PipelineNode) -> Any:
         """Evaluate a pipeline to an unboxed value, and set its variables."""
         self.at(node)
         value: Any = NO_ARGUMENT
@@ -92,9 +92,9 @@ class Evaluator:
         match first:
             case Function():
                 return self._function(dot, first, node, arguments, piped)
-            case Field() | Chain() | Variable():
+            case FieldNode() | ChainNode() | VariableNode():
                 return self._fields(dot, first, bool(arguments) or piped is not NO_ARGUMENT)
-            case Pipeline():
+            case PipelineNode():
                 self._refuse_arguments(first, arguments, piped)
                 return self.pipeline(dot, first)
         self.at(first)
@@ -120,15 +120,17 @@ class Evaluator:
                 return node.value
         raise self.error(f"can't evaluate {node}")
 
-    def _fields(self, dot: Any, node: Field | Chain | Variable, has_arguments: bool) -> Any:
+    def _fields(
+        self, dot: Any, node: FieldNode | ChainNode | VariableNode, has_arguments: bool
+    ) -> Any:
         """Return the value of fields or of a variable; neither accepts arguments."""
         self.at(node)
         match node:
-            case Field():
+            case FieldNode():
                 value, names = dot, node.names
-            case Chain():
+            case ChainNode():
                 value, names = self._argument(dot, "value", node.of), node.fields
-            case Variable():
+            case VariableNode():
                 cell = self.variables.cell(node.name)
                 if cell is None:
                     raise self.error(f"undefined variable: {node.name}")
@@ -202,9 +204,9 @@ class Evaluator:
                 return NO_VALUE if kind == "value" else None
             case Dot():
                 return self._fitted(dot, kind)
-            case Field() | Variable() | Chain():
+            case FieldNode() | VariableNode() | ChainNode():
                 return self._fitted(self._fields(dot, node, False), kind)
-            case Pipeline():
+            case PipelineNode():
                 return self._fitted(self.pipeline(dot, node), kind)
             case Function():
                 return self._fitted(self._function(dot, node, node, (), NO_ARGUMENT), kind)

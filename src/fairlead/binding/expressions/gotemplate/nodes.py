@@ -82,7 +82,7 @@ class Function(msgspec.Struct, frozen=True):
         return self.name
 
 
-class Field(msgspec.Struct, frozen=True):
+class FieldNode(msgspec.Struct, frozen=True):
     """A path of fields of the current value."""
 
     position: int
@@ -92,7 +92,7 @@ class Field(msgspec.Struct, frozen=True):
         return "".join(f".{name}" for name in self.names)
 
 
-class Variable(msgspec.Struct, frozen=True):
+class VariableNode(msgspec.Struct, frozen=True):
     """A variable with ``$`` in its name, and a path of its fields."""
 
     position: int
@@ -103,11 +103,11 @@ class Variable(msgspec.Struct, frozen=True):
         return ".".join((self.name, *self.fields))
 
 
-class Chain(msgspec.Struct, frozen=True):
+class ChainNode(msgspec.Struct, frozen=True):
     """A path of fields of an expression's value."""
 
     position: int
-    of: Pipeline | Function
+    of: PipelineNode | Function
     fields: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -124,12 +124,12 @@ class Command(msgspec.Struct, frozen=True):
         return " ".join(map(_operand, self.words))
 
 
-class Pipeline(msgspec.Struct, frozen=True):
+class PipelineNode(msgspec.Struct, frozen=True):
     """Commands, each with the previous value as last argument, and variables for the result."""
 
     position: int
     commands: tuple[Command, ...]
-    variables: tuple[Variable, ...] = ()
+    variables: tuple[VariableNode, ...] = ()
     assigns: bool = False
 
     def __str__(self) -> str:
@@ -139,37 +139,46 @@ class Pipeline(msgspec.Struct, frozen=True):
 
 
 Operand: TypeAlias = (
-    Dot | Nil | Bool | Number | Quoted | Function | Field | Variable | Chain | Pipeline
+    Dot
+    | Nil
+    | Bool
+    | Number
+    | Quoted
+    | Function
+    | FieldNode
+    | VariableNode
+    | ChainNode
+    | PipelineNode
 )
 
 
 def _operand(node: Operand) -> str:
-    return f"({node})" if isinstance(node, Pipeline) else str(node)
+    return f"({node})" if isinstance(node, PipelineNode) else str(node)
 
 
-class Text(msgspec.Struct, frozen=True):
+class TextNode(msgspec.Struct, frozen=True):
     """Text between actions."""
 
     text: str
 
 
-class Action(msgspec.Struct, frozen=True):
+class ActionNode(msgspec.Struct, frozen=True):
     """A pipeline whose value is printed, unless it sets variables."""
 
     position: int
-    pipeline: Pipeline
+    pipeline: PipelineNode
 
     def __str__(self) -> str:
         return f"{{{{{self.pipeline}}}}}"
 
 
-class Call(msgspec.Struct, frozen=True):
+class CallNode(msgspec.Struct, frozen=True):
     """``template``, or the place of a ``block``."""
 
     position: int
     name: str
     quoted: str
-    pipeline: Pipeline | None
+    pipeline: PipelineNode | None
 
     def __str__(self) -> str:
         return f"{{{{template {self.quoted}{f' {self.pipeline}' if self.pipeline else ''}}}}}"
@@ -180,7 +189,7 @@ class Branch(msgspec.Struct, frozen=True):
 
     position: int
     word: str
-    pipeline: Pipeline
+    pipeline: PipelineNode
     body: list[Node]
     otherwise: list[Node] | None
 
@@ -194,5 +203,5 @@ class Jump(msgspec.Struct, frozen=True):
     word: str
 
 
-Node: TypeAlias = Text | Action | Call | Branch | Jump
-Placed: TypeAlias = Operand | Command | Action | Call | Branch
+Node: TypeAlias = TextNode | ActionNode | CallNode | Branch | Jump
+Placed: TypeAlias = Operand | Command | ActionNode | CallNode | Branch

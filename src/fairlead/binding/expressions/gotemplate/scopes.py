@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Names:
+class DeclaredNames:
     """The declared names."""
 
     def __init__(self) -> None:

@@ -17,18 +17,18 @@ from fairlead.api.golang.values import (
     type_name,
     well_formed,
 )
-from fairlead.binding.expressions.gotemplate.bounds import DEPTH, BoundError, Budget
+from fairlead.binding.expressions.gotemplate.bounds import DEPTH, BoundError, RenderingBudget
 from fairlead.binding.expressions.gotemplate.calling.builtins import BUILTINS
 from fairlead.binding.expressions.gotemplate.calling.calls import Callee
 from fairlead.binding.expressions.gotemplate.evaluating import Evaluator
 from fairlead.binding.expressions.gotemplate.nodes import (
-    Action,
+    ActionNode,
     Branch,
-    Call,
+    CallNode,
     Jump,
     Node,
-    Pipeline,
-    Text,
+    PipelineNode,
+    TextNode,
 )
 from fairlead.binding.expressions.gotemplate.reading.parser import Templates, parse
 from fairlead.binding.expressions.gotemplate.scopes import Variables
@@ -55,14 +55,14 @@ class Template:
         self._functions = {**BUILTINS, **(functions or {})}
         self._templates = parse(text, name, self._functions)
 
-    def render(self, data: Mapping[str, Any], budget: Budget | None = None) -> str:
+    def render(self, data: Mapping[str, Any], budget: RenderingBudget | None = None) -> str:
         """Render the template for JSON values; templates may share a budget.
 
         Raises:
             BoundError: a bound is exceeded.
             TemplateError: the template does not fit the data.
         """
-        evaluator = Evaluator(self._text, self._name, self._functions, budget or Budget())
+        evaluator = Evaluator(self._text, self._name, self._functions, budget or RenderingBudget())
         rendering = _Rendering(self._templates, evaluator, self._no_value)
         try:
             return rendering.run(self._name, dict(data))
@@ -99,13 +99,13 @@ class _Rendering:
     def block(self, nodes: list[Node], dot: Any) -> _Block:
         for node in nodes:
             match node:
-                case Text():
+                case TextNode():
                     self.write(node.text)
-                case Action():
+                case ActionNode():
                     self.action(node, dot)
                 case Jump():
                     return node.word
-                case Call():
+                case CallNode():
                     yield self.call(node, dot)
                 case Branch():
                     if ended := (yield self.branch(node, dot)):
@@ -117,14 +117,14 @@ class _Rendering:
         self.evaluator.budget.write(size(text))
         self.parts.append(text)
 
-    def action(self, node: Action, dot: Any) -> None:
+    def action(self, node: ActionNode, dot: Any) -> None:
         self.evaluator.at(node)
         value = self.evaluator.pipeline(dot, node.pipeline)
         if not node.pipeline.variables:
             self.evaluator.place = node
             self.write(self.no_value if value is NO_VALUE else go_text(value))
 
-    def call(self, node: Call, dot: Any) -> _Block:
+    def call(self, node: CallNode, dot: Any) -> _Block:
         """Run another template, with variables of its own."""
         evaluator = self.evaluator
         evaluator.at(node)
@@ -172,7 +172,7 @@ class _Rendering:
                 break
         return ""
 
-    def declare(self, pipeline: Pipeline, index: Any, item: Any) -> None:
+    def declare(self, pipeline: PipelineNode, index: Any, item: Any) -> None:
         """Set the variables of a ``range``: the item, or the index and the item."""
         names = pipeline.variables
         values = [item] if len(names) == 1 else [index, item]

@@ -17,9 +17,9 @@ from fairlead.api.servicebinding.common import DEFAULT_ROOT, ROOT_VARIABLE
 from fairlead.api.servicebinding.wishes import DEFAULT_MODE_ANNOTATION
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.expressions.fixedpath import ProjectionError
-from fairlead.binding.outside.compose.project import Project, Service
-from fairlead.binding.reads import Failure, ReadError
-from fairlead.binding.workloads.projection import InTheWayError, Owner
+from fairlead.binding.outside.compose.project import Project, ProjectService
+from fairlead.binding.reads import ReadError, ReadFailure
+from fairlead.binding.workloads.projection import InTheWayError, ProjectionOwner
 
 
 _KEY = re.compile(r"(?!\.\.)(?!\.$)[-._a-zA-Z0-9]{1,253}")
@@ -33,7 +33,7 @@ class Put(msgspec.Struct):
     binding.
     """
 
-    owner: Owner
+    owner: ProjectionOwner
     root: str = ""
     environment: dict[str, str] = {}
     directories: dict[str, Mapping[str, bytes]] = {}
@@ -45,7 +45,9 @@ class ComposeService:
 
     changed = True
 
-    def __init__(self, service: Service, put: Put, others: list[Put], secret_path: str) -> None:
+    def __init__(
+        self, service: ProjectService, put: Put, others: list[Put], secret_path: str
+    ) -> None:
         self.service = service
         self.put = put
         self.others = others
@@ -181,7 +183,7 @@ class ComposeOperations:
         return text
 
 
-class Plan:
+class ComposePlan:
     """The items of bindings on the services of a project, by the bindings' uids."""
 
     def __init__(self, project: Project) -> None:
@@ -192,7 +194,7 @@ class Plan:
         """Return the finder of a binding's services."""
         return ComposeWorkloads(self, context)
 
-    def others(self, service: str, owner: Owner) -> list[Put]:
+    def others(self, service: str, owner: ProjectionOwner) -> list[Put]:
         """Return the items of other bindings on a service."""
         return [
             puts[service]
@@ -212,7 +214,7 @@ class Plan:
 class ComposeWorkloads:
     """Finds the services that a binding names or selects, regardless of the workload's kind."""
 
-    def __init__(self, plan: Plan, context: BaseContext) -> None:
+    def __init__(self, plan: ComposePlan, context: BaseContext) -> None:
         self._plan = plan
         self._context = context
         self._reference = context.workload_reference()
@@ -232,7 +234,7 @@ class ComposeWorkloads:
         """Return none: the project's files have no items of earlier runs."""
         return []
 
-    def _services(self) -> list[Service]:
+    def _services(self) -> list[ProjectService]:
         services = self._plan.project.services
         reference = self._reference
         if reference.selector is None:
@@ -245,16 +247,18 @@ class ComposeWorkloads:
                 selector = reference.labels()
             except SelectorError as error:
                 text = f"the workload's label selector is wrong: {error}"
-                raise ReadError(Failure("Invalid", text)) from None
+                raise ReadError(ReadFailure("Invalid", text)) from None
             found = [one for one in services.values() if selector.matches(one.labels)]
             wanted = "has the labels that the workload's selector asks for"
         if not found:
             there = ", ".join(sorted(services)) or "none"
             text = f"no Compose service {wanted}; there are: {there}"
-            raise ReadError(Failure("NotFound", text))
+            raise ReadError(ReadFailure("NotFound", text))
         return found
 
-    def _operations(self, service: Service, content: Mapping[str, bytes]) -> ComposeOperations:
+    def _operations(
+        self, service: ProjectService, content: Mapping[str, bytes]
+    ) -> ComposeOperations:
         owner = self._context.owner
         others = self._plan.others(service.name, owner)
         workload = ComposeService(service, Put(owner), others, self._reference.secret_path)

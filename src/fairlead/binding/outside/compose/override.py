@@ -9,10 +9,10 @@ import msgspec
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import ROOT_VARIABLE
 from fairlead.binding.options import BindingOptions
-from fairlead.binding.outside.compose.operations import Plan, Put
+from fairlead.binding.outside.compose.operations import ComposePlan, Put
 from fairlead.binding.outside.compose.project import Project
 from fairlead.binding.outside.documents import DocumentError, Documents
-from fairlead.binding.outside.rendering import REDACTED, Bindings
+from fairlead.binding.outside.rendering import REDACTED, RenderedBindings
 from fairlead.binding.services.items import secret_name
 
 
@@ -36,8 +36,8 @@ def override(
     Raises:
         DocumentError: two bindings have the same uid, or a secret of the project has our name.
     """
-    plan = Plan(project)
-    bindings = Bindings(collection, options, plan.workloads, plan.write)
+    plan = ComposePlan(project)
+    bindings = RenderedBindings(collection, options, plan.workloads, plan.write)
     bindings.settle()
     services: JSON = {}
     secrets: JSON = {}

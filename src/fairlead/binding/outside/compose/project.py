@@ -17,7 +17,7 @@ _MOUNTS = {"volumes": "", "tmpfs": "", "secrets": _SECRETS, "configs": "/"}
 """Fields of a service with mounts, and the directory of relative targets."""
 
 
-class Service(msgspec.Struct):
+class ProjectService(msgspec.Struct):
     """A service, merged from all files.
 
     ``environment`` has None for a value from the shell; ``mounts`` are the used paths in the
@@ -33,7 +33,7 @@ class Service(msgspec.Struct):
 class Project(msgspec.Struct):
     """Services by name, and the names of secrets in the files."""
 
-    services: dict[str, Service] = {}
+    services: dict[str, ProjectService] = {}
     secrets: set[str] = set()
 
 
@@ -51,13 +51,13 @@ def project(files: Iterable[Document]) -> Project:
     result = Project()
     for document in files:
         for name, body in _entries(document, document.body, "services").items():
-            service = result.services.setdefault(name, Service(name))
+            service = result.services.setdefault(name, ProjectService(name))
             _read(document, service, f"services.{name}", body)
         result.secrets |= _entries(document, document.body, "secrets").keys()
     return result
 
 
-def _read(document: Document, service: Service, field: str, body: Any) -> None:
+def _read(document: Document, service: ProjectService, field: str, body: Any) -> None:
     if not isinstance(body, dict):
         raise _wrong(document, field, "a service is an object")
     service.labels |= {

@@ -31,13 +31,13 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, SECRETS, Re
 from fairlead.client import Client, ClientError, ConfigError, Timeouts, Unauthorized
 from fairlead.client.lookups import find, list_all, unknown
 from fairlead.konnector.commands.overview.objects import EventAbout, happened_at
-from fairlead.konnector.commands.overview.rows import Copies, FetchedBinding, Kind
+from fairlead.konnector.commands.overview.rows import BoundKind, FetchedBinding, ProviderCopies
 from fairlead.konnector.commands.presence import absence
 from fairlead.konnector.commands.readiness import untouched
 from fairlead.konnector.controllers.apiservicebinding.reconcile import EXPORT_NOT_FOUND, no_export
 from fairlead.konnector.crds import has_status, served_resource
 from fairlead.konnector.policies.bound import BoundPolicy
-from fairlead.konnector.policies.isolation import Place, Strategy, choose
+from fairlead.konnector.policies.isolation import CopyPlace, IsolationStrategy, choose
 from fairlead.konnector.secrets import content, provider_config
 from fairlead.konnector.servicenamespaces import refusal_of
 
@@ -63,7 +63,7 @@ class UnknownBindingError(ClientError):
     """There is no binding of a name; the text names the existing ones."""
 
 
-class Places(msgspec.Struct, frozen=True):
+class ProviderNamespaces(msgspec.Struct, frozen=True):
     """Namespaces of copies on a provider, by the consumer's namespace, or the reasons for none."""
 
     assigned: Mapping[str, str]
@@ -71,11 +71,11 @@ class Places(msgspec.Struct, frozen=True):
     owner: OwnerReference | None = None
     needs_namespace: bool = True
 
-    def place(self, key: Key) -> Place:
+    def place(self, key: Key) -> CopyPlace:
         """Return the same name in the namespace that the provider has assigned."""
         if assigned := self.assigned.get(key.namespace):
-            return Place(Key(assigned, key.name))
-        return Place(None, refusal=self.refusals.get(key.namespace, ""))
+            return CopyPlace(Key(assigned, key.name))
+        return CopyPlace(None, refusal=self.refusals.get(key.namespace, ""))
 
     def to_consumer(self, key: Key) -> Key | None:
         """Return None: only the direction to the provider is needed here."""
@@ -179,7 +179,7 @@ class Overview:
             consumed = await self._consumed(binding, alone)
         except (ClientError, msgspec.MsgspecError) as error:
             return FetchedBinding(binding, problem=str(error))
-        here = [Kind(kind.objects, resource=kind.resource) for kind in consumed]
+        here = [BoundKind(kind.objects, resource=kind.resource) for kind in consumed]
         try:
             async with asyncio.timeout(PATIENCE):
                 return await self._provided(binding, consumed)
@@ -222,7 +222,7 @@ class Overview:
         async with self._slots:
             export = await find(client, APISERVICEEXPORTS, binding.meta.name, namespace)
         if export is None:
-            here = [Kind(kind.objects, resource=kind.resource) for kind in consumed]
+            here = [BoundKind(kind.objects, resource=kind.resource) for kind in consumed]
             problem = no_export(binding.decode(APIServiceBinding))
             return FetchedBinding(binding, here, known, problem=problem, reason=EXPORT_NOT_FOUND)
         isolation = export.decode(APIServiceExport).spec.isolation
@@ -236,7 +236,7 @@ class Overview:
                 namespaces=places,
             )
             copies = await self._copies(client, kind, strategy, flipped=isolation == "Namespaced")
-            kinds.append(Kind(kind.objects, copies, kind.resource))
+            kinds.append(BoundKind(kind.objects, copies, kind.resource))
         return FetchedBinding(binding, kinds, known, reached=True)
 
     async def _provider(self, binding: Object) -> Client:
@@ -261,17 +261,17 @@ class Overview:
             self._providers[kubeconfig] = client
         return self._providers[kubeconfig]
 
-    async def _places(self, client: Client) -> Places:
+    async def _places(self, client: Client) -> ProviderNamespaces:
         items = await self._list(client, APISERVICENAMESPACES, client.config.namespace)
         statuses = {item.meta.name: item.decode(APIServiceNamespace).status for item in items}
-        return Places(
+        return ProviderNamespaces(
             {name: status.namespace for name, status in statuses.items() if status.namespace},
             {item.meta.name: refused for item in items if (refused := refusal_of(item))},
         )
 
     async def _copies(
-        self, client: Client, kind: _Consumed, strategy: Strategy, *, flipped: bool
-    ) -> Copies:
+        self, client: Client, kind: _Consumed, strategy: IsolationStrategy, *, flipped: bool
+    ) -> ProviderCopies:
         """List the objects in the places of the consumer's copies."""
         targets = {strategy.place(obj.key).target for obj in kind.objects}
         namespaces = sorted({target.namespace for target in targets if target is not None})
@@ -282,7 +282,7 @@ class Overview:
             found |= {item.key: item for item in await self._list(client, resource, one)}
         namespace = client.config.namespace
         policy = BoundPolicy(cluster_namespace=namespace, status=kind.status)
-        return Copies(policy, strategy, found)
+        return ProviderCopies(policy, strategy, found)
 
     async def _list(self, client: Client, resource: Resource, namespace: str = "") -> list[Object]:
         async with self._slots:

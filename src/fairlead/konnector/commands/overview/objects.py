@@ -40,7 +40,7 @@ class EventAbout(msgspec.Struct, rename="camel"):
     event_time: str | None = None
 
 
-class ObjectRow(msgspec.Struct, frozen=True, rename="camel"):
+class UnsyncedObject(msgspec.Struct, frozen=True, rename="camel"):
     """One object that is not in sync."""
 
     kind: str
@@ -57,7 +57,7 @@ class ObjectRow(msgspec.Struct, frozen=True, rename="camel"):
 
 def object_rows(
     bound: FetchedBinding, warnings: Mapping[str, Object], now: datetime
-) -> list[ObjectRow]:
+) -> list[UnsyncedObject]:
     """Return the objects of a binding that are not in sync, the longest waiting first.
 
     Args:
@@ -76,14 +76,14 @@ def object_rows(
 
 def _row(
     obj: Object, side: Object, waits: str, warnings: Mapping[str, Object], now: datetime
-) -> ObjectRow:
+) -> UnsyncedObject:
     event = warnings.get(obj.meta.uid)
     told = event.decode(EventAbout) if event is not None else EventAbout()
     if event is None or told.message in waits:
         # The awaited step repeats the message.
         event, told = None, EventAbout()
     when = happened_at(event) if event is not None else None
-    return ObjectRow(
+    return UnsyncedObject(
         kind=obj.kind,
         namespace=obj.meta.namespace,
         name=obj.meta.name,

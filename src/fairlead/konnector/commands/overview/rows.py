@@ -9,7 +9,12 @@ from typing import NamedTuple
 import msgspec
 
 from fairlead.api.kubebind import APIServiceBinding, BindingStatus, ClusterBinding, crd_name
-from fairlead.api.kubebind.conditions import READY, WRONG_WHILE_TRUE, Condition, get_condition
+from fairlead.api.kubebind.conditions import (
+    READY,
+    WRONG_WHILE_TRUE,
+    KubeBindCondition,
+    get_condition,
+)
 from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.kubebind import KONNECTOR, KUBE_BIND
@@ -20,23 +25,23 @@ from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed
 from fairlead.konnector.commands.readiness import PENDING
 from fairlead.konnector.controllers.unbind.reconcile import UNBINDING
 from fairlead.konnector.policies.bound import BoundPolicy
-from fairlead.konnector.policies.isolation import Strategy
+from fairlead.konnector.policies.isolation import IsolationStrategy
 from fairlead.konnector.policies.steps import Pair
 
 
-class Copies(msgspec.Struct, frozen=True):
+class ProviderCopies(msgspec.Struct, frozen=True):
     """The provider's objects of one kind, their places, and the policy that compares them."""
 
     policy: BoundPolicy
-    strategy: Strategy
+    strategy: IsolationStrategy
     objects: Mapping[Key, Object]
 
 
-class Kind(msgspec.Struct, frozen=True):
+class BoundKind(msgspec.Struct, frozen=True):
     """The objects of one bound kind; ``copies`` is None when the provider was not seen."""
 
     objects: Sequence[Object]
-    copies: Copies | None = None
+    copies: ProviderCopies | None = None
     resource: Resource | None = None
 
 
@@ -49,7 +54,7 @@ class FetchedBinding(msgspec.Struct, frozen=True):
     """
 
     binding: Object
-    kinds: Sequence[Kind] | None = None
+    kinds: Sequence[BoundKind] | None = None
     """None if the consumer's own objects could not be listed either."""
     cluster_binding: ClusterBinding | None = None
     problem: str = ""
@@ -58,7 +63,7 @@ class FetchedBinding(msgspec.Struct, frozen=True):
     absence: str = ""
 
 
-class Row(msgspec.Struct, frozen=True, rename="camel"):
+class OverviewRow(msgspec.Struct, frozen=True, rename="camel"):
     """One line about one binding; unknown numbers are None.
 
     ``state``, ``reason`` and ``remedy`` describe its problem; a reason of "" has a text alone.
@@ -85,7 +90,7 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
             return None
 
 
-def make_row(bound: FetchedBinding, now: datetime) -> Row:
+def make_row(bound: FetchedBinding, now: datetime) -> OverviewRow:
     """Return the line about one binding at a moment."""
     try:
         status = bound.binding.decode(APIServiceBinding).status
@@ -97,7 +102,7 @@ def make_row(bound: FetchedBinding, now: datetime) -> Row:
     objects = None if bound.kinds is None else sum(len(kind.objects) for kind in bound.kinds)
     since = [moment for side in sides if (moment := changed_at(side)) is not None]
     pretty = cluster.spec.provider_pretty_name if cluster is not None else ""
-    return Row(
+    return OverviewRow(
         binding=bound.binding.meta.name,
         provider=status.provider_pretty_name or pretty,
         resources=[crd_name(item.resource, item.group) for item in status.bound_schemas],
@@ -112,7 +117,7 @@ def make_row(bound: FetchedBinding, now: datetime) -> Row:
     )
 
 
-def unsynced(kind: Kind) -> Iterable[tuple[Pair, AwaitedStep]]:
+def unsynced(kind: BoundKind) -> Iterable[tuple[Pair, AwaitedStep]]:
     """Yield the objects of a kind that are not in sync, each with its next step."""
     copies = kind.copies
     if copies is None:
@@ -131,7 +136,7 @@ def unsynced(kind: Kind) -> Iterable[tuple[Pair, AwaitedStep]]:
             yield pair, found
 
 
-class Fault(NamedTuple):
+class BindingFault(NamedTuple):
     """A fault of a binding, and its severity.
 
     ``reason`` is "" if there is only a message; ``line`` replaces the usual line of both.
@@ -155,7 +160,7 @@ class Fault(NamedTuple):
         return KONNECTOR if silent else KUBE_BIND.helps(self.reason)
 
 
-def fault(bound: FetchedBinding) -> Fault | None:
+def fault(bound: FetchedBinding) -> BindingFault | None:
     """Return the first fault of a binding in all fetched data; None if it is well."""
     try:
         conditions = bound.binding.decode(APIServiceBinding).status.conditions
@@ -178,16 +183,16 @@ def fault(bound: FetchedBinding) -> Fault | None:
     return _providers_fault(bound.cluster_binding)
 
 
-def _plain(reason: str, message: str) -> Fault:
+def _plain(reason: str, message: str) -> BindingFault:
     """Return a fault that is shown by its message alone."""
-    return Fault(reason, message, KUBE_BIND.state(reason), line=message)
+    return BindingFault(reason, message, KUBE_BIND.state(reason), line=message)
 
 
-def _unwell(condition: Condition) -> bool:
+def _unwell(condition: KubeBindCondition) -> bool:
     return condition.status != "True" and condition.type not in WRONG_WHILE_TRUE
 
 
-def _providers_fault(found: ClusterBinding | None) -> Fault | None:
+def _providers_fault(found: ClusterBinding | None) -> BindingFault | None:
     """Return the provider's report about the connection, which the binding does not have."""
     ready = get_condition(found.status.conditions, READY) if found is not None else None
     if ready is None or ready.status == "True":
@@ -197,14 +202,14 @@ def _providers_fault(found: ClusterBinding | None) -> Fault | None:
     return told._replace(message=message, line=line)
 
 
-def _told(condition: Condition) -> Fault:
+def _told(condition: KubeBindCondition) -> BindingFault:
     message, state = condition.message, state_of(condition)
     if not condition.reason and not message:
         message = f"{condition.type} is {condition.status}"
     if state == "unknown":
         # The konnector has yet to report it.
         state = "waiting"
-    return Fault(condition.reason, message, state, condition.last_transition_time)
+    return BindingFault(condition.reason, message, state, condition.last_transition_time)
 
 
 def _seconds(now: datetime, then: datetime) -> float:

@@ -25,7 +25,7 @@ from fairlead.api.kubebind.conditions import (
     NAMESPACE_READY,
     OBJECTS_REMAIN,
     OBJECTS_UNKNOWN,
-    Condition,
+    KubeBindCondition,
     get_condition,
 )
 from fairlead.api.meta import JSON, Object, OwnerReference
@@ -35,15 +35,15 @@ from fairlead.client import AlreadyExists, ApiError, Conflict, Forbidden, Invali
 from fairlead.client.lookups import find
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.controllers.apiservicebinding.reconcile import (
+    BindingState,
     CRDWrite,
-    State,
     changed_claims,
     failure,
     reconcile,
     status,
 )
 from fairlead.konnector.crds import owned
-from fairlead.konnector.policies.steps import Outcome, outcome
+from fairlead.konnector.policies.steps import StepOutcome, outcome
 from fairlead.konnector.rights import remedy
 from fairlead.runtime import Delta, Request, add_finalizer, changed, spec_changed
 
@@ -56,7 +56,7 @@ class APIServiceBindingController:
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
         self._consumer = provider.consumer
-        self._outcomes: dict[str, Outcome] = {}
+        self._outcomes: dict[str, StepOutcome] = {}
         self._controller = self._provider.consumer.controller(
             "konnector-apiservicebinding", self._reconcile
         )
@@ -111,7 +111,7 @@ class APIServiceBindingController:
             # Before the first CRD, so that a CRD is never left without a kubeconfig of its
             # provider.
             await add_finalizer(self._consumer.client, APISERVICEBINDINGS, found, FINALIZER_UNBIND)
-        failures: list[Condition] = []
+        failures: list[KubeBindCondition] = []
         retry: ApiError | None = None
         for write in plan.writes:
             try:
@@ -143,14 +143,14 @@ class APIServiceBindingController:
         if retry is not None:
             raise retry
 
-    def _state(self, found: Object) -> State:
+    def _state(self, found: Object) -> BindingState:
         name, namespace = found.meta.name, self._provider.namespace
         export = self._provider.kubebind.exports.get(namespace, name)
         request = self._provider.kubebind.requests.get(namespace, name)
         parsed = export.decode(APIServiceExport) if export else None
         resources = parsed.spec.resources if parsed else []
         crds = {crd_name(item.resource, item.group) for item in resources}
-        return State(
+        return BindingState(
             binding=found.decode(APIServiceBinding),
             owner=found.owner_reference(),
             export=parsed,

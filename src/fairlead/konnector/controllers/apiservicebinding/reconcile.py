@@ -24,7 +24,7 @@ from fairlead.api.kubebind.conditions import (
     CONNECTED,
     SCHEMA_IN_SYNC,
     VERSIONS_REMOVED,
-    Condition,
+    KubeBindCondition,
     false,
     set_conditions,
     true,
@@ -52,7 +52,7 @@ NO_VERSION_SERVED = "NoVersionServed"
 STORED_VERSIONS = "StoredVersions"
 
 
-class State(msgspec.Struct, frozen=True):
+class BindingState(msgspec.Struct, frozen=True):
     """Facts of both sides.
 
     ``schemas`` are the existing BoundSchemas by name, ``crds`` the consumer's CRDs by name;
@@ -81,39 +81,39 @@ class CRDWrite(msgspec.Struct, frozen=True):
     body: JSON
 
 
-class Plan(msgspec.Struct, frozen=True):
+class BindingPlan(msgspec.Struct, frozen=True):
     """CRDs to write, and the conditions that are known before; ``connected`` False ends the pass.
 
     ``connected`` is None for a binding that is not ours: no object is written. ``removed`` has for
     each CRD with versions that the provider lacks the remedy.
     """
 
-    connected: Condition | None
+    connected: KubeBindCondition | None
     writes: list[CRDWrite] = []
     unestablished: list[str] = []
     bound: list[GroupResource] = []
     removed: list[str] = []
 
 
-def reconcile(state: State) -> Plan:
+def reconcile(state: BindingState) -> BindingPlan:
     """Decide which CRDs the consumer's cluster needs for the export."""
     if not state.ours:
-        return Plan(None)
+        return BindingPlan(None)
     if state.export is None:
-        return Plan(_without_export(state))
+        return BindingPlan(_without_export(state))
     resources = state.export.spec.resources
     missing = [item.name for item in resources if item.name not in state.schemas]
     if missing:
         message = f"the provider has no BoundSchema {', '.join(missing)} (yet)"
-        return Plan(false(CONNECTED, SCHEMA_FETCH_FAILED, message))
+        return BindingPlan(false(CONNECTED, SCHEMA_FETCH_FAILED, message))
     wrong = [item.name for item in resources if not describes(state.schemas[item.name], item)]
     if wrong:
         message = f"BoundSchema {', '.join(wrong)} describes another resource than its name says"
-        return Plan(false(CONNECTED, SCHEMA_FETCH_FAILED, message))
+        return BindingPlan(false(CONNECTED, SCHEMA_FETCH_FAILED, message))
     return _with_schemas(state, resources)
 
 
-def accepted_claims(state: State) -> list[PermissionClaim]:
+def accepted_claims(state: BindingState) -> list[PermissionClaim]:
     """Return the claims that the export had when it was first bound.
 
     The person who bound it agreed to these; a provider that recreates its export with wider claims
@@ -125,7 +125,7 @@ def accepted_claims(state: State) -> list[PermissionClaim]:
     return state.export.spec.permission_claims
 
 
-def changed_claims(state: State) -> str:
+def changed_claims(state: BindingState) -> str:
     """Return the message about claims that differ from the accepted ones, "" if none does."""
     if state.export is None or state.export.spec.permission_claims == accepted_claims(state):
         return ""
@@ -135,13 +135,15 @@ def changed_claims(state: State) -> str:
     )
 
 
-def failure(*, created: bool, name: str, message: str) -> Condition:
+def failure(*, created: bool, name: str, message: str) -> KubeBindCondition:
     """Return the condition Connected after a refused write of a CRD."""
     reason, verb = (CRD_CREATE_FAILED, "created") if created else (CRD_UPDATE_FAILED, "updated")
     return false(CONNECTED, reason, f"CustomResourceDefinition {name} cannot be {verb}: {message}")
 
 
-def status(state: State, plan: Plan, failures: list[Condition], *, now: str) -> BindingStatus:
+def status(
+    state: BindingState, plan: BindingPlan, failures: list[KubeBindCondition], *, now: str
+) -> BindingStatus:
     """Return the binding's status after the plan; one pass sets each condition once."""
     old = state.binding.status
     connected = failures[0] if failures else plan.connected
@@ -154,7 +156,9 @@ def status(state: State, plan: Plan, failures: list[Condition], *, now: str) -> 
         kept = [one for one in kept if one.type != VERSIONS_REMOVED]
     if plan.removed:
         message = "; ".join(plan.removed)
-        found.append(Condition(VERSIONS_REMOVED, "True", reason=STORED_VERSIONS, message=message))
+        found.append(
+            KubeBindCondition(VERSIONS_REMOVED, "True", reason=STORED_VERSIONS, message=message)
+        )
     # A resource that was once bound stays in the list, so that an export which shrinks and grows
     # again needs no new agreement.
     bound = old.bound_schemas + [item for item in plan.bound if item not in old.bound_schemas]
@@ -178,7 +182,7 @@ def no_export(binding: APIServiceBinding) -> str:
     return f"{what}: `fairlead bind` with its invitation requests it"
 
 
-def _without_export(state: State) -> Condition:
+def _without_export(state: BindingState) -> KubeBindCondition:
     name = state.owner.name
     if state.request is not None and state.request.status.phase == "Failed":
         told = state.request.status.terminal_message or "the provider gave no reason"
@@ -193,7 +197,7 @@ def _without_export(state: State) -> Condition:
     return false(CONNECTED, EXPORT_NOT_FOUND, message)
 
 
-def _with_schemas(state: State, resources: list[ExportResource]) -> Plan:
+def _with_schemas(state: BindingState, resources: list[ExportResource]) -> BindingPlan:
     writes: list[CRDWrite] = []
     unestablished: list[str] = []
     removed: list[str] = []
@@ -225,10 +229,10 @@ def _with_schemas(state: State, resources: list[ExportResource]) -> Plan:
         if found is None or not established(found):
             unestablished.append(name)
     agreed = [item for item in bound if _not_agreed(state, item) is None]
-    return Plan(connected, writes, unestablished, agreed, removed)
+    return BindingPlan(connected, writes, unestablished, agreed, removed)
 
 
-def _unserved(schema: BoundSchemaSpec) -> Condition:
+def _unserved(schema: BoundSchemaSpec) -> KubeBindCondition:
     names = ", ".join(version.name for version in schema.versions)
     message = (
         f"the provider serves {crd_name(schema.names.plural, schema.group)} in no version any "
@@ -253,7 +257,7 @@ def _removed(schema: BoundSchemaSpec, gone: Sequence[str]) -> str:
     return f"{told}`{command}`; the provider can serve it again as well"
 
 
-def _not_agreed(state: State, item: GroupResource) -> Condition | None:
+def _not_agreed(state: BindingState, item: GroupResource) -> KubeBindCondition | None:
     """Return the condition for a resource of the export that gets no CRD, else None.
 
     The person who bound agreed to the export as it was then, and kinds of Kubernetes and kube-bind
@@ -284,7 +288,7 @@ def _marked(crd: Object, owner: OwnerReference) -> bool:
     return owned(crd, owner) and crd.meta.annotations.get(ANNOTATION_BOUND_BY) == owner.name
 
 
-def _foreign(name: str) -> Condition:
+def _foreign(name: str) -> KubeBindCondition:
     message = (
         f"CustomResourceDefinition {name} exists and is not of this binding: delete it, or the "
         "binding that owns it, if its objects are not needed"
@@ -292,7 +296,7 @@ def _foreign(name: str) -> Condition:
     return false(CONNECTED, FOREIGN_CRD, message)
 
 
-def _schema_in_sync(plan: Plan) -> Condition:
+def _schema_in_sync(plan: BindingPlan) -> KubeBindCondition:
     if plan.unestablished:
         message = f"waiting for CustomResourceDefinition {', '.join(plan.unestablished)}"
         return false(SCHEMA_IN_SYNC, NOT_ESTABLISHED, message, severity="Info")

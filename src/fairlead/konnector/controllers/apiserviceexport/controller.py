@@ -27,15 +27,15 @@ from fairlead.client import NotFound
 from fairlead.client.lookups import find
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.controllers.apiserviceexport.reconcile import (
-    Plan,
-    State,
+    SyncPlan,
+    SyncState,
     reconcile,
 )
 from fairlead.konnector.policies.copies import is_orphan
 from fairlead.konnector.policies.holding import decision, recorded_cluster
 from fairlead.konnector.policies.work import BoundSpec, ClaimSpec, ReleaseSpec, WorkKey, WorkSpec
 from fairlead.konnector.statuses import with_status
-from fairlead.konnector.supervisor import Runnable
+from fairlead.konnector.supervisor import SupervisedPart
 from fairlead.konnector.sync.claims import ClaimedObjects
 from fairlead.konnector.sync.objects import BoundObjects
 from fairlead.konnector.sync.release import Releaser
@@ -112,7 +112,7 @@ class APIServiceExportController:
         export = await self._export(name, binding)
         schemas, crds = await self._schemas(name, export), self._crds(export, binding)
         hold = self._provider.hold(name)
-        state = State(
+        state = SyncState(
             name=name,
             export=export.decode(APIServiceExport) if export else None,
             binding=binding.decode(APIServiceBinding) if binding else None,
@@ -201,7 +201,7 @@ class APIServiceExportController:
         return {name: found for name in names if (found := self._consumer.crds.get("", name))}
 
     async def _run_syncers(
-        self, name: str, plan: Plan, export: Object | None, binding: Object | None
+        self, name: str, plan: SyncPlan, export: Object | None, binding: Object | None
     ) -> None:
         """Stop and start the work that has changed, and no other."""
         wanted: dict[WorkKey, _Wanted] = {}
@@ -221,7 +221,7 @@ class APIServiceExportController:
                 self._provider.syncers.start(key, self._make(name, one), failed=report)
                 self._running[key] = one
 
-    def _make(self, name: str, wanted: _Wanted) -> Runnable:
+    def _make(self, name: str, wanted: _Wanted) -> SupervisedPart:
         spec, export = wanted.spec, wanted.export
         if isinstance(spec, ReleaseSpec):
             return Releaser(self._consumer, spec.resource)
@@ -231,7 +231,7 @@ class APIServiceExportController:
             return BoundObjects(self._provider, name, export, spec)
         return ClaimedObjects(self._provider, wanted.binding, export, spec)
 
-    async def _report(self, plan: Plan, export: Object, schemas: dict[str, Object]) -> None:
+    async def _report(self, plan: SyncPlan, export: Object, schemas: dict[str, Object]) -> None:
         for key, status in plan.schema_status.items():
             await self._commit(BOUNDSCHEMAS, schemas[key], status)
         if plan.status is not None:

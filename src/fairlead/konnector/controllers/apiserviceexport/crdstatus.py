@@ -17,7 +17,7 @@ from fairlead.api.kubebind.conditions import (
     PERMISSION_CLAIM,
     PROVIDER_IN_SYNC,
     READY,
-    Condition,
+    KubeBindCondition,
     set_conditions,
     true,
 )
@@ -60,13 +60,13 @@ def schema_status(schema: BoundSchema, crd: Object | None, *, now: str) -> Bound
     )
 
 
-def worst_conditions(crds: Mapping[str, Object | None]) -> list[Condition]:
+def worst_conditions(crds: Mapping[str, Object | None]) -> list[KubeBindCondition]:
     """Return the worst condition of each type: False, then Unknown, then True, first by name.
 
     Args:
         crds: CRDs by the names of their BoundSchemas, which the messages repeat.
     """
-    worst: dict[str, tuple[int, str, Condition]] = {}
+    worst: dict[str, tuple[int, str, KubeBindCondition]] = {}
     for name, crd in sorted(crds.items()):
         for found in _copied(crd):
             mine = (_BADNESS[found.status], name, found)
@@ -90,13 +90,13 @@ def stale_types(schemas: Iterable[BoundSchema], crds: Iterable[Object | None]) -
     return copied - present - _EXPORTS_OWN
 
 
-def _with_ready(schema: BoundSchema, kept: list[Condition]) -> list[Condition]:
+def _with_ready(schema: BoundSchema, kept: list[KubeBindCondition]) -> list[KubeBindCondition]:
     """Remove Ready with the last condition; until then it keeps its transition time."""
     ready = [condition for condition in schema.status.conditions if condition.type == READY]
     return [*kept, *ready]
 
 
-def _of_resource(name: str, condition: Condition) -> Condition:
+def _of_resource(name: str, condition: KubeBindCondition) -> KubeBindCondition:
     if condition.status == "True":
         return true(condition.type)
     message = f"{name}: {condition.message or condition.reason}"
@@ -107,13 +107,13 @@ def _status(crd: Object | None) -> CRDStatus:
     return crd_status(crd) if crd is not None else CRDStatus()
 
 
-def _copied(crd: Object | None) -> list[Condition]:
+def _copied(crd: Object | None) -> list[KubeBindCondition]:
     return [_copy(found) for found in _status(crd).conditions or () if found.type != READY]
 
 
-def _copy(condition: CRDCondition) -> Condition:
+def _copy(condition: CRDCondition) -> KubeBindCondition:
     severity: Literal["", "Error"] = "Error" if condition.status == "False" else ""
-    return Condition(
+    return KubeBindCondition(
         condition.type,
         condition.status,
         severity=severity,

@@ -25,7 +25,7 @@ from fairlead.api.kubebind.conditions import (
     CONSUMER_CLUSTER,
     CONSUMER_IN_SYNC,
     SCHEMA_IN_SYNC,
-    Condition,
+    KubeBindCondition,
     false,
     get_condition,
     set_conditions,
@@ -52,7 +52,7 @@ BINDING_NOT_FOUND = "APIServiceBindingNotFound"
 SCHEMAS_NOT_VALID = "BoundSchemasNotValid"
 
 
-class State(msgspec.Struct, frozen=True):
+class SyncState(msgspec.Struct, frozen=True):
     """Facts for a decision; ``schemas`` by BoundSchema name, ``crds`` by CRD name: existing ones.
 
     ``hold`` tells the clusters of the copies, ``kept`` whether the copies to keep are released;
@@ -69,7 +69,7 @@ class State(msgspec.Struct, frozen=True):
     holding_of_claims: Holding = ""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class SyncPlan(msgspec.Struct, frozen=True):
     """Work that has to run, by name; statuses to write, None without an export."""
 
     syncers: dict[str, BoundSpec] = {}
@@ -87,13 +87,13 @@ class Plan(msgspec.Struct, frozen=True):
         return specs
 
 
-def reconcile(state: State, *, now: str) -> Plan:
+def reconcile(state: SyncState, *, now: str) -> SyncPlan:
     """Decide the work for the export, and the statuses of it and its BoundSchemas."""
     if state.export is None:
-        return Plan(releases=_releases(state))
+        return SyncPlan(releases=_releases(state))
     export = state.export
     crds = _crds_by_schema(state, export)
-    return Plan(
+    return SyncPlan(
         syncers=_syncers(state, export),
         claims=_claims(state, export),
         status=_export_status(state, export, crds, now=now),
@@ -103,7 +103,7 @@ def reconcile(state: State, *, now: str) -> Plan:
     )
 
 
-def _releases(state: State) -> dict[str, ReleaseSpec]:
+def _releases(state: SyncState) -> dict[str, ReleaseSpec]:
     """Return the releases without an export: rights on copies went with it, so none is awaited."""
     result: dict[str, ReleaseSpec] = {}
     for name, crd in state.crds.items():
@@ -113,7 +113,7 @@ def _releases(state: State) -> dict[str, ReleaseSpec]:
     return result
 
 
-def _syncers(state: State, export: APIServiceExport) -> dict[str, BoundSpec]:
+def _syncers(state: SyncState, export: APIServiceExport) -> dict[str, BoundSpec]:
     result: dict[str, BoundSpec] = {}
     for item in export.spec.resources:
         schema = state.schemas.get(item.name)
@@ -137,7 +137,7 @@ def _syncers(state: State, export: APIServiceExport) -> dict[str, BoundSpec]:
     return result
 
 
-def _bound(state: State, crd: Object) -> bool:
+def _bound(state: SyncState, crd: Object) -> bool:
     """Whether this very binding made the CRD, whose objects may then go to the provider.
 
     A CRD that is being deleted is served until its last object is gone, and is no longer
@@ -146,11 +146,11 @@ def _bound(state: State, crd: Object) -> bool:
     return _owned(state, crd) and (crd.meta.deleting or established(crd))
 
 
-def _owned(state: State, crd: Object) -> bool:
+def _owned(state: SyncState, crd: Object) -> bool:
     return state.binding is not None and crd.meta.owned_by(state.binding.metadata.uid)
 
 
-def _claims(state: State, export: APIServiceExport) -> dict[str, ClaimSpec]:
+def _claims(state: SyncState, export: APIServiceExport) -> dict[str, ClaimSpec]:
     """Return the claims that the consumer's binding has taken over from the export.
 
     They start when the schemas are in place, since references are followed to the bound kinds;
@@ -176,7 +176,9 @@ def _claims(state: State, export: APIServiceExport) -> dict[str, ClaimSpec]:
     }
 
 
-def _readable(claim: PermissionClaim, state: State, export: APIServiceExport) -> PermissionClaim:
+def _readable(
+    claim: PermissionClaim, state: SyncState, export: APIServiceExport
+) -> PermissionClaim:
     """Return the claim with references to bound kinds in versions that still exist.
 
     The claim is fixed by the agreement, and a version may disappear.
@@ -199,7 +201,7 @@ def _readable(claim: PermissionClaim, state: State, export: APIServiceExport) ->
     return msgspec.structs.replace(claim, selector=selector)
 
 
-def _in_place(state: State, export: APIServiceExport) -> bool:
+def _in_place(state: SyncState, export: APIServiceExport) -> bool:
     """Whether every resource is bound; a BoundSchema that went later stops its own syncer only."""
     syncers = _syncers(state, export)
     for item in export.spec.resources:
@@ -211,7 +213,7 @@ def _in_place(state: State, export: APIServiceExport) -> bool:
     return True
 
 
-def _crds_by_schema(state: State, export: APIServiceExport) -> dict[str, Object | None]:
+def _crds_by_schema(state: SyncState, export: APIServiceExport) -> dict[str, Object | None]:
     """Return the binding's CRD for each BoundSchema, None if there is none.
 
     A CRD of another owner tells nothing about this export.
@@ -227,7 +229,7 @@ def _crds_by_schema(state: State, export: APIServiceExport) -> dict[str, Object 
 
 
 def _export_status(
-    state: State, export: APIServiceExport, crds: Mapping[str, Object | None], *, now: str
+    state: SyncState, export: APIServiceExport, crds: Mapping[str, Object | None], *, now: str
 ) -> ConditionsStatus:
     """Return the export's conditions: the worst of each type in the CRDs, and the binding's."""
     stale = stale_types(state.schemas.values(), crds.values())
@@ -238,15 +240,15 @@ def _export_status(
     return msgspec.structs.replace(export.status, conditions=conditions)
 
 
-def _consumer_cluster(state: State) -> list[Condition]:
+def _consumer_cluster(state: SyncState) -> list[KubeBindCondition]:
     """Return the record of the cluster that may delete copies; a binding that goes adds none."""
     uid = state.hold.record(kept=state.kept)
     if state.binding is None or state.binding.metadata.deleting or not uid:
         return []
-    return [Condition(CONSUMER_CLUSTER, "True", reason="Recorded", message=uid)]
+    return [KubeBindCondition(CONSUMER_CLUSTER, "True", reason="Recorded", message=uid)]
 
 
-def _connected(state: State, export: APIServiceExport) -> Condition:
+def _connected(state: SyncState, export: APIServiceExport) -> KubeBindCondition:
     if state.binding is None:
         message = f"the consumer has no APIServiceBinding {state.name}"
         return false(CONNECTED, BINDING_NOT_FOUND, message, severity="Info")
@@ -257,7 +259,7 @@ def _connected(state: State, export: APIServiceExport) -> Condition:
     return true(CONNECTED)
 
 
-def _consumer_in_sync(state: State) -> Condition:
+def _consumer_in_sync(state: SyncState) -> KubeBindCondition:
     """Return a copy of the binding's SchemaInSync."""
     if state.binding is None:
         message = f"the consumer has no APIServiceBinding {state.name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 
 from fairlead.api.kubebind import APIServiceBinding, ClusterSecretKeyRef
-from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import Key
 from fairlead.client import ConfigError
 from fairlead.konnector.consumer import Consumer
@@ -56,7 +56,7 @@ class BindingSecretController:
         await self._consumer.statuses.set(request.name, secret_valid(self._consumer, ref))
 
 
-def secret_valid(consumer: Consumer, ref: ClusterSecretKeyRef) -> Condition:
+def secret_valid(consumer: Consumer, ref: ClusterSecretKeyRef) -> KubeBindCondition:
     """Return the condition SecretValid for a reference to a Secret of the consumer."""
     key = Key(ref.namespace, ref.name)
     secret = consumer.secrets.get(key)

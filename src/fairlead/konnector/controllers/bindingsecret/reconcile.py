@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.kubebind import ClusterSecretKeyRef
-from fairlead.api.kubebind.conditions import SECRET_VALID, Condition, false, true
+from fairlead.api.kubebind.conditions import SECRET_VALID, KubeBindCondition, false, true
 
 
 NOT_FOUND = "KubeconfigSecretNotFound"
@@ -12,7 +12,7 @@ INVALID = "KubeconfigSecretInvalid"
 
 def reconcile(
     ref: ClusterSecretKeyRef, *, found: bool, content: bytes, unreadable: str, fault: str
-) -> Condition:
+) -> KubeBindCondition:
     """Return the condition SecretValid.
 
     Args:

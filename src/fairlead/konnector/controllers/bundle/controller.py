@@ -30,7 +30,12 @@ from fairlead.client.lookups import find
 from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.controllers.bindingsecret.controller import secret_valid
-from fairlead.konnector.controllers.bundle.reconcile import Plan, State, reconcile, status
+from fairlead.konnector.controllers.bundle.reconcile import (
+    BundlePlan,
+    BundleState,
+    reconcile,
+    status,
+)
 from fairlead.konnector.policies.work import SecretKey
 from fairlead.konnector.statuses import with_status
 from fairlead.runtime import Delta, Request, Result, StatusWriter, metadata_changed
@@ -55,7 +60,7 @@ class BundleController:
     def __init__(self, consumer: Consumer, connections: RunningConnections) -> None:
         self._consumer = consumer
         self._connections = connections
-        self._absence: dict[str, Absence] = {}
+        self._absence: dict[str, MissingExports] = {}
         self._unconnected: dict[str, int] = {}
         self._controller = consumer.controller("konnector-bundle", self._reconcile)
         self._statuses = StatusWriter(
@@ -123,14 +128,14 @@ class BundleController:
     def _interval(self) -> float:
         return self._consumer.options.provider_polling_interval
 
-    def _state(self, found: Object, provider: Provider | None) -> State:
+    def _state(self, found: Object, provider: Provider | None) -> BundleState:
         bundle = found.decode(APIServiceBindingBundle)
         valid = secret_valid(self._consumer, bundle.spec.kubeconfig_secret_ref)
         looks = self._unconnected.get(found.meta.name, 0) + 1 if provider is None else 0
         self._unconnected[found.meta.name] = looks
         exports = provider.kubebind.exports if provider is not None else None
         bindings = self._consumer.bindings
-        return State(
+        return BundleState(
             bundle=bundle,
             owner=found.owner_reference(),
             secret_valid=valid,
@@ -147,7 +152,7 @@ class BundleController:
     async def _ask(
         self, found: Object, provider: Provider, missing: list[str]
     ) -> tuple[frozenset[str], _Outcome]:
-        absence = self._absence.setdefault(found.meta.name, Absence(self._interval))
+        absence = self._absence.setdefault(found.meta.name, MissingExports(self._interval))
         absence.keep(missing)
         gone: set[str] = set()
         failures: dict[str, str] = {}
@@ -161,7 +166,7 @@ class BundleController:
                 failures[name] = f"whether APIServiceExport {name} is gone is not known: {error}"
         return frozenset(gone), _Outcome(failures, retry)
 
-    async def _carry_out(self, found: Object, plan: Plan, before: _Outcome) -> _Outcome:
+    async def _carry_out(self, found: Object, plan: BundlePlan, before: _Outcome) -> _Outcome:
         failures, retry = dict(before.failures), before.retry
         for body in plan.create:
             name: str = body["metadata"]["name"]
@@ -202,7 +207,7 @@ class BundleController:
         self._consumer.events.event(found, "Normal", reason, message)
 
     async def _report(
-        self, found: Object, state: State, plan: Plan, failures: dict[str, str]
+        self, found: Object, state: BundleState, plan: BundlePlan, failures: dict[str, str]
     ) -> None:
         wanted = status(state, plan, failures, now=now())
         await self._statuses.write(found, with_status(found, wanted))
@@ -224,7 +229,7 @@ LOOKS = 2
 """Looks in a row that must find an export gone; ``interval`` seconds lie between them."""
 
 
-class Absence:
+class MissingExports:
     """Looks at the exports that one bundle misses."""
 
     def __init__(self, interval: float) -> None:

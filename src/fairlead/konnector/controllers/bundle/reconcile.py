@@ -12,7 +12,7 @@ from fairlead.api.kubebind import (
     APIServiceBindingBundle,
     ConditionsStatus,
 )
-from fairlead.api.kubebind.conditions import SYNCED, Condition, false, set_conditions, true
+from fairlead.api.kubebind.conditions import SYNCED, KubeBindCondition, false, set_conditions, true
 from fairlead.api.meta import JSON, ObjectMeta, OwnerReference
 
 
@@ -25,7 +25,7 @@ _SHOWN = 3
 """Names that a message lists."""
 
 
-class State(msgspec.Struct, frozen=True):
+class BundleState(msgspec.Struct, frozen=True):
     """Facts for a decision.
 
     ``exports`` are the provider's by name, with whether each is being deleted; ``bindings`` all of
@@ -36,7 +36,7 @@ class State(msgspec.Struct, frozen=True):
 
     bundle: APIServiceBindingBundle
     owner: OwnerReference
-    secret_valid: Condition
+    secret_valid: KubeBindCondition
     exports: Mapping[str, bool]
     bindings: Mapping[str, ObjectMeta]
     waiting: bool = False
@@ -46,18 +46,18 @@ class State(msgspec.Struct, frozen=True):
     gone: frozenset[str] = frozenset()
 
 
-class Plan(msgspec.Struct, frozen=True):
+class BundlePlan(msgspec.Struct, frozen=True):
     """Bindings to create and to delete; exports to ask the provider about; the obstacle."""
 
     create: list[JSON] = []
     delete: list[ObjectMeta] = []
     missing: list[str] = []
     foreign: list[str] = []
-    obstacle: Condition | None = None
+    obstacle: KubeBindCondition | None = None
     waiting: bool = False
 
 
-def reconcile(state: State) -> Plan:
+def reconcile(state: BundleState) -> BundlePlan:
     """Decide which bindings a bundle creates and deletes; none if it is being deleted itself.
 
     A binding whose export is missing is deleted only after the provider has confirmed that this
@@ -65,12 +65,12 @@ def reconcile(state: State) -> Plan:
     """
     obstacle = _obstacle(state)
     if obstacle is not None or state.waiting or state.bundle.metadata.deleting:
-        return Plan(obstacle=obstacle, waiting=obstacle is None)
+        return BundlePlan(obstacle=obstacle, waiting=obstacle is None)
     owned = {name: meta for name, meta in state.bindings.items() if _owned(state, meta)}
     missing = sorted(
         name for name, meta in owned.items() if name not in state.exports and not meta.deleting
     )
-    return Plan(
+    return BundlePlan(
         create=[
             _binding(state, name)
             for name, going in sorted(state.exports.items())
@@ -82,7 +82,9 @@ def reconcile(state: State) -> Plan:
     )
 
 
-def status(state: State, plan: Plan, failures: Mapping[str, str], *, now: str) -> ConditionsStatus:
+def status(
+    state: BundleState, plan: BundlePlan, failures: Mapping[str, str], *, now: str
+) -> ConditionsStatus:
     """Return the bundle's status after the plan was carried out.
 
     Args:
@@ -100,7 +102,7 @@ def status(state: State, plan: Plan, failures: Mapping[str, str], *, now: str) -
     return msgspec.structs.replace(old, conditions=conditions)
 
 
-def _obstacle(state: State) -> Condition | None:
+def _obstacle(state: BundleState) -> KubeBindCondition | None:
     if state.secret_valid.status != "True":
         message = "there is no connection to the provider without its kubeconfig: see SecretValid"
         return false(SYNCED, PROVIDER_CLIENT_ERROR, message)
@@ -115,7 +117,7 @@ def _obstacle(state: State) -> Condition | None:
     return None
 
 
-def _synced(plan: Plan, failures: Mapping[str, str]) -> Condition:
+def _synced(plan: BundlePlan, failures: Mapping[str, str]) -> KubeBindCondition:
     wrong = {name: _foreign(name) for name in plan.foreign} | dict(failures)
     if not wrong:
         return true(SYNCED)
@@ -133,7 +135,7 @@ def _foreign(name: str) -> str:
     )
 
 
-def _owned(state: State, meta: ObjectMeta) -> bool:
+def _owned(state: BundleState, meta: ObjectMeta) -> bool:
     """Whether the bundle is the controller of a binding, by kind, name and uid."""
     owner, found = state.owner, meta.controller()
     return found is not None and (found.kind, found.name, found.uid) == (
@@ -143,7 +145,7 @@ def _owned(state: State, meta: ObjectMeta) -> bool:
     )
 
 
-def _binding(state: State, name: str) -> JSON:
+def _binding(state: BundleState, name: str) -> JSON:
     ref = state.bundle.spec.kubeconfig_secret_ref
     return {
         "apiVersion": API_VERSION,

@@ -28,9 +28,9 @@ from fairlead.konnector.consumer import Provider
 from fairlead.konnector.controllers.bindingsecret.controller import fault
 from fairlead.konnector.controllers.clusterbinding.peers import Peers, several
 from fairlead.konnector.controllers.clusterbinding.reconcile import (
+    CredentialsWrite,
+    HeartbeatState,
     Rivalry,
-    SecretWrite,
-    State,
     another_konnector,
     heartbeating,
     reconcile,
@@ -55,7 +55,7 @@ _PATIENCE = 10.0
 """Seconds for reading the provider's Secret; heartbeats wait no longer."""
 
 
-class ClusterBindingController:
+class HeartbeatController:
     """Watches the ClusterBinding, the provider's Secret that it names and the consumer's."""
 
     name = "clusterbinding"
@@ -130,11 +130,11 @@ class ClusterBindingController:
         again = self._probe.retry_in
         return Result(plan.next_beat if again is None else min(plan.next_beat, again))
 
-    async def _look(self, binding: ClusterBinding) -> State:
+    async def _look(self, binding: ClusterBinding) -> HeartbeatState:
         ref = binding.spec.kubeconfig_secret_ref
         secrets = await self._provider_secret(ref.name)
         secret = secrets.get(self._provider.namespace, ref.name)
-        return State(
+        return HeartbeatState(
             binding=binding,
             provider_secret=secret,
             consumer_secrets=self._consumer_secrets(),
@@ -148,7 +148,7 @@ class ClusterBindingController:
             peers=self._peers,
         )
 
-    async def _fresh(self, state: State) -> State:
+    async def _fresh(self, state: HeartbeatState) -> HeartbeatState:
         """Return the state with the provider's Secret as it is now.
 
         Revoked credentials stop the watch too, so that a cache may be older than the credentials
@@ -165,7 +165,7 @@ class ClusterBindingController:
         fault_ = _fault(found, ref.key)
         return msgspec.structs.replace(state, provider_secret=found, fault=fault_)
 
-    async def _probed(self, state: State) -> State:
+    async def _probed(self, state: HeartbeatState) -> HeartbeatState:
         """Return the state with a fault if the provider's new kubeconfig does not work."""
         ref = state.binding.spec.kubeconfig_secret_ref
         kubeconfig = content(state.provider_secret, ref.key)
@@ -197,7 +197,7 @@ class ClusterBindingController:
             if secrets.known(source.secret)
         }
 
-    async def _write(self, write: SecretWrite) -> None:
+    async def _write(self, write: CredentialsWrite) -> None:
         client = self._consumer.client
         if write.old is None:
             await client.create(SECRETS, write.body, write.body["metadata"]["namespace"])

@@ -18,7 +18,7 @@ from fairlead.api.kubebind.conditions import (
     ANOTHER_KONNECTOR,
     KONNECTORS,
     SEVERAL_KONNECTORS,
-    Condition,
+    KubeBindCondition,
     get_condition,
 )
 from fairlead.api.timestamps import format_time
@@ -84,24 +84,24 @@ def learned(known: Peers, name: str, entries: Mapping[str, str], now: datetime) 
     return Peers(known.beaten if fresh else now, others)
 
 
-def entries(conditions: list[Condition]) -> dict[str, str]:
+def entries(conditions: list[KubeBindCondition]) -> dict[str, str]:
     """Return the entries of a ClusterBinding: times by names."""
     found = get_condition(conditions, KONNECTORS)
     words = (text.split() for text in found.message.split(", ")) if found is not None else ()
     return {pair[0]: pair[1] for pair in words if len(pair) == 2}
 
 
-def condition(peers: Peers, name: str, now: datetime) -> Condition:
+def condition(peers: Peers, name: str, now: datetime) -> KubeBindCondition:
     """Return the condition with the entries of this konnector and of all others that may run."""
     own = format_time(peers.beaten) if peers.beaten is not None else ""
     kept = [item for item in peers.others.items() if now - item[1].since < INTERVAL]
     newest = sorted(kept, key=lambda item: item[1].since, reverse=True)
     known = {one: peer.stamp for one, peer in newest[: _MOST - 1]} | {name: own}
     message = ", ".join(f"{one} {stamp}" for one, stamp in sorted(known.items()))
-    return Condition(KONNECTORS, "True", reason="Current", message=message)
+    return KubeBindCondition(KONNECTORS, "True", reason="Current", message=message)
 
 
-def several(peers: Peers, name: str, namespace: str) -> Condition | None:
+def several(peers: Peers, name: str, namespace: str) -> KubeBindCondition | None:
     """Return the condition of every binding whose connection several konnectors use."""
     if not peers.living:
         return None
@@ -113,4 +113,4 @@ def several(peers: Peers, name: str, namespace: str) -> Condition | None:
         "one cluster take turns with --leader-elect true and one Lease (--lease-namespace, "
         "--lease-name); another cluster needs an invitation of its own"
     )
-    return Condition(ANOTHER_KONNECTOR, "True", reason=SEVERAL_KONNECTORS, message=message)
+    return KubeBindCondition(ANOTHER_KONNECTOR, "True", reason=SEVERAL_KONNECTORS, message=message)

@@ -16,7 +16,7 @@ from fairlead.api.durations import format_duration
 from fairlead.api.kubebind import (
     ClusterBinding,
     ClusterBindingStatus,
-    SecretRef,
+    SecretReference,
     kubeconfig_digest,
 )
 from fairlead.api.kubebind.conditions import (
@@ -25,7 +25,7 @@ from fairlead.api.kubebind.conditions import (
     HEARTBEATING,
     SECRET_VALID,
     VALID_VERSION,
-    Condition,
+    KubeBindCondition,
     false,
     set_conditions,
     true,
@@ -65,7 +65,7 @@ class Rivalry(msgspec.Struct, frozen=True):
     version: str = ""
 
 
-class State(msgspec.Struct, frozen=True):
+class HeartbeatState(msgspec.Struct, frozen=True):
     """Facts for a decision; ``fault`` is that of the provider's kubeconfig, "" if there is none.
 
     A kubeconfig that is to replace another has a fault also when it was tried and does not work.
@@ -88,27 +88,27 @@ class State(msgspec.Struct, frozen=True):
     peers: Peers = Peers()
 
 
-class SecretWrite(msgspec.Struct, frozen=True):
+class CredentialsWrite(msgspec.Struct, frozen=True):
     """A Secret of the consumer to create (``old`` is None) or to replace."""
 
     old: Object | None
     body: JSON
 
 
-class Plan(msgspec.Struct, frozen=True):
+class HeartbeatPlan(msgspec.Struct, frozen=True):
     """Secrets to write first, then the status; ``next_beat`` is in seconds.
 
     ``rivalry`` and ``peers`` replace the former ones once the status is written.
     """
 
-    secrets: list[SecretWrite]
+    secrets: list[CredentialsWrite]
     status: ClusterBindingStatus
     next_beat: float
     rivalry: Rivalry = Rivalry()
     peers: Peers = Peers()
 
 
-def reconcile(state: State) -> Plan:
+def reconcile(state: HeartbeatState) -> HeartbeatPlan:
     """Decide the status of the ClusterBinding and the content of the consumer's Secrets."""
     secret_valid = _secret_valid(state)
     writes = _secret_writes(state) if secret_valid.status == "True" else []
@@ -121,7 +121,7 @@ def reconcile(state: State) -> Plan:
         # A konnector of ours keeps its entry, so that others see it; it leaves the rest to the
         # rival.
         status = _with_roster(old, roster, state.now) if peers.living else old
-        return Plan(writes, status, waits, rivalry, peers)
+        return HeartbeatPlan(writes, status, waits, rivalry, peers)
     beat = _heartbeat(old.last_heartbeat_time, state.now)
     status = msgspec.structs.replace(
         old,
@@ -143,27 +143,29 @@ def reconcile(state: State) -> Plan:
     held = msgspec.structs.replace(rivalry, held=True)
     # A second more, for a look that comes a moment too early would find the heartbeat fresh.
     wait = min(max(due.total_seconds(), 0.0), peers.due(state.now))
-    return Plan(writes, status, wait + 1.0, held, peers)
+    return HeartbeatPlan(writes, status, wait + 1.0, held, peers)
 
 
 def _with_roster(
-    old: ClusterBindingStatus, roster: Condition, now: datetime
+    old: ClusterBindingStatus, roster: KubeBindCondition, now: datetime
 ) -> ClusterBindingStatus:
     conditions = set_conditions(old.conditions, roster, now=format_time(now))
     return msgspec.structs.replace(old, conditions=conditions)
 
 
-def another_konnector(version: str, namespace: str) -> Condition:
+def another_konnector(version: str, namespace: str) -> KubeBindCondition:
     """Return the condition of every binding whose connection two konnectors fight over."""
     message = (
         f"another konnector ({version}) writes the provider's ClusterBinding {namespace}/cluster "
         "as well, and each took it back from the other: stop one of them. This one leaves it to "
         "the other as long as that gives heartbeats"
     )
-    return Condition(ANOTHER_KONNECTOR, "True", reason="VersionsAlternate", message=message)
+    return KubeBindCondition(
+        ANOTHER_KONNECTOR, "True", reason="VersionsAlternate", message=message
+    )
 
 
-def _rivalry(state: State, ours: str) -> Rivalry:
+def _rivalry(state: HeartbeatState, ours: str) -> Rivalry:
     """Return the knowledge about another konnector after this look.
 
     A konnector that was replaced by us leaves its version once. One that takes the ClusterBinding
@@ -190,7 +192,7 @@ def _rival_lives(status: ClusterBindingStatus, now: datetime) -> float:
     return max(min(left, INTERVAL).total_seconds(), 0.0)
 
 
-def heartbeating(error: str) -> Condition:
+def heartbeating(error: str) -> KubeBindCondition:
     """Return the condition of every binding of this connection after a write of the status."""
     if error:
         message = f"the provider's ClusterBinding cannot be updated: {error}"
@@ -198,7 +200,7 @@ def heartbeating(error: str) -> Condition:
     return true(HEARTBEATING)
 
 
-def _secret_valid(state: State) -> Condition:
+def _secret_valid(state: HeartbeatState) -> KubeBindCondition:
     ref = state.binding.spec.kubeconfig_secret_ref
     where = f"the provider's Secret {ref.name}"
     if state.provider_secret is None:
@@ -212,7 +214,7 @@ def _secret_valid(state: State) -> Condition:
     return true(SECRET_VALID)
 
 
-def _secret_writes(state: State) -> list[SecretWrite]:
+def _secret_writes(state: HeartbeatState) -> list[CredentialsWrite]:
     if state.provider_secret is None:
         return []
     source = state.provider_secret.to_dict()
@@ -225,13 +227,13 @@ def _secret_writes(state: State) -> list[SecretWrite]:
     for key, data in wanted.items():
         found = known[key]
         if found is None:
-            writes.append(SecretWrite(None, _new_secret(key, source.get("type"), data)))
+            writes.append(CredentialsWrite(None, _new_secret(key, source.get("type"), data)))
             continue
         body = found.to_dict()
         old = body.get("data") or {}
         # Other keys may hold the kubeconfig of another provider.
         if old | data != old:
-            writes.append(SecretWrite(found, {**body, "data": old | data}))
+            writes.append(CredentialsWrite(found, {**body, "data": old | data}))
     return writes
 
 
@@ -245,12 +247,12 @@ def _new_secret(key: Key, type_: str | None, data: dict[str, Any]) -> JSON:
     }
 
 
-def _consumer_ref(state: State) -> SecretRef | None:
+def _consumer_ref(state: HeartbeatState) -> SecretReference | None:
     """Return the first of the Secrets, always the same one."""
     if not state.consumer_secrets:
         return state.binding.status.consumer_secret_ref
     first = min(state.consumer_secrets).secret
-    return SecretRef(name=first.name, namespace=first.namespace)
+    return SecretReference(name=first.name, namespace=first.namespace)
 
 
 def _heartbeat(last: str, now: datetime) -> str:
@@ -261,7 +263,7 @@ def _heartbeat(last: str, now: datetime) -> str:
     return format_time(now)
 
 
-def _credentials(state: State) -> list[Condition]:
+def _credentials(state: HeartbeatState) -> list[KubeBindCondition]:
     """Return the condition that the provider's newest credentials are in use.
 
     A rotation waits for it. The status is written with the very credentials that it reports. A
@@ -274,10 +276,10 @@ def _credentials(state: State) -> list[Condition]:
     if data.get(key) != base64.b64encode(state.kubeconfig).decode():
         return []
     message = kubeconfig_digest(state.kubeconfig)
-    return [Condition(CREDENTIALS_IN_USE, "True", reason="Current", message=message)]
+    return [KubeBindCondition(CREDENTIALS_IN_USE, "True", reason="Current", message=message)]
 
 
-def _valid_version(raw: str, version: str | None) -> Condition:
+def _valid_version(raw: str, version: str | None) -> KubeBindCondition:
     if version is not None:
         return true(VALID_VERSION)
     message = f"the konnector's version {raw!r} is no semantic version: build it from a release"

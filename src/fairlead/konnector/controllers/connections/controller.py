@@ -18,7 +18,7 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import Key
 from fairlead.client import ConfigError
 from fairlead.konnector.consumer import Consumer
-from fairlead.konnector.controllers.connections.reconcile import Member, reconcile
+from fairlead.konnector.controllers.connections.reconcile import ConnectionMember, reconcile
 from fairlead.konnector.policies.work import ConnectionSpec, SecretKey
 from fairlead.konnector.secrets import content, provider_config
 from fairlead.runtime import Delta, Request, Result, spec_changed
@@ -32,7 +32,7 @@ _FAREWELL = 3.0
 """Seconds that a connection outlives its last binding, to report the end to the provider."""
 
 
-class Connection(Protocol):
+class JoinedProvider(Protocol):
     """A provider that was joined."""
 
     @property
@@ -52,7 +52,7 @@ class Connection(Protocol):
 class Connector(Protocol):
     """Joins providers."""
 
-    async def __call__(self, identity: str, wanted: ConnectionSpec) -> Connection:
+    async def __call__(self, identity: str, wanted: ConnectionSpec) -> JoinedProvider:
         """Join one.
 
         Raises:
@@ -69,7 +69,7 @@ class ConnectionsController:
     def __init__(self, consumer: Consumer, connect: Connector) -> None:
         self._consumer = consumer
         self._connect = connect
-        self._running: dict[str, tuple[ConnectionSpec, Connection]] = {}
+        self._running: dict[str, tuple[ConnectionSpec, JoinedProvider]] = {}
         self._farewells: dict[str, float] = {}
 
     async def run(self) -> None:
@@ -146,16 +146,18 @@ class ConnectionsController:
             known[1].join(wanted)
             self._running[identity] = (wanted, known[1])
 
-    def _members(self) -> Iterator[Member]:
+    def _members(self) -> Iterator[ConnectionMember]:
         for found in self._consumer.bindings.list():
             ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
-            yield Member(found.meta.name, SecretKey(Key(ref.namespace, ref.name), ref.key))
+            yield ConnectionMember(
+                found.meta.name, SecretKey(Key(ref.namespace, ref.name), ref.key)
+            )
         for found in self._consumer.bundles.list():
             ref = found.decode(APIServiceBindingBundle).spec.kubeconfig_secret_ref
-            yield Member("", SecretKey(Key(ref.namespace, ref.name), ref.key))
+            yield ConnectionMember("", SecretKey(Key(ref.namespace, ref.name), ref.key))
         for secret in self._consumer.secrets.own():
             if secret.meta.labels.get(LABEL_PROVIDER_KUBECONFIG) == "true":
-                yield Member("", SecretKey(secret.key, KUBECONFIG_NAME))
+                yield ConnectionMember("", SecretKey(secret.key, KUBECONFIG_NAME))
 
     def _content(self, source: SecretKey) -> bytes:
         return content(self._consumer.secrets.get(source.secret), source.key)

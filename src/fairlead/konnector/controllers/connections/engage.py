@@ -10,7 +10,7 @@ from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.controllers.apiservicebinding.controller import APIServiceBindingController
 from fairlead.konnector.controllers.apiserviceexport.controller import APIServiceExportController
-from fairlead.konnector.controllers.clusterbinding.controller import ClusterBindingController
+from fairlead.konnector.controllers.clusterbinding.controller import HeartbeatController
 from fairlead.konnector.controllers.connections.health import HealthReporter
 from fairlead.konnector.controllers.namespacelifecycle.controller import (
     NamespaceLifecycleController,
@@ -88,7 +88,7 @@ class ProviderConnector:
                 # First, for it has to run when the export's controller gives it work.
                 provider.syncers,
                 HealthReporter(provider),
-                ClusterBindingController(provider),
+                HeartbeatController(provider),
                 NamespaceLifecycleController(provider),
                 APIServiceBindingController(provider),
                 APIServiceExportController(provider),

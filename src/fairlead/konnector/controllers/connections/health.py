@@ -15,7 +15,7 @@ from fairlead.api.kubebind.conditions import (
     OBJECTS_FAILING,
     OBJECTS_REWRITTEN,
     PERMISSION_CLAIM,
-    Condition,
+    KubeBindCondition,
     false,
     true,
 )
@@ -88,7 +88,7 @@ class HealthReporter:
         absent = known - {one.type for one in found}
         await self._provider.consumer.statuses.set(binding, *found, absent=absent)
 
-    def _refusal(self, binding: str) -> Condition | None:
+    def _refusal(self, binding: str) -> KubeBindCondition | None:
         """Return the condition PermissionClaim, for bindings with claims only."""
         consumer = self._provider.consumer
         obj = consumer.bindings.get("", binding)
@@ -99,7 +99,7 @@ class HealthReporter:
             return false(PERMISSION_CLAIM, REFUSED, message, severity="Warning")
         return true(PERMISSION_CLAIM)
 
-    def _condition(self, binding: str, message: str) -> Condition | None:
+    def _condition(self, binding: str, message: str) -> KubeBindCondition | None:
         """Return the condition of a binding; None while its state is unknown."""
         if message:
             patient = self._seen[binding] < self._provider.consumer.options.health_patience

@@ -10,7 +10,7 @@ import msgspec
 from fairlead.konnector.policies.work import ConnectionSpec, SecretKey
 
 
-class Member(msgspec.Struct, frozen=True):
+class ConnectionMember(msgspec.Struct, frozen=True):
     """User of a connection: a binding, or a bundle or labelled Secret with ``binding`` ""."""
 
     binding: str
@@ -23,7 +23,7 @@ def identify(kubeconfig: bytes) -> str:
 
 
 def reconcile(
-    members: Iterable[Member],
+    members: Iterable[ConnectionMember],
     contents: Mapping[SecretKey, bytes],
     running: Mapping[str, ConnectionSpec],
     *,
@@ -46,7 +46,7 @@ def reconcile(
     return result
 
 
-def _present(member: Member, running: Mapping[str, ConnectionSpec]) -> bytes:
+def _present(member: ConnectionMember, running: Mapping[str, ConnectionSpec]) -> bytes:
     for wanted in running.values():
         if member.source in wanted.sources and member.binding in {"", *wanted.bindings}:
             return wanted.kubeconfig

@@ -17,7 +17,7 @@ from fairlead.client import Forbidden, NotFound
 from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.controllers.unbind.reconcile import (
-    Plan,
+    UnbindPlan,
     gone_message,
     left_message,
     reconcile,
@@ -44,7 +44,7 @@ class UnbindController:
     def __init__(self, consumer: Consumer, connections: RunningConnections) -> None:
         self._consumer = consumer
         self._connections = connections
-        self._patience = Patience(consumer.options.unbind_timeout)
+        self._patience = UnbindPatience(consumer.options.unbind_timeout)
         self._releases = Releases(consumer)
         self._refused: dict[str, str] = {}
 
@@ -102,7 +102,7 @@ class UnbindController:
         self._consumer.events.event(found, "Warning", "ProviderGone", message)
 
     async def _carry_out(
-        self, found: Object, plan: Plan, *, given_up: bool = False
+        self, found: Object, plan: UnbindPlan, *, given_up: bool = False
     ) -> Result | None:
         for crd in plan.delete:
             try:
@@ -160,7 +160,7 @@ def _owners(delta: Delta) -> Iterable[Request]:
     ]
 
 
-class Patience:
+class UnbindPatience:
     """Tells when an unreachable provider counts as gone.
 
     Times are in seconds of any clock; the wait begins anew after the provider was reached.

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import msgspec
 
 from fairlead.api.kubebind import FINALIZER_UNBIND
-from fairlead.api.kubebind.conditions import CONNECTED, Condition, false
+from fairlead.api.kubebind.conditions import CONNECTED, KubeBindCondition, false
 from fairlead.api.meta import Object, ObjectMeta
 
 
 UNBINDING = "Unbinding"
 
 
-class Plan(msgspec.Struct, frozen=True):
+class UnbindPlan(msgspec.Struct, frozen=True):
     """CRDs to delete, the condition to show, or the release.
 
     ``let_go`` are CRDs whose objects lose the finalizer without waiting for their copies.
@@ -26,7 +26,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     delete: list[Object] = []
     let_go: list[Object] = []
-    condition: Condition | None = None
+    condition: KubeBindCondition | None = None
     release: bool = False
 
 
@@ -40,7 +40,7 @@ def reconcile(
     given_up: bool = False,
     undeletable: bool = False,
     held: bool = False,
-) -> Plan:
+) -> UnbindPlan:
     """Decide the next step of one binding's deletion.
 
     Args:
@@ -56,10 +56,10 @@ def reconcile(
         held: whether no copy is deleted, for another cluster has made them.
     """
     if not binding.deleting or FINALIZER_UNBIND not in binding.finalizers:
-        return Plan()
+        return UnbindPlan()
     if (not crds or undeletable) and (given_up or not (crds or claimed)):
-        return Plan(release=True)
-    return Plan(
+        return UnbindPlan(release=True)
+    return UnbindPlan(
         delete=[crd for crd in crds if not crd.meta.deleting],
         condition=_unbinding(crds, claimed, obstacle, patience, given_up=given_up, held=held),
         let_go=[crd for crd in crds if crd.meta.deleting] if given_up else [],
@@ -88,7 +88,7 @@ def _unbinding(
     *,
     given_up: bool,
     held: bool,
-) -> Condition:
+) -> KubeBindCondition:
     names = [f"CustomResourceDefinition {crd.meta.name}" for crd in crds]
     if given_up:
         message = f"unbinding without the provider: letting go objects of {', '.join(names)}"

@@ -28,7 +28,7 @@ ROW, KEY, KEEP, REST = "!row", "!key", "!keep", "!rest"
 _KEY_INPUT = Input("text", "name")
 
 
-class Entry(msgspec.Struct):
+class FilledInput(msgspec.Struct):
     """An input with its value and its problems.
 
     ``path`` is its control's name, ``label`` the visible name, ``id`` the HTML id. ``text`` and
@@ -41,10 +41,10 @@ class Entry(msgspec.Struct):
     text: str = ""
     picked: tuple[str, ...] = ()
     kept: bool = False
-    children: list[Entry] = []
-    rest: Entry | None = None
-    rows: list[Entry] = []
-    key: Entry | None = None
+    children: list[FilledInput] = []
+    rest: FilledInput | None = None
+    rows: list[FilledInput] = []
+    key: FilledInput | None = None
     errors: list[str] = []
     id: str = ""
     opened: bool = False
@@ -62,7 +62,7 @@ class Entry(msgspec.Struct):
         if len(self.errors) < _ERRORS:
             self.errors = [*self.errors, message]
 
-    def walk(self) -> Iterator[Entry]:
+    def walk(self) -> Iterator[FilledInput]:
         """Yield this entry and the entries inside it, in the order of the page."""
         yield self
         if self.key is not None:
@@ -72,7 +72,7 @@ class Entry(msgspec.Struct):
         if self.rest is not None:
             yield self.rest
 
-    def control(self) -> Entry:
+    def control(self) -> FilledInput:
         """Return the first control of the entry, for the cursor."""
         if self.key is not None:
             return self.key
@@ -100,17 +100,17 @@ def below(path: str, name: str) -> str:
     return f"{path}.{coded}" if path else coded
 
 
-def blank(one: Input, path: str = "") -> Entry:
+def blank(one: Input, path: str = "") -> FilledInput:
     """Return an entry with its schema's defaults."""
     return filled(one, UNSET, path, Room())
 
 
-def filled(one: Input, value: Any, path: str, room: Room) -> Entry:
+def filled(one: Input, value: Any, path: str, room: Room) -> FilledInput:
     """Return an entry with a value; parts that its control cannot show are left out."""
     given = value is not UNSET
     if not given:
         value = one.default
-    made = Entry(one, path, one.name)
+    made = FilledInput(one, path, one.name)
     match one.kind:
         case "group":
             _fill_group(made, value if isinstance(value, dict) else {}, room)
@@ -130,7 +130,7 @@ def filled(one: Input, value: Any, path: str, room: Room) -> Entry:
     return made
 
 
-def _fill_group(made: Entry, value: dict[str, Any], room: Room) -> None:
+def _fill_group(made: FilledInput, value: dict[str, Any], room: Room) -> None:
     one = made.input
     made.children = [
         filled(child, value.get(child.name, UNSET), below(made.path, child.name), room)
@@ -139,11 +139,11 @@ def _fill_group(made: Entry, value: dict[str, Any], room: Room) -> None:
     if one.rest is not None:
         names = {child.name for child in one.children}
         others = {name: item for name, item in value.items() if name not in names}
-        made.rest = Entry(one.rest, made.path + REST, "other fields")
+        made.rest = FilledInput(one.rest, made.path + REST, "other fields")
         made.rest.text = as_yaml(others) if others and facts.is_plain(others) else ""
 
 
-def _fill_rows(made: Entry, value: Any, room: Room) -> None:
+def _fill_rows(made: FilledInput, value: Any, room: Room) -> None:
     one, item = made.input, made.input.item
     if item is None:
         return
@@ -161,12 +161,12 @@ def _fill_rows(made: Entry, value: Any, room: Room) -> None:
         add_row(made, row, name)
 
 
-def add_row(made: Entry, row: Entry, key: str = "") -> None:
+def add_row(made: FilledInput, row: FilledInput, key: str = "") -> None:
     """Append a row to a list or a map."""
     number = len(made.rows) + 1
     row.label = f"{made.label} {number}"
     if made.input.kind == "map":
-        row.key = Entry(_KEY_INPUT, row.path + KEY, f"name {number}", text=key)
+        row.key = FilledInput(_KEY_INPUT, row.path + KEY, f"name {number}", text=key)
         row.label = row.label if row.input.kind == "group" else f"value {number}"
     made.rows.append(row)
 
@@ -269,9 +269,9 @@ def _clean(value: str) -> str:
     return told.encode("utf-8", "replace").decode()
 
 
-def posted(one: Input, fields: Posted, at: str, path: str) -> Entry:
+def posted(one: Input, fields: Posted, at: str, path: str) -> FilledInput:
     """Read an entry that was posted at ``at``; ``path`` is its name after rows were removed."""
-    made = Entry(one, path, one.name)
+    made = FilledInput(one, path, one.name)
     match one.kind:
         case "group":
             made.kept = one.keepable and not one.required and bool(fields.text(at + KEEP))
@@ -280,7 +280,7 @@ def posted(one: Input, fields: Posted, at: str, path: str) -> Entry:
                 for child in one.children
             ]
             if one.rest is not None:
-                made.rest = Entry(one.rest, path + REST, "other fields")
+                made.rest = FilledInput(one.rest, path + REST, "other fields")
                 made.rest.text = fields.text(at + REST)
         case "list" | "map":
             _read_rows(made, fields, at)
@@ -292,7 +292,7 @@ def posted(one: Input, fields: Posted, at: str, path: str) -> Entry:
     return made
 
 
-def _read_rows(made: Entry, fields: Posted, at: str) -> None:
+def _read_rows(made: FilledInput, fields: Posted, at: str) -> None:
     item = made.input.item
     if item is None:
         return
@@ -307,7 +307,7 @@ def _read_rows(made: Entry, fields: Posted, at: str) -> None:
         add_row(made, blank(item, below(made.path, str(len(made.rows)))))
 
 
-def same(one: Entry, other: Entry) -> bool:
+def same(one: FilledInput, other: FilledInput) -> bool:
     """Whether two entries of one input have equal values."""
     if _own(one) != _own(other) or len(one.rows) != len(other.rows):
         return False
@@ -315,6 +315,6 @@ def same(one: Entry, other: Entry) -> bool:
     return all(a.kept == b.kept and same(a, b) for a, b in inner)
 
 
-def _own(entry: Entry) -> tuple[str, frozenset[str], str, str]:
+def _own(entry: FilledInput) -> tuple[str, frozenset[str], str, str]:
     key, rest = (one.text if one is not None else "" for one in (entry.key, entry.rest))
     return entry.text, frozenset(entry.picked), key, rest

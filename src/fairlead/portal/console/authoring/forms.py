@@ -14,7 +14,7 @@ from fairlead.portal.console.authoring import checking
 from fairlead.portal.console.authoring.checking import INVALID
 from fairlead.portal.console.authoring.defaults import without_defaults
 from fairlead.portal.console.authoring.entries import (
-    Entry,
+    FilledInput,
     Posted,
     Room,
     TooMuchError,
@@ -46,7 +46,7 @@ class Blank(msgspec.Struct, frozen=True):
     schema: Any
 
 
-class Told(msgspec.Struct, frozen=True):
+class ToldProblem(msgspec.Struct, frozen=True):
     """A problem for the summary, with its HTML id and its place in the object."""
 
     id: str
@@ -61,12 +61,12 @@ class Form(msgspec.Struct):
     """
 
     blank: Blank
-    name: Entry
-    namespace: Entry | None
-    root: Entry
+    name: FilledInput
+    namespace: FilledInput | None
+    root: FilledInput
     brief: bool = True
     focus: str = ""
-    problems: list[Told] = []
+    problems: list[ToldProblem] = []
     object: JSON | None = None
 
     @property
@@ -122,11 +122,11 @@ def read(wanted: Blank, fields: Iterable[tuple[str, str]]) -> Form:
     return form
 
 
-def _form(wanted: Blank, metadata: JSON, root: Entry) -> Form:
-    def entry(path: str, name: str, told: str) -> Entry:
+def _form(wanted: Blank, metadata: JSON, root: FilledInput) -> Form:
+    def entry(path: str, name: str, told: str) -> FilledInput:
         one = Input("text", name, required=True, hint=Hint(told))
         text = metadata.get(name)
-        return Entry(one, path, name, text if isinstance(text, str) else "")
+        return FilledInput(one, path, name, text if isinstance(text, str) else "")
 
     return Form(
         wanted,
@@ -152,7 +152,7 @@ def _make(form: Form) -> None:
         form.object = manifest(form.blank.api_version, form.blank.kind, metadata, fields)
 
 
-def _name(entry: Entry, *, dots: bool = True) -> str:
+def _name(entry: FilledInput, *, dots: bool = True) -> str:
     """Return an entry's text, and add an error if it is not a valid name in Kubernetes."""
     name = entry.text
     most = _SUBDOMAIN if dots else _LABEL
@@ -177,11 +177,11 @@ def _number(form: Form) -> None:
     everything += _places(form.root, "")
     for number, (at, one) in enumerate(everything):
         one.id = f"field-{number}"
-        form.problems += [Told(one.id, at, message) for message in one.errors]
+        form.problems += [ToldProblem(one.id, at, message) for message in one.errors]
     _open(form.root, form.focus)
 
 
-def _places(entry: Entry, at: str) -> list[tuple[str, Entry]]:
+def _places(entry: FilledInput, at: str) -> list[tuple[str, FilledInput]]:
     found = [(at, entry)]
     if entry.key is not None:
         found.append((f"{at}: name", entry.key))
@@ -195,7 +195,7 @@ def _places(entry: Entry, at: str) -> list[tuple[str, Entry]]:
     return found
 
 
-def _open(entry: Entry, focus: str) -> bool:
+def _open(entry: FilledInput, focus: str) -> bool:
     """Open a group that is required, has a value, an error or the cursor.
 
     Return True if an error or the cursor is inside, so that outer groups open, too.
@@ -210,7 +210,7 @@ def _open(entry: Entry, focus: str) -> bool:
     return marked or here or any(inner)
 
 
-def _focus(root: Entry, told: Posted) -> str:
+def _focus(root: FilledInput, told: Posted) -> str:
     """Return the first control of a new row, or the button that adds one after a removal."""
     path = told.added or told.removed.rpartition(".")[0]
     found = next((one for one in root.walk() if one.path == path and one.input.item), None)

@@ -10,7 +10,7 @@ from typing import Any
 from fairlead.api import yamltext
 from fairlead.portal.console.authoring import facts
 from fairlead.portal.console.authoring.checking import INVALID, Problem
-from fairlead.portal.console.authoring.entries import Entry, blank, same
+from fairlead.portal.console.authoring.entries import FilledInput, blank, same
 from fairlead.portal.console.authoring.facts import UNSET
 from fairlead.portal.console.authoring.inputs import Input
 
@@ -27,7 +27,7 @@ _VALUES = 5_000
 """Largest number of values in it: reading more would block the event loop."""
 
 
-def value(entry: Entry) -> Any:
+def value(entry: FilledInput) -> Any:
     """Return an entry's value: UNSET without one, INVALID if the entry has errors."""
     one = entry.input
     match one.kind:
@@ -102,7 +102,7 @@ def _listed(one: Input, found: list[Any]) -> Any:
     return found if found or one.required or one.default else UNSET
 
 
-def _row(entry: Entry) -> Any:
+def _row(entry: FilledInput) -> Any:
     found = value(entry)
     if found is not UNSET:
         return found
@@ -110,7 +110,7 @@ def _row(entry: Entry) -> Any:
     return INVALID
 
 
-def _lines(entry: Entry) -> Any:
+def _lines(entry: FilledInput) -> Any:
     item = entry.input.item or entry.input
     found = []
     lines = entry.text.split("\n")
@@ -128,7 +128,7 @@ def _lines(entry: Entry) -> Any:
     return _listed(entry.input, found)
 
 
-def _map(entry: Entry) -> Any:
+def _map(entry: FilledInput) -> Any:
     found: dict[str, Any] = {}
     for row in entry.rows:
         key = row.key.text.strip() if row.key else ""
@@ -150,7 +150,7 @@ def _map(entry: Entry) -> Any:
     return found if found or entry.input.required or entry.input.default else UNSET
 
 
-def _is_blank(row: Entry) -> bool:
+def _is_blank(row: FilledInput) -> bool:
     plain = row.input.kind in {"text", "long"}
     return not row.text if plain else same(row, blank(row.input, row.path))
 
@@ -163,7 +163,7 @@ def _wrong_key(key: str, others: dict[str, Any]) -> str:
     return "stands here twice" if key in others else ""
 
 
-def _group(entry: Entry) -> Any:
+def _group(entry: FilledInput) -> Any:
     found: dict[str, Any] = {}
     for child in entry.children:
         one = value(child)
@@ -176,7 +176,7 @@ def _group(entry: Entry) -> Any:
     return found if said or not same(entry, blank(one, entry.path)) else UNSET
 
 
-def _rest(entry: Entry, known: frozenset[str]) -> dict[str, Any]:
+def _rest(entry: FilledInput, known: frozenset[str]) -> dict[str, Any]:
     """Return the fields in a group's YAML input; one that has its own input is an error."""
     found = _yaml(entry)
     if found is UNSET or found is INVALID:
@@ -191,7 +191,7 @@ def _rest(entry: Entry, known: frozenset[str]) -> dict[str, Any]:
     return found
 
 
-def _yaml(entry: Entry) -> Any:
+def _yaml(entry: FilledInput) -> Any:
     if not entry.text.strip():
         return UNSET
     try:
@@ -209,7 +209,7 @@ def _yaml(entry: Entry) -> Any:
     return INVALID
 
 
-def tell(root: Entry, problem: Problem) -> None:
+def tell(root: FilledInput, problem: Problem) -> None:
     """Add a problem to the entry that the value was written into."""
     entry, left = root, list(problem.place)
     while left:
@@ -228,7 +228,7 @@ def tell(root: Entry, problem: Problem) -> None:
     entry.wrong(message)
 
 
-def _inner(entry: Entry, name: str | int) -> Entry | None:
+def _inner(entry: FilledInput, name: str | int) -> FilledInput | None:
     if isinstance(name, int):
         return entry.rows[name] if name < len(entry.rows) else None
     rows = (row for row in entry.rows if row.key is not None and row.key.text.strip() == name)

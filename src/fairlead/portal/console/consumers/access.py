@@ -7,12 +7,12 @@ from typing import Protocol
 from fairlead.api.kubebind import BINDER_NAME, CLUSTERBINDINGS
 from fairlead.client import ClientError
 from fairlead.portal.console.viewing import MissingError
-from fairlead.portal.handshake.reviews import Action, Reviews
+from fairlead.portal.handshake.reviews import AccessReviews, ReviewedAction
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.sessions import Session
 
 
-ADMINISTERS = Action.on(CLUSTERBINDINGS, "list")
+ADMINISTERS = ReviewedAction.on(CLUSTERBINDINGS, "list")
 """The right that makes an administrator: to list ClusterBindings in all namespaces."""
 
 
@@ -28,7 +28,7 @@ class Access(Protocol):
         """
         ...
 
-    async def login_may(self, namespace: str, action: Action) -> bool:
+    async def login_may(self, namespace: str, action: ReviewedAction) -> bool:
         """Whether a consumer's ServiceAccount may do the action; ``namespace`` is the consumer's.
 
         Raises:
@@ -40,7 +40,7 @@ class Access(Protocol):
 class ByReviews:
     """Checks by SubjectAccessReviews for the person's name."""
 
-    def __init__(self, reviews: Reviews) -> None:
+    def __init__(self, reviews: AccessReviews) -> None:
         self._reviews = reviews
 
     async def administers(self, session: Session) -> bool:
@@ -52,7 +52,7 @@ class ByReviews:
         """
         return await self._reviews.allows(session.person, ADMINISTERS)
 
-    async def login_may(self, namespace: str, action: Action) -> bool:
+    async def login_may(self, namespace: str, action: ReviewedAction) -> bool:
         """See :class:`Access`.
 
         Raises:

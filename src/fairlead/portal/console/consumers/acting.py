@@ -13,8 +13,8 @@ from fairlead.portal.console.consumers.actions import (
     ACTIONS,
     TITLES,
     Actions,
+    ActionWish,
     UndoneError,
-    Wish,
     check_wish,
     preview,
 )
@@ -23,7 +23,7 @@ from fairlead.portal.console.consumers.directory import Directory
 from fairlead.portal.console.formtokens import Fields, FormTokens, field
 from fairlead.portal.console.rendering import Pages
 from fairlead.portal.console.site import Site
-from fairlead.portal.console.viewing import Asked, MissingError, Topics, View, asked_of
+from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View, asked_of
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import forbidden
 from fairlead.portal.identity.sessions import Session
@@ -52,7 +52,7 @@ class ActionPage(View):
         self._actions = actions
         self._tokens = tokens
 
-    async def scope(self, session: Session, asked: Asked) -> Hashable:
+    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
         """Return cluster namespace and action; a revoked consumer keeps its revocation's page.
 
         Raises:
@@ -72,7 +72,7 @@ class ActionPage(View):
         """Return the topics of the consumer and of cluster-scoped objects."""
         return ("", str(scope[0]))
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the preview as of now, and the last action's progress."""
         namespace, action = scope
         progress = self._actions.progress(namespace)
@@ -84,11 +84,11 @@ class ActionPage(View):
             "progress": progress if progress is not None and progress.action == action else None,
         }
 
-    async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the form tokens, if this person may do the action."""
         namespace, action = scope
         consumer = self._directory.consumer(namespace)
-        found: dict[str, Any] = {"given": Wish(), "error": "", "seen": None, "unread": ""}
+        found: dict[str, Any] = {"given": ActionWish(), "error": "", "seen": None, "unread": ""}
         found |= {"confirm": "", "token": "", "download": "", "identity": ""}
         if consumer is not None:
             found["identity"] = identity_of(consumer)
@@ -200,9 +200,9 @@ def _named(action: str, uid: str) -> str:
     return f"consumer/{action}/{uid}"
 
 
-def _wish(fields: Fields) -> Wish:
+def _wish(fields: Fields) -> ActionWish:
     flags = {name: bool(field(fields, name)) for name in ("finish", "keep_data", "force")}
-    return Wish(to=field(fields, "to", _MOST), **flags)
+    return ActionWish(to=field(fields, "to", _MOST), **flags)
 
 
 def _check_name(typed: str, identity: str, namespace: str) -> None:

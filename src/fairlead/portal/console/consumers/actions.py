@@ -46,7 +46,7 @@ class Preview(msgspec.Struct, frozen=True):
     exports: tuple[str, ...] = ()
 
 
-class Wish(msgspec.Struct, frozen=True):
+class ActionWish(msgspec.Struct, frozen=True):
     """The form's options, which are the flags of the action's command."""
 
     to: str = ""
@@ -55,14 +55,14 @@ class Wish(msgspec.Struct, frozen=True):
     force: bool = False
 
 
-class Token(msgspec.Struct, frozen=True):
+class ConsumerToken(msgspec.Struct, frozen=True):
     """A consumer's token: its Secret's name and creation time."""
 
     name: str
     created: str
 
 
-class Progress(msgspec.Struct, frozen=True):
+class ActionProgress(msgspec.Struct, frozen=True):
     """The progress of an action; ``told`` is its result, "" while it runs."""
 
     action: Action
@@ -88,7 +88,7 @@ class Actions(Protocol):
         """
         ...
 
-    async def tokens(self, namespace: str) -> Sequence[Token] | None:
+    async def tokens(self, namespace: str) -> Sequence[ConsumerToken] | None:
         """Return a consumer's tokens; None without the right to list them.
 
         Raises:
@@ -96,11 +96,11 @@ class Actions(Protocol):
         """
         ...
 
-    def progress(self, namespace: str) -> Progress | None:
+    def progress(self, namespace: str) -> ActionProgress | None:
         """Return the progress of the latest action on a consumer, None without one."""
         ...
 
-    def begin(self, session: Session, action: Action, consumer: Object, wish: Wish) -> None:
+    def begin(self, session: Session, action: Action, consumer: Object, wish: ActionWish) -> None:
         """Start an action on a consumer, given as its cluster namespace.
 
         Raises:
@@ -125,15 +125,15 @@ class NoActions:
         """Return no action."""
         return frozenset()
 
-    async def tokens(self, namespace: str) -> Sequence[Token] | None:
+    async def tokens(self, namespace: str) -> Sequence[ConsumerToken] | None:
         """See :class:`Actions`: the program may not read Secrets of consumers."""
         return None
 
-    def progress(self, namespace: str) -> Progress | None:
+    def progress(self, namespace: str) -> ActionProgress | None:
         """See :class:`Actions`."""
         return None
 
-    def begin(self, session: Session, action: Action, consumer: Object, wish: Wish) -> None:
+    def begin(self, session: Session, action: Action, consumer: Object, wish: ActionWish) -> None:
         """Refuse.
 
         Raises:
@@ -150,7 +150,7 @@ class NoActions:
         raise UndoneError("this program makes no kubeconfigs: use the command")
 
 
-def check_wish(action: Action, wish: Wish, author: str) -> None:
+def check_wish(action: Action, wish: ActionWish, author: str) -> None:
     """Check the options of an action; ``author`` is the consumer's owner.
 
     Raises:

@@ -13,7 +13,7 @@ from fairlead.api.kubebind import APIServiceExport
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SELFSUBJECTACCESSREVIEWS, Resource
 from fairlead.client import ClientError, NotServed
-from fairlead.provider.copies import Places, places
+from fairlead.provider.copies import CopyNamespaces, places
 from fairlead.runtime import Cluster, Delta, Informer
 
 
@@ -48,7 +48,9 @@ class _Kind:
         """Whether the kind's cache is up to date."""
         return self.informer.has_synced and not self.informer.error
 
-    def of(self, consumer: str, homes: Sequence[str], places_now: Callable[[], Places]) -> int:
+    def of(
+        self, consumer: str, homes: Sequence[str], places_now: Callable[[], CopyNamespaces]
+    ) -> int:
         """Return the number of a consumer's objects."""
         if self.informer.resource.namespaced:
             return sum(self.numbers[home] for home in homes)
@@ -86,7 +88,7 @@ class Counting:
         self._gone: set[str] = set()
         self._wanted: dict[str, tuple[str, str]] | None = None
         self._turned = asyncio.Event()
-        self._places: Places | None = None
+        self._places: CopyNamespaces | None = None
         namespaces.subscribe(self._moved)
         exports.subscribe(self._offered)
 
@@ -102,7 +104,7 @@ class Counting:
         }
         return {name: number for name, number in found.items() if number}
 
-    def _where(self) -> Places:
+    def _where(self) -> CopyNamespaces:
         """Return the places of copies, needed only for cluster-scoped kinds."""
         if self._places is None:
             self._places = places(self._namespaces.list(), self._exports.list())

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fairlead.api.kubebind import APIServiceExport, ClusterBinding
-from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
@@ -19,8 +19,8 @@ from fairlead.portal.console.consumers.actions import ACTIONS, TITLES, Actions, 
 from fairlead.portal.console.consumers.directory import GRANTED, Directory
 from fairlead.portal.console.consumers.listing import SignedIn, last_sign_in
 from fairlead.portal.console.consumers.standing import export_conditions, helps_of
-from fairlead.portal.console.viewing import Asked, MissingError, Topics, View
-from fairlead.portal.handshake.reviews import Action as Review
+from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
+from fairlead.portal.handshake.reviews import ReviewedAction as Review
 from fairlead.portal.identity.sessions import Session
 from fairlead.provider.konnectors import is_original, unwatchable
 from fairlead.provider.rights import cluster_names
@@ -64,7 +64,7 @@ class ConsumerPage(View):
         self._actions = actions
         self._signed_in = signed_in
 
-    async def scope(self, session: Session, asked: Asked) -> Hashable:
+    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
         """Return the cluster namespace.
 
         Raises:
@@ -80,7 +80,7 @@ class ConsumerPage(View):
         """Return the topics of the consumer and of cluster-scoped objects."""
         return ("", str(scope))
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the consumer's details, and the preview of each action."""
         binding = self._directory.binding(scope)
         granted, unasked = await self._granted(scope, binding)
@@ -106,7 +106,7 @@ class ConsumerPage(View):
             "progress": self._actions.progress(scope),
         }
 
-    async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the consumer's tokens, or why they cannot be read."""
         try:
             return {"tokens": await self._actions.tokens(scope), "unread": ""}
@@ -144,7 +144,7 @@ def gone(name: str) -> MissingError:
     )
 
 
-def shown(conditions: Iterable[Condition]) -> tuple[ShownCondition, ...]:
+def shown(conditions: Iterable[KubeBindCondition]) -> tuple[ShownCondition, ...]:
     """Return conditions as a page shows them, ordered by type."""
     return tuple(
         ShownCondition(

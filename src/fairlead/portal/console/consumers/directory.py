@@ -22,15 +22,15 @@ from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
 from fairlead.portal.console.consumers.counting import Counting
 from fairlead.portal.console.consumers.standing import (
-    Fault,
-    Standing,
+    ConsumerFault,
+    ConsumerStanding,
     export_conditions,
     faults,
     standing,
 )
 from fairlead.portal.console.live import Hub
 from fairlead.portal.console.viewing import of_namespace
-from fairlead.provider.commands.overview import Row, State, rows
+from fairlead.provider.commands.overview import ConsumerRow, ProviderState, rows
 from fairlead.provider.commands.revoke.belonging import provider_namespaces
 from fairlead.provider.commands.revoke.work import Inventory
 from fairlead.provider.controllers.clusterbinding.reconcile import health
@@ -50,13 +50,13 @@ _CONSUMER = "consumer"
 _ANY = "any"
 
 
-class Known(NamedTuple):
+class KnownConsumer(NamedTuple):
     """A consumer: its row, its owner, its state and its faults."""
 
-    row: Row
+    row: ConsumerRow
     author: str
-    standing: Standing
-    faults: Sequence[Fault]
+    standing: ConsumerStanding
+    faults: Sequence[ConsumerFault]
 
 
 class _Kept(NamedTuple):
@@ -67,7 +67,7 @@ class _Kept(NamedTuple):
 
     versions: tuple[object, ...]
     until: float
-    known: Known
+    known: KnownConsumer
     kinds: frozenset[str]
 
 
@@ -158,7 +158,7 @@ class Directory:
             self.not_counted(namespace),
         )
 
-    def all(self) -> list[Known]:
+    def all(self) -> list[KnownConsumer]:
         """Return all consumers, ordered by identity.
 
         Missing rights of kube-bind's konnectors are left out: each would need a review.
@@ -171,7 +171,7 @@ class Directory:
         known = [self._counted(self._known(one, now), unseen) for one in found]
         return sorted(known, key=lambda one: (one.row.identity, one.row.namespace))
 
-    def one(self, namespace: str, granted: frozenset[str] = GRANTED) -> Known | None:
+    def one(self, namespace: str, granted: frozenset[str] = GRANTED) -> KnownConsumer | None:
         """Return a consumer; ``granted`` names the ClusterRoleBindings whose rights it has."""
         found = self.consumer(namespace)
         if found is None:
@@ -201,7 +201,7 @@ class Directory:
     ) -> _Kept:
         name = namespace.meta.name
         binding, exports = self.binding(name), self.exports(name)
-        state = State(
+        state = ProviderState(
             [namespace],
             [binding] if binding is not None else [],
             exports,
@@ -215,11 +215,11 @@ class Directory:
             for fault in faults(f"APIServiceExport {export.meta.name}", export_conditions(export))
         ]
         author = namespace.meta.annotations.get(ANNOTATION_AUTHOR, "")
-        known = Known(row, author, standing(row, wrong), wrong)
+        known = KnownConsumer(row, author, standing(row, wrong), wrong)
         kinds = frozenset(kind for export in exports for kind in exported(export))
         return _Kept(versions, _until(binding, now), known, kinds)
 
-    def _counted(self, kept: _Kept, unseen: Mapping[str, str]) -> Known:
+    def _counted(self, kept: _Kept, unseen: Mapping[str, str]) -> KnownConsumer:
         row = kept.known.row
         counted = msgspec.structs.replace(
             row,

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from fairlead.api.timestamps import parse_time
 from fairlead.portal.console.consumers.access import Access, check
-from fairlead.portal.console.consumers.directory import TOPIC, Directory, Known
+from fairlead.portal.console.consumers.directory import TOPIC, Directory, KnownConsumer
 from fairlead.portal.console.states import OF_CONSUMERS
-from fairlead.portal.console.viewing import Asked, Topics, View
+from fairlead.portal.console.viewing import AskedPage, Topics, View
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.sessions import Session
 from fairlead.provider.identity import GROUP_AUTHOR
@@ -25,14 +25,14 @@ SignedIn = Callable[[str], Awaitable[float | None]]
 """Function that returns an author's last sign-in, in seconds since 1970, or None."""
 
 
-class Line(NamedTuple):
+class ListedConsumer(NamedTuple):
     """A consumer's line in the list."""
 
-    known: Known
+    known: KnownConsumer
     signed_in: datetime | None
 
 
-class Column(NamedTuple):
+class ListingColumn(NamedTuple):
     """A sortable column: its title, its present order, and the query that sorts by it."""
 
     name: str
@@ -64,7 +64,7 @@ class ConsumerList(View):
         self._access = access
         self._signed_in = signed_in
 
-    async def scope(self, session: Session, asked: Asked) -> Hashable:
+    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
         """Check that the person is an administrator; all of them see the same.
 
         Raises:
@@ -77,7 +77,7 @@ class ConsumerList(View):
         """Return the topic of all consumers."""
         return (TOPIC,)
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return one page's consumers, their total, and the other pages' queries."""
         known = self._directory.all()
         found = chosen(known, asked.get("q"), asked.get("state"))
@@ -90,7 +90,7 @@ class ConsumerList(View):
         by_author = dict(zip(authors, times, strict=True))
         query = {"q": asked.get("q"), "state": asked.get("state"), "sort": asked.get("sort")}
         return {
-            "lines": [Line(one, by_author[one.author]) for one in shown],
+            "lines": [ListedConsumer(one, by_author[one.author]) for one in shown],
             "total": len(known),
             "fitting": len(ordered),
             "first": (page - 1) * PAGE + 1,
@@ -107,7 +107,7 @@ class ConsumerList(View):
         }
 
 
-def chosen(known: Sequence[Known], wanted: str, state: str) -> list[Known]:
+def chosen(known: Sequence[KnownConsumer], wanted: str, state: str) -> list[KnownConsumer]:
     """Return the consumers with a state and with all words; "" matches all."""
     words = wanted.lower().split()
     return [
@@ -118,7 +118,7 @@ def chosen(known: Sequence[Known], wanted: str, state: str) -> list[Known]:
     ]
 
 
-def _text(known: Known) -> str:
+def _text(known: KnownConsumer) -> str:
     row = known.row
     told = [row.identity, row.pretty_name, row.namespace, known.author, row.konnector_version]
     return " ".join([*told, *row.exports, *(row.templates or ()), known.standing.word]).lower()
@@ -132,7 +132,7 @@ _COLUMNS: Final = (
     ("objects", "Objects"),
 )
 
-_KEYS: Final[Mapping[str, Callable[[Known], Any]]] = {
+_KEYS: Final[Mapping[str, Callable[[KnownConsumer], Any]]] = {
     "name": lambda one: (one.row.title.lower(), one.row.namespace),
     "state": lambda one: OF_CONSUMERS.index(one.standing.state),
     "heartbeat": lambda one: _beat(one.row.last_heartbeat_time),
@@ -142,7 +142,7 @@ _KEYS: Final[Mapping[str, Callable[[Known], Any]]] = {
 """Sort keys of the columns: the worst states and the largest numbers come first."""
 
 
-def _sorted(found: Sequence[Known], asked: str) -> tuple[list[Known], str]:
+def _sorted(found: Sequence[KnownConsumer], asked: str) -> tuple[list[KnownConsumer], str]:
     name = asked.removeprefix("-")
     if name not in _KEYS:
         name, asked = "name", "name"
@@ -156,10 +156,10 @@ def _beat(told: str) -> datetime:
         return _NEVER
 
 
-def _column(name: str, title: str, order: str, query: Mapping[str, str]) -> Column:
+def _column(name: str, title: str, order: str, query: Mapping[str, str]) -> ListingColumn:
     turned = f"-{name}" if order == name else name
     said = {name: "ascending", f"-{name}": "descending"}.get(order, "")
-    return Column(name, title, said, {**query, "sort": turned})
+    return ListingColumn(name, title, said, {**query, "sort": turned})
 
 
 def _page(asked: str) -> int:

@@ -27,15 +27,15 @@ from fairlead.portal.console.consumers.access import ADMINISTERS
 from fairlead.portal.console.consumers.actions import (
     ACTIONS,
     Action,
-    Progress,
-    Token,
+    ActionProgress,
+    ActionWish,
+    ConsumerToken,
     UndoneError,
-    Wish,
 )
 from fairlead.portal.console.consumers.directory import TOPIC
 from fairlead.portal.console.live import Hub
-from fairlead.portal.handshake.reviews import Action as Review
-from fairlead.portal.handshake.reviews import Reviews
+from fairlead.portal.handshake.reviews import AccessReviews
+from fairlead.portal.handshake.reviews import ReviewedAction as Review
 from fairlead.portal.identity.people import Prefixes
 from fairlead.portal.identity.sessions import Session
 from fairlead.provider.commands.handover import hand_over
@@ -135,7 +135,7 @@ class OwnRights:
         self._known[namespace] = begun + self._believed, frozenset(found)
         return frozenset(found)
 
-    async def tokens(self, namespace: str) -> Sequence[Token] | None:
+    async def tokens(self, namespace: str) -> Sequence[ConsumerToken] | None:
         """See :class:`Actions`.
 
         Raises:
@@ -144,18 +144,18 @@ class OwnRights:
         if not await self._allowed(Review.on(SECRETS, "list", namespace)):
             return None
         found = token_secrets((await self._client.list(SECRETS, namespace)).items)
-        return [Token(one.name, one.secret.meta.creation_timestamp or "") for one in found]
+        return [ConsumerToken(one.name, one.secret.meta.creation_timestamp or "") for one in found]
 
-    def progress(self, namespace: str) -> Progress | None:
+    def progress(self, namespace: str) -> ActionProgress | None:
         """See :class:`Actions`."""
         work = self._works.get(namespace)
         if work is None:
             return None
-        return Progress(
+        return ActionProgress(
             work.action, work.state, work.begun, tuple(work.lines), work.told, work.delivers
         )
 
-    def begin(self, session: Session, action: Action, consumer: Object, wish: Wish) -> None:
+    def begin(self, session: Session, action: Action, consumer: Object, wish: ActionWish) -> None:
         """See :class:`Actions`.
 
         Raises:
@@ -194,7 +194,7 @@ class OwnRights:
             raise UndoneError(f"{namespace} no longer has a kubeconfig: invite it again")
         return stored.content
 
-    async def _do(self, work: _Work, wish: Wish) -> None:
+    async def _do(self, work: _Work, wish: ActionWish) -> None:
         def say(line: str) -> None:
             work.lines.append(line)
             self._hub.changed(work.consumer.meta.name)
@@ -216,7 +216,7 @@ class OwnRights:
             work.delivers = state == "ok" and work.action == "rotate"
             self._hub.changed(work.consumer.meta.name, TOPIC)
 
-    async def _act(self, work: _Work, wish: Wish, say: Callable[[str], None]) -> str:
+    async def _act(self, work: _Work, wish: ActionWish, say: Callable[[str], None]) -> str:
         """Run the action, and return a sentence with the result."""
         name, identity = work.consumer.meta.name, identity_of(work.consumer)
         try:
@@ -262,7 +262,7 @@ class OwnAccess:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._logins = Reviews(client, Prefixes(), believed=BELIEVED_SECONDS)
+        self._logins = AccessReviews(client, Prefixes(), believed=BELIEVED_SECONDS)
         self._known = (0.0, False)
 
     async def administers(self, session: Session) -> bool:

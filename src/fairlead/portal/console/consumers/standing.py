@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from fairlead.api.kubebind import APIServiceExport
-from fairlead.api.kubebind.conditions import READY, Condition
+from fairlead.api.kubebind.conditions import READY, KubeBindCondition
 from fairlead.api.meta import Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.reasons.model import State
 from fairlead.portal.console.states import OF_CONSUMERS
-from fairlead.provider.commands.overview import Row
+from fairlead.provider.commands.overview import ConsumerRow
 
 
-class Fault(msgspec.Struct, frozen=True):
+class ConsumerFault(msgspec.Struct, frozen=True):
     """A condition that is not ok: its object, and the remedy."""
 
     where: str
@@ -27,48 +27,48 @@ class Fault(msgspec.Struct, frozen=True):
     helps: str
 
 
-class Standing(msgspec.Struct, frozen=True):
+class ConsumerStanding(msgspec.Struct, frozen=True):
     """A consumer's state and the word for it."""
 
     state: State
     word: str
 
 
-def helps_of(condition: Condition) -> str:
+def helps_of(condition: KubeBindCondition) -> str:
     """Return the remedy for a condition, "" if it is ok."""
     return "" if state_of(condition) == "ok" else KUBE_BIND.helps(condition.reason)
 
 
-def faults(where: str, conditions: Iterable[Condition]) -> list[Fault]:
+def faults(where: str, conditions: Iterable[KubeBindCondition]) -> list[ConsumerFault]:
     """Return the conditions that are not ok; Ready only if no other is."""
     wrong = [one for one in conditions if state_of(one) != "ok"]
     finer = [one for one in wrong if one.type != READY] or wrong
     return [
-        Fault(where, one.type, state_of(one), one.reason, one.message, helps_of(one))
+        ConsumerFault(where, one.type, state_of(one), one.reason, one.message, helps_of(one))
         for one in finer
     ]
 
 
-def export_conditions(export: Object) -> list[Condition]:
+def export_conditions(export: Object) -> list[KubeBindCondition]:
     """Return the conditions of an export; an invalid one gets a Ready of its own."""
     try:
         return export.decode(APIServiceExport).status.conditions
     except msgspec.ValidationError as error:
-        return [Condition(READY, "False", reason="Invalid", message=str(error))]
+        return [KubeBindCondition(READY, "False", reason="Invalid", message=str(error))]
 
 
-def standing(row: Row, wrong: Sequence[Fault]) -> Standing:
+def standing(row: ConsumerRow, wrong: Sequence[ConsumerFault]) -> ConsumerStanding:
     """Return a consumer's state, given its exports' faults."""
     if row.deleting:
-        return Standing("waiting", "being revoked")
+        return ConsumerStanding("waiting", "being revoked")
     if row.healthy.status != "True":
-        return Standing(row.state, row.healthy.reason)
+        return ConsumerStanding(row.state, row.healthy.reason)
     if row.warnings:
-        return Standing("failed", _number(len(row.warnings), "warning"))
+        return ConsumerStanding("failed", _number(len(row.warnings), "warning"))
     if wrong:
         worst = min(wrong, key=lambda one: OF_CONSUMERS.index(one.state))
-        return Standing(worst.state, worst.reason or worst.type)
-    return Standing("ok", "healthy")
+        return ConsumerStanding(worst.state, worst.reason or worst.type)
+    return ConsumerStanding("ok", "healthy")
 
 
 def _number(number: int, one: str) -> str:

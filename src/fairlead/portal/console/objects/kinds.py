@@ -30,7 +30,7 @@ from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.standing import Standing, short, standing
 from fairlead.portal.console.objects.timeline import ToldEvent
 from fairlead.portal.console.viewing import Topics, of_namespace
-from fairlead.provider.copies import Places, places
+from fairlead.provider.copies import CopyNamespaces, places
 from fairlead.provider.namespaces import owner_of
 from fairlead.runtime import Cluster, Delta, Informer
 
@@ -51,7 +51,7 @@ class Whose(NamedTuple):
     namespace: str = ""
 
 
-class Kind:
+class FollowedKind:
     """A watched kind: its objects, their states, and the Events about them."""
 
     def __init__(self, resource: Resource, objects: Informer, events: Informer) -> None:
@@ -60,7 +60,7 @@ class Kind:
         self.events = events
         self._standings: dict[str, dict[str, Standing]] = {}
         self._numbers: dict[str, Counter[State]] = {}
-        self._owned: tuple[Places, dict[str, list[Object]]] | None = None
+        self._owned: tuple[CopyNamespaces, dict[str, list[Object]]] | None = None
 
     @property
     def name(self) -> str:
@@ -119,7 +119,7 @@ class Kind:
         if not names:
             del self._standings[namespace], self._numbers[namespace]
 
-    def owned(self, where: Places) -> Mapping[str, Sequence[Object]]:
+    def owned(self, where: CopyNamespaces) -> Mapping[str, Sequence[Object]]:
         """Return all objects by consumer; grouped once after a change and not per consumer."""
         if self._owned is None or self._owned[0] is not where:
             found: dict[str, list[Object]] = {}
@@ -147,10 +147,10 @@ class Kinds:
         self._cluster = cluster
         self._hub = hub
         self._history = history
-        self._kinds: dict[str, Kind] = {}
+        self._kinds: dict[str, FollowedKind] = {}
         self._dirty = asyncio.Event()
         self._dirty.set()
-        self._places: Places | None = None
+        self._places: CopyNamespaces | None = None
         self._crds = hub.informer(
             cluster, CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true"
         )
@@ -164,10 +164,10 @@ class Kinds:
         self._exports.subscribe(history.heard)
         self._namespaces.subscribe(self._placed)
 
-    def __iter__(self) -> Iterator[Kind]:
+    def __iter__(self) -> Iterator[FollowedKind]:
         return iter(self._kinds.values())
 
-    def get(self, name: str) -> Kind | None:
+    def get(self, name: str) -> FollowedKind | None:
         """Return a watched kind by its ``plural.group``."""
         return self._kinds.get(name)
 
@@ -198,7 +198,7 @@ class Kinds:
         found = self._namespaces.by_index(_BY_CONSUMER, consumer)
         return [consumer, *sorted(one.meta.name for one in found)]
 
-    def whose(self, kind: Kind, found: Object) -> Whose | None:
+    def whose(self, kind: FollowedKind, found: Object) -> Whose | None:
         """Return the consumer and namespace that an object is a copy for; None without one."""
         consumer = self._where().whose(kind.resource, found.meta)
         if not consumer:
@@ -207,7 +207,7 @@ class Kinds:
         owner = owner_of(namespace) if namespace is not None else None
         return Whose(consumer, owner.name if owner is not None else "")
 
-    def objects(self, kind: Kind, consumer: str) -> Iterator[Object]:
+    def objects(self, kind: FollowedKind, consumer: str) -> Iterator[Object]:
         """Yield a consumer's objects of a kind."""
         if kind.resource.namespaced:
             for namespace in self.namespaces(consumer):
@@ -259,13 +259,13 @@ class Kinds:
             transform=_brief,
         )
         events.add_index(_ABOUT, _uid)
-        kind = self._kinds[name] = Kind(resource, objects, events)
+        kind = self._kinds[name] = FollowedKind(resource, objects, events)
         objects.subscribe(kind.heard)
         objects.subscribe(self._history.heard)
         # Pages show whether the kind's objects have been read.
         self._hub.changed("")
 
-    def _where(self) -> Places:
+    def _where(self) -> CopyNamespaces:
         if self._places is None:
             self._places = places(self._namespaces.list(), self._exports.list())
         return self._places

@@ -10,7 +10,7 @@ import msgspec
 
 from fairlead.api.reasons.model import State
 from fairlead.portal.console.states import RANKS, STATES
-from fairlead.portal.console.viewing import Asked
+from fairlead.portal.console.viewing import AskedPage
 
 
 ROWS_OF_A_PAGE = 200
@@ -89,7 +89,7 @@ class BindingRow(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(parts).lower()
 
 
-class Row(Protocol):
+class ListedRow(Protocol):
     """The interface of all rows."""
 
     @property
@@ -103,7 +103,7 @@ class Row(Protocol):
         ...
 
 
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=ListedRow)
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -117,7 +117,7 @@ class Wanted(msgspec.Struct, frozen=True):
     page: int = 1
 
     @classmethod
-    def of(cls, asked: Asked) -> Wanted:
+    def of(cls, asked: AskedPage) -> Wanted:
         """Read a query; an invalid page number counts as 1."""
         told = asked.get("page", 6)
         number = int(told) if told.isascii() and told.isdecimal() else 1
@@ -129,14 +129,14 @@ class Wanted(msgspec.Struct, frozen=True):
         """Whether a filter is set."""
         return any((self.state, self.kind, self.cluster, self.q))
 
-    def fits(self, row: Row) -> bool:
+    def fits(self, row: ListedRow) -> bool:
         """Whether ``row`` has the wanted state and all words of the search."""
         if self.state and row.state != self.state:
             return False
         return not self.q or all(word in row.words for word in self.q.lower().split())
 
 
-class Page(msgspec.Struct, Generic[R], frozen=True):
+class ObjectsPage(msgspec.Struct, Generic[R], frozen=True):
     """One page of a list; ``found`` of ``total`` rows match.
 
     ``previous`` and ``following`` are the queries of the adjacent pages, None without one.
@@ -156,8 +156,8 @@ class Page(msgspec.Struct, Generic[R], frozen=True):
 
 
 def page_of(
-    rows: Sequence[R], total: int, asked: Asked, wanted: Wanted, *, size: int = ROWS_OF_A_PAGE
-) -> Page[R]:
+    rows: Sequence[R], total: int, asked: AskedPage, wanted: Wanted, *, size: int = ROWS_OF_A_PAGE
+) -> ObjectsPage[R]:
     """Return the wanted page of matching rows, or the last page if there are fewer."""
     pages = max((len(rows) + size - 1) // size, 1)
     number = min(wanted.page, pages)
@@ -166,7 +166,7 @@ def page_of(
     def query(page: int) -> dict[str, str]:
         return dict(asked.query) | {"page": str(page) if page > 1 else ""}
 
-    return Page(
+    return ObjectsPage(
         tuple(rows[start : start + size]),
         found=len(rows),
         total=total,

@@ -14,9 +14,9 @@ import msgspec
 
 from fairlead.api.kubebind import APISERVICEEXPORTS, BINDER_NAME, CLUSTERBINDINGS
 from fairlead.api.resource import EVENTS, Resource
-from fairlead.portal.console.objects.kinds import Kind, Kinds
+from fairlead.portal.console.objects.kinds import FollowedKind, Kinds
 from fairlead.portal.handshake.ownership import Ownership
-from fairlead.portal.handshake.reviews import Action, Reviews
+from fairlead.portal.handshake.reviews import AccessReviews, ReviewedAction
 from fairlead.portal.identity.people import Person
 
 
@@ -52,7 +52,7 @@ class Sight(msgspec.Struct, frozen=True):
 class Sights:
     """Checks what a person may see."""
 
-    def __init__(self, reviews: Reviews, ownership: Ownership, kinds: Kinds) -> None:
+    def __init__(self, reviews: AccessReviews, ownership: Ownership, kinds: Kinds) -> None:
         self._reviews = reviews
         self._ownership = ownership
         self._kinds = kinds
@@ -116,7 +116,9 @@ class Sights:
             objects=found.union(*(one.objects for one in parts)),
         )
 
-    async def reads(self, person: Person, consumer: str, kind: Kind, namespace: str) -> bool:
+    async def reads(
+        self, person: Person, consumer: str, kind: FollowedKind, namespace: str
+    ) -> bool:
         """Whether the person may see the page of a consumer's object of the kind."""
         where = namespace if kind.resource.namespaced else EVERYWHERE
         own = consumer in self.own(person)
@@ -132,7 +134,7 @@ class Sights:
 
     async def may_delete(self, person: Person, consumer: str, export: str) -> bool:
         """Whether the person may delete the export themselves."""
-        action = Action.on(APISERVICEEXPORTS, "delete", consumer, export)
+        action = ReviewedAction.on(APISERVICEEXPORTS, "delete", consumer, export)
         return await self._reviews.allows(person, action)
 
     def own(self, person: Person) -> tuple[str, ...]:
@@ -188,7 +190,7 @@ class Sights:
             )
         return frozenset(found)
 
-    def _with_objects(self, consumer: str, kind: Kind) -> list[str]:
+    def _with_objects(self, consumer: str, kind: FollowedKind) -> list[str]:
         if not kind.resource.namespaced:
             return []
         names = self._kinds.namespaces(consumer)
@@ -201,8 +203,8 @@ class Sights:
         return frozenset(one.name for one, may in zip(known, answers, strict=True) if may)
 
     async def _allows(self, person: Person, resource: Resource, namespace: str = "") -> bool:
-        return await self._reviews.allows(person, Action.on(resource, "list", namespace))
+        return await self._reviews.allows(person, ReviewedAction.on(resource, "list", namespace))
 
     async def _account(self, consumer: str, resource: Resource, namespace: str) -> bool:
-        action = Action.on(resource, "list", namespace)
+        action = ReviewedAction.on(resource, "list", namespace)
         return await self._reviews.allows_account(consumer, BINDER_NAME, action)

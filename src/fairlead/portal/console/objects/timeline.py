@@ -20,7 +20,7 @@ MOST = 200
 What = Literal["condition", "Event", "write", "object"]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
     """An entry of a timeline; ``who`` is its author, "" if unknown."""
 
     at: str
@@ -55,7 +55,7 @@ def timeline(
     conditions: Sequence[Condition],
     turns: Iterable[Turn] = (),
     events: Iterable[Object] = (),
-) -> list[Entry]:
+) -> list[TimelineEntry]:
     """Return the timeline of an object, the newest entry first."""
     entries = [*_made(found), *map(_turn, turns)]
     seen = {(one.at, one.title) for one in entries}
@@ -65,19 +65,21 @@ def timeline(
     return sorted(entries, key=lambda one: one.at, reverse=True)[:MOST]
 
 
-def _made(found: Object) -> list[Entry]:
+def _made(found: Object) -> list[TimelineEntry]:
     entries = []
     if found.meta.creation_timestamp:
-        entries.append(Entry(at=found.meta.creation_timestamp, what="object", title="created"))
+        entries.append(
+            TimelineEntry(at=found.meta.creation_timestamp, what="object", title="created")
+        )
     if found.meta.deletion_timestamp:
         entries.append(
-            Entry(at=found.meta.deletion_timestamp, what="object", title="deletion began")
+            TimelineEntry(at=found.meta.deletion_timestamp, what="object", title="deletion began")
         )
     return entries
 
 
-def _stands(condition: Condition) -> Entry:
-    return Entry(
+def _stands(condition: Condition) -> TimelineEntry:
+    return TimelineEntry(
         at=short(condition.last_transition_time),
         what="condition",
         title=short(f"{condition.type} is {condition.status}"),
@@ -86,10 +88,10 @@ def _stands(condition: Condition) -> Entry:
     )
 
 
-def _turn(turn: Turn) -> Entry:
+def _turn(turn: Turn) -> TimelineEntry:
     as_condition = Condition(type=turn.type, status=turn.status, reason=turn.reason)
     title = f"{turn.type} is {turn.status}"
-    return Entry(
+    return TimelineEntry(
         at=turn.at,
         what="condition",
         title=title,
@@ -98,10 +100,10 @@ def _turn(turn: Turn) -> Entry:
     )
 
 
-def _written(write: Write) -> Entry:
+def _written(write: Write) -> TimelineEntry:
     part = f"its {short(write.subresource)}" if write.subresource else "it"
     how = "applied" if write.operation == "Apply" else "wrote"
-    return Entry(
+    return TimelineEntry(
         at=short(write.time), what="write", title=f"{how} {part}", who=short(write.manager)
     )
 
@@ -109,13 +111,13 @@ def _written(write: Write) -> Entry:
 _STATES: Final[dict[str, State]] = {"Normal": "ok", "Warning": "failed"}
 
 
-def _told(event: Object) -> Entry | None:
+def _told(event: Object) -> TimelineEntry | None:
     try:
         told = event.decode(ToldEvent)
     except msgspec.ValidationError:
         return None
     at = told.last_timestamp or told.event_time or event.meta.creation_timestamp or ""
-    return Entry(
+    return TimelineEntry(
         at=short(at),
         what="Event",
         title=short(told.reason),

@@ -25,7 +25,7 @@ _WHOM: Final[dict[LinkName, str]] = {
 }
 
 
-class Waits(msgspec.Struct, frozen=True):
+class ObjectWaits(msgspec.Struct, frozen=True):
     """An object's state in one sentence; ``on`` is the controller it waits for, "" without one."""
 
     state: State
@@ -53,14 +53,14 @@ def links_of(found: Object, stands: Standing) -> list[Link]:
     return [link, role_by_status(found)]
 
 
-def waits_of(found: Object, stands: Standing) -> Waits:
+def waits_of(found: Object, stands: Standing) -> ObjectWaits:
     """Return what an object waits for."""
     links = links_of(found, stands)
     chain = join(f"{found.kind} {found.key}", links)
     if chain.broken is None:
-        return Waits(stands.state, stands.message, stands.reason, since=stands.since)
+        return ObjectWaits(stands.state, stands.message, stands.reason, since=stands.since)
     broken = next(one for one in chain.links if one.name == chain.broken)
-    return Waits(
+    return ObjectWaits(
         state=broken.state,
         about=short(broken.about),
         reason=short(broken.reason),

@@ -14,7 +14,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.resource import EVENTS, SECRETS, Resource
 from fairlead.api.timestamps import format_time
-from fairlead.binding.commands.explain import Target, UnknownTargetError
+from fairlead.binding.commands.explain import ExplainedTarget, UnknownTargetError
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotServed
 from fairlead.client.lookups import find
 from fairlead.explain.chains import Chain
@@ -34,7 +34,7 @@ MOST_SHOWN = 60_000
 Where = Literal["here", "provider"]
 
 
-class Happening(msgspec.Struct, frozen=True):
+class TimelineLine(msgspec.Struct, frozen=True):
     """A line of a timeline: time, side, kind and text."""
 
     at: str
@@ -61,7 +61,7 @@ class Whole(msgspec.Struct, frozen=True):
     sides: tuple[Side, ...]
     keys: tuple[str, ...]
     """Names of a Secret's entries; their values are never shown."""
-    happened: tuple[Happening, ...]
+    happened: tuple[TimelineLine, ...]
     binding: str
     """The APIServiceBinding of its kind, "" without one."""
     notes: tuple[str, ...]
@@ -156,7 +156,7 @@ class Telling:
         )
 
     async def _chains(self, kind: Resource, found: Object, notes: list[str]) -> tuple[Chain, ...]:
-        target = Target(kind.group_resource, found.meta.name)
+        target = ExplainedTarget(kind.group_resource, found.meta.name)
         try:
             told = await explain(
                 self._client, target, found.meta.namespace, self._operator_namespace
@@ -187,7 +187,7 @@ class Telling:
 
     async def _events(
         self, kind: Resource, found: Object, notes: list[str]
-    ) -> Iterable[Happening]:
+    ) -> Iterable[TimelineLine]:
         meta = found.meta
         fields = f"involvedObject.kind={kind.kind},involvedObject.name={meta.name}"
         try:
@@ -199,7 +199,7 @@ class Telling:
 
     async def _events_there(
         self, bound: FetchedBinding | None, copy: Object, notes: list[str]
-    ) -> Iterable[Happening]:
+    ) -> Iterable[TimelineLine]:
         if bound is None:
             return ()
         try:
@@ -248,7 +248,7 @@ _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 """libyaml's if installed: pages dump YAML on the event loop."""
 
 
-def _written(where: Where, found: Object) -> Iterator[Happening]:
+def _written(where: Where, found: Object) -> Iterator[TimelineLine]:
     """Yield the happenings in an object itself: conditions, creation, deletion and writes."""
     meta = found.meta
     for condition in stored_conditions(found.to_dict()):
@@ -256,13 +256,13 @@ def _written(where: Where, found: Object) -> Iterator[Happening]:
             why = ": ".join(part for part in (condition.reason, condition.message) if part)
             what = f"{condition.type} is {condition.status}" + (f": {why}" if why else "")
             bad = state_of(condition) == "failed"
-            yield Happening(condition.last_transition_time, where, "condition", what, bad)
+            yield TimelineLine(condition.last_transition_time, where, "condition", what, bad)
     if meta.creation_timestamp:
-        yield Happening(meta.creation_timestamp, where, "write", "was created")
+        yield TimelineLine(meta.creation_timestamp, where, "write", "was created")
     if meta.deletion_timestamp:
         held = ", ".join(meta.finalizers)
         what = "is to be deleted" + (f", which waits for {held}" if held else "")
-        yield Happening(meta.deletion_timestamp, where, "write", what)
+        yield TimelineLine(meta.deletion_timestamp, where, "write", what)
     try:
         entries = found.decode(_Written).metadata.managed_fields
     except msgspec.ValidationError:
@@ -271,10 +271,10 @@ def _written(where: Where, found: Object) -> Iterator[Happening]:
         if entry.time:
             part = f" its {entry.subresource}" if entry.subresource else ""
             what = f"{entry.manager or 'an unnamed client'} wrote{part} ({entry.operation})"
-            yield Happening(entry.time, where, "write", what)
+            yield TimelineLine(entry.time, where, "write", what)
 
 
-def _told(where: Where, found: Object, events: Iterable[Object]) -> Iterator[Happening]:
+def _told(where: Where, found: Object, events: Iterable[Object]) -> Iterator[TimelineLine]:
     for event in events:
         try:
             about = event.decode(_About)
@@ -284,4 +284,4 @@ def _told(where: Where, found: Object, events: Iterable[Object]) -> Iterator[Hap
             continue
         what = ": ".join(part for part in (about.reason, about.message) if part)
         at = format_time(happened_at(event))
-        yield Happening(at, where, "Event", what, about.type == "Warning")
+        yield TimelineLine(at, where, "Event", what, about.type == "Warning")

@@ -13,7 +13,7 @@ from fairlead.portal.console.rendering import Pages
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.cookies import Cookies
-from fairlead.portal.identity.guard import Guard
+from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import (
     Session,
@@ -81,7 +81,7 @@ class ByLink:
     def __init__(
         self,
         pages: Pages,
-        guard: Guard,
+        guard: SessionGuard,
         sessions: Sessions,
         links: Links,
         person: Person,

@@ -24,7 +24,7 @@ from fairlead.binding.services.service import label_selector
 from fairlead.client import ApiError, Client, Forbidden, NotFound, NotServed
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.rows import unsynced
-from fairlead.portal.console.own.things import Bound, Thing, binding_thing, bound_of, thing_of
+from fairlead.portal.console.own.things import BoundThing, Thing, binding_thing, bound_of, thing_of
 
 
 AT_ONCE = 4
@@ -33,10 +33,10 @@ MOST_SELECTORS = 50
 """Largest number of ServiceBindings whose selectors are evaluated."""
 
 
-class Sight(msgspec.Struct, frozen=True):
+class OwnSight(msgspec.Struct, frozen=True):
     """The result of a look; ``notes`` say what could not be read."""
 
-    bindings: tuple[Bound, ...] = ()
+    bindings: tuple[BoundThing, ...] = ()
     things: tuple[Thing, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -53,7 +53,7 @@ class Seeing:
         self._client = client
         self._overview = overview
 
-    async def __call__(self) -> Sight:
+    async def __call__(self) -> OwnSight:
         """Look at the whole cluster.
 
         Raises:
@@ -69,7 +69,7 @@ class _Look:
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._notes: list[str] = []
 
-    async def run(self) -> Sight:
+    async def run(self) -> OwnSight:
         async with asyncio.TaskGroup() as group:
             bound = group.create_task(self._bindings())
             listed = {
@@ -99,11 +99,11 @@ class _Look:
             [(things[resource.group_resource, *one.key], one) for resource, one in services]
         )
         every = [*map(binding_thing, bindings), *things.values(), *workloads]
-        return Sight(
+        return OwnSight(
             tuple(bindings), tuple(sorted(every)), tuple(sorted(dict.fromkeys(self._notes)))
         )
 
-    async def _bindings(self) -> list[Bound]:
+    async def _bindings(self) -> list[BoundThing]:
         try:
             found = await self._overview.look()
         except Forbidden:

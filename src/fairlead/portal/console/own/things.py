@@ -16,10 +16,10 @@ from fairlead.api.resource import Resource
 from fairlead.api.timestamps import format_time, moment
 from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at
 from fairlead.konnector.commands.overview.links import binding_link
-from fairlead.konnector.commands.overview.objects import ObjectRow, object_rows
+from fairlead.konnector.commands.overview.objects import UnsyncedObject, object_rows
 from fairlead.konnector.commands.overview.rows import (
+    BoundKind,
     FetchedBinding,
-    Kind,
     make_row,
     unsynced,
 )
@@ -64,7 +64,7 @@ class Judged(msgspec.Struct, frozen=True):
     state: State
 
 
-class Bound(msgspec.Struct, frozen=True):
+class BoundThing(msgspec.Struct, frozen=True):
     """A binding: the line of ``fairlead bindings``, its conditions and its objects.
 
     ``lag_since`` is the time of the oldest change that is not in sync.
@@ -86,12 +86,12 @@ class Bound(msgspec.Struct, frozen=True):
     crossings: tuple[Crossing, ...]
 
 
-def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> Bound:
+def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> BoundThing:
     """Return the page's data of a fetched binding."""
     now = moment()
     row, link = make_row(found, now), binding_link(found)
     lag = None if row.lag_seconds is None else now - timedelta(seconds=row.lag_seconds)
-    return Bound(
+    return BoundThing(
         name=row.binding,
         provider=row.provider,
         resources=tuple(row.resources),
@@ -109,7 +109,7 @@ def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> Bound:
     )
 
 
-def binding_thing(found: Bound) -> Thing:
+def binding_thing(found: BoundThing) -> Thing:
     """Return a binding as a thing."""
     about = found.problem
     if not about and found.in_sync is not None and found.in_sync != found.objects:
@@ -171,7 +171,7 @@ def _crossings(
 
 
 def _crossing(
-    kind: Kind, one: Object, awaited: AwaitedStep | None, row: ObjectRow | None
+    kind: BoundKind, one: Object, awaited: AwaitedStep | None, row: UnsyncedObject | None
 ) -> Crossing:
     resource = kind.resource or Resource("", "", one.kind.lower(), one.kind)
     thing = thing_of(resource, one)

@@ -14,11 +14,11 @@ from fairlead.api.links import Link
 from fairlead.api.resource import SECRETS
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.binding.commands.explain import Target, UnknownTargetError
+from fairlead.binding.commands.explain import ExplainedTarget, UnknownTargetError
 from fairlead.client import ApiError, Client
 from fairlead.explain.explaining import explain
-from fairlead.portal.console.looking import Looks, Seen
-from fairlead.portal.console.own.sight import Seeing, Sight
+from fairlead.portal.console.looking import Looks, SeenLook
+from fairlead.portal.console.own.sight import OwnSight, Seeing
 from fairlead.portal.console.own.things import NO_NAMESPACE, Thing
 from fairlead.portal.console.own.unbinding import SEEN_TOPIC
 from fairlead.portal.console.rendering import Pages, ago, segment
@@ -26,7 +26,7 @@ from fairlead.portal.console.topology.chains import of_chains
 from fairlead.portal.console.topology.drawing import draw
 from fairlead.portal.console.topology.graph import Shown
 from fairlead.portal.console.topology.table import rows
-from fairlead.portal.console.viewing import Asked, Topics, View
+from fairlead.portal.console.viewing import AskedPage, Topics, View
 from fairlead.portal.identity.sessions import Session
 
 
@@ -47,7 +47,7 @@ class Chains(msgspec.Struct, frozen=True):
 
     chains: tuple[tuple[Link, ...], ...] = ()
     notes: tuple[str, ...] = ()
-    sight: Sight = Sight()
+    sight: OwnSight = OwnSight()
 
 
 class Following:
@@ -75,13 +75,14 @@ class Following:
             ClientError: the cluster is unavailable.
         """
         seen = await self._looks.see(SEEN_TOPIC, self._seeing)
-        sight: Sight = seen.value if seen.value is not None else await self._seeing()
+        sight: OwnSight = seen.value if seen.value is not None else await self._seeing()
         services = [one for one in sight.things if one.resource in _SERVICE_BINDINGS]
         spaces = {one.namespace for one in services}
         # Namespaces with a problem first, since the number is limited.
         bad = {one.namespace for one in services if one.state != "ok"}
         targets = [
-            (Target(), space) for space in sorted(spaces, key=lambda one: (one not in bad, one))
+            (ExplainedTarget(), space)
+            for space in sorted(spaces, key=lambda one: (one not in bad, one))
         ]
         found, notes = await self._follow(targets)
         told = {_named(link.object) for chain in found for link in chain}
@@ -95,7 +96,7 @@ class Following:
         ]
         others.sort(key=lambda one: (one.state == "ok", one))
         more, unseen = await self._follow(
-            [(Target(one.resource, one.name), one.namespace) for one in others]
+            [(ExplainedTarget(one.resource, one.name), one.namespace) for one in others]
         )
         notes += unseen
         if len(spaces) > MOST_TARGETS or len(others) > MOST_TARGETS:
@@ -107,12 +108,12 @@ class Following:
         return Chains(tuple(found + more), tuple(sorted(dict.fromkeys(notes))), sight)
 
     async def _follow(
-        self, targets: list[tuple[Target, str]]
+        self, targets: list[tuple[ExplainedTarget, str]]
     ) -> tuple[list[tuple[Link, ...]], list[str]]:
         slots = asyncio.Semaphore(AT_ONCE)
         notes: list[str] = []
 
-        async def follow(target: Target, namespace: str) -> list[tuple[Link, ...]]:
+        async def follow(target: ExplainedTarget, namespace: str) -> list[tuple[Link, ...]]:
             async with slots:
                 try:
                     told = await explain(self._client, target, namespace, self._operator_namespace)
@@ -141,7 +142,7 @@ class Topology(View):
         self._following = following
         self._pages = pages
 
-    async def scope(self, session: Session, asked: Asked) -> Any:
+    async def scope(self, session: Session, asked: AskedPage) -> Any:
         """Return one scope for all: everyone sees what the program's credentials may."""
         return ""
 
@@ -149,9 +150,9 @@ class Topology(View):
         """Return the topic of the chains."""
         return (_TOPIC,)
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the drawing and the table's rows."""
-        seen: Seen = await self._looks.see(_TOPIC, self._following)
+        seen: SeenLook = await self._looks.see(_TOPIC, self._following)
         found: Chains = seen.value if seen.value is not None else Chains()
         shown: Shown = "problems" if asked.get("shown") == "problems" else "all"
         known = {(one.kind, _place(one)): one for one in found.sight.things}

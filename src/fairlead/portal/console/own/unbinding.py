@@ -19,7 +19,7 @@ from fairlead.portal.console.live import Hub
 from fairlead.portal.console.looking import Looks
 from fairlead.portal.console.rendering import Pages
 from fairlead.portal.console.site import Site
-from fairlead.portal.console.viewing import Asked, MissingError, Topics, View
+from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import forbidden
 from fairlead.portal.identity.sessions import Session
@@ -33,7 +33,7 @@ SEEN_TOPIC = "all"
 """Topic of the look over the whole cluster."""
 
 
-class Progress(msgspec.Struct):
+class UnbindingProgress(msgspec.Struct):
     """The progress of an unbinding."""
 
     name: str
@@ -80,10 +80,10 @@ class Unbindings:
         self._client = client
         self._hub = hub
         self._looks = looks
-        self._known: dict[str, Progress] = {}
+        self._known: dict[str, UnbindingProgress] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def of(self, name: str) -> Progress | None:
+    def of(self, name: str) -> UnbindingProgress | None:
         """Return the progress of a binding's unbinding; None without one."""
         return self._known.get(name)
 
@@ -92,7 +92,7 @@ class Unbindings:
         if name in self._tasks:
             return
         self._known.pop(name, None)
-        self._known[name] = Progress(name)
+        self._known[name] = UnbindingProgress(name)
         for old in [one for one in self._known if one not in self._tasks][:-MOST]:
             del self._known[old]
         self._tasks[name] = asyncio.create_task(self._unbind(name, orphan=orphan))
@@ -151,7 +151,7 @@ class UnbindPage(View):
         self._unbindings = unbindings
         self._tokens = tokens
 
-    async def scope(self, session: Session, asked: Asked) -> str:
+    async def scope(self, session: Session, asked: AskedPage) -> str:
         """Return the binding's name.
 
         Raises:
@@ -169,13 +169,13 @@ class UnbindPage(View):
         """Return the topic of the unbinding."""
         return (topic(scope),)
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the progress."""
         found = self._unbindings.of(scope)
         copied = msgspec.structs.replace(found) if found is not None else None
         return {"name": scope, "progress": copied}
 
-    async def own(self, session: Session, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the preview, whether the person may unbind, and the form."""
         allowed = await may(self._client, APISERVICEBINDINGS, "delete", scope)
         token = self._tokens.token(session, f"unbind/{scope}") if allowed else ""

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from fairlead.explain.chains import Chain
-from fairlead.portal.console.looking import Looks, Seen
+from fairlead.portal.console.looking import Looks, SeenLook
 from fairlead.portal.console.own.chain import Telling, Whole, broken
-from fairlead.portal.console.own.sight import Seeing, Sight
-from fairlead.portal.console.own.things import NO_NAMESPACE, Bound, Thing
+from fairlead.portal.console.own.sight import OwnSight, Seeing
+from fairlead.portal.console.own.things import NO_NAMESPACE, BoundThing, Thing
 from fairlead.portal.console.own.unbinding import SEEN_TOPIC, Unbindings, missing, topic
 from fairlead.portal.console.states import RANKS, STATES
-from fairlead.portal.console.viewing import Asked, MissingError, Topics, View
+from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import Session
 
 
@@ -29,7 +29,7 @@ class Filters(NamedTuple):
     state: str = ""
 
     @classmethod
-    def of(cls, asked: Asked) -> Filters:
+    def of(cls, asked: AskedPage) -> Filters:
         """Read the filters of a requested page."""
         return cls(asked.get("q"), asked.get("kind"), asked.get("namespace"), asked.get("state"))
 
@@ -56,7 +56,7 @@ class _OfAll(View):
         self._looks = looks
         self._seeing = seeing
 
-    async def scope(self, session: Session, asked: Asked) -> Any:
+    async def scope(self, session: Session, asked: AskedPage) -> Any:
         """Return one scope for all: everyone sees what the program's credentials may."""
         return ""
 
@@ -64,9 +64,9 @@ class _OfAll(View):
         """Return the topic of the look."""
         return (SEEN_TOPIC,)
 
-    async def _see(self) -> tuple[Seen, Sight]:
+    async def _see(self) -> tuple[SeenLook, OwnSight]:
         seen = await self._looks.see(SEEN_TOPIC, self._seeing)
-        return seen, seen.value if seen.value is not None else Sight()
+        return seen, seen.value if seen.value is not None else OwnSight()
 
 
 class Things(_OfAll):
@@ -75,7 +75,7 @@ class Things(_OfAll):
     route = "/"
     template = "own/things.html"
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the things that pass the filters, the worst first."""
         seen, sight = await self._see()
         filters = Filters.of(asked)
@@ -99,19 +99,19 @@ class Things(_OfAll):
         }
 
 
-class Bindings(_OfAll):
+class OwnBindings(_OfAll):
     """The list that ``fairlead bindings`` prints."""
 
     route = "/bindings"
     template = "own/bindings.html"
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return a row for each binding."""
         seen, sight = await self._see()
         return {"seen": seen, "notes": sight.notes, "rows": sight.bindings}
 
 
-class BindingPage(_OfAll):
+class OwnBindingPage(_OfAll):
     """The page of a binding: its conditions and objects."""
 
     route = "/bindings/{name}"
@@ -121,7 +121,7 @@ class BindingPage(_OfAll):
         super().__init__(looks, seeing)
         self._unbindings = unbindings
 
-    async def scope(self, session: Session, asked: Asked) -> Any:
+    async def scope(self, session: Session, asked: AskedPage) -> Any:
         """Return the binding's name.
 
         Raises:
@@ -137,7 +137,7 @@ class BindingPage(_OfAll):
         """Return the topics of the look and of the binding's unbinding."""
         return (SEEN_TOPIC, topic(scope))
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the binding, its objects in the worst state first."""
         seen, sight = await self._see()
         found = _binding(sight, scope)
@@ -156,7 +156,7 @@ class BindingPage(_OfAll):
         }
 
 
-class Told(NamedTuple):
+class ToldChain(NamedTuple):
     """A chain for its page, as one sentence and link by link.
 
     ``on`` is the object that the chain waits for, ``since`` the time since when.
@@ -168,7 +168,7 @@ class Told(NamedTuple):
     since: str
 
 
-class ObjectPage(View):
+class OwnObjectPage(View):
     """The page of an object: its chain, both of its sides, and its timeline."""
 
     route = "/objects/{resource}/{namespace}/{name}"
@@ -178,7 +178,7 @@ class ObjectPage(View):
         self._looks = looks
         self._telling = telling
 
-    async def scope(self, session: Session, asked: Asked) -> Any:
+    async def scope(self, session: Session, asked: AskedPage) -> Any:
         """Return resource, namespace and name.
 
         Raises:
@@ -202,7 +202,7 @@ class ObjectPage(View):
         """Return the topic of the look at this object."""
         return (_topic(scope),)
 
-    async def values(self, scope: Any, asked: Asked) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the object's data."""
         seen = await self._see(scope)
         found: Whole | None = seen.value
@@ -216,7 +216,7 @@ class ObjectPage(View):
             "notes": found.notes if found is not None else (),
         }
 
-    async def _see(self, scope: tuple[str, str, str]) -> Seen:
+    async def _see(self, scope: tuple[str, str, str]) -> SeenLook:
         resource, namespace, name = scope
 
         async def look() -> Whole | None:
@@ -229,14 +229,14 @@ def _topic(scope: tuple[str, str, str]) -> str:
     return "/".join(("object", *scope))
 
 
-def _told(chain: Chain) -> Told:
+def _told(chain: Chain) -> ToldChain:
     link = broken(chain)
     if link is None:
-        return Told(chain, "", "", "")
-    return Told(chain, link.object, link.about, link.since)
+        return ToldChain(chain, "", "", "")
+    return ToldChain(chain, link.object, link.about, link.since)
 
 
-def _binding(sight: Sight, name: str) -> Bound | None:
+def _binding(sight: OwnSight, name: str) -> BoundThing | None:
     return next((one for one in sight.bindings if one.name == name), None)
 
 

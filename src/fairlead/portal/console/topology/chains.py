@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from fairlead.api.links import ORDER, Link
-from fairlead.portal.console.topology.graph import CHAIN, Edge, Graph, Node
+from fairlead.portal.console.topology.graph import CHAIN, Edge, Graph, GraphNode
 
 
 _Place = tuple[int, str]
@@ -27,7 +27,7 @@ def of_chains(chains: Iterable[Sequence[Link]], href: Callable[[Link], str] = _n
         chains: the links of each chain, from what uses it to where it comes from.
         href: the path of the page about a link's object, "" for none.
     """
-    nodes: dict[_Place, Node] = {}
+    nodes: dict[_Place, GraphNode] = {}
     ways: list[list[_Place]] = []
     for chain in chains:
         way: list[_Place] = []
@@ -65,12 +65,12 @@ def _crossings(ways: Iterable[Sequence[_Place]]) -> set[_Place]:
     }
 
 
-def _node(link: Link, href: str) -> Node:
+def _node(link: Link, href: str) -> GraphNode:
     kind, _, key = link.object.partition(" ")
     where, slash, name = key.partition("/")
     if not slash or not where or not name or " " in where:
         where, name = "", key
-    return Node(
+    return GraphNode(
         id=f"{link.name} {link.object}",
         column=link.name,
         kind=kind if name else "",

@@ -11,7 +11,7 @@ import msgspec
 
 from fairlead.api.reasons.model import State
 from fairlead.portal.console.states import RANKS
-from fairlead.portal.console.topology.graph import Column, Node, counted, told
+from fairlead.portal.console.topology.graph import GraphColumn, GraphNode, counted, told
 from fairlead.portal.console.topology.wiring import Breaks, Wired
 
 
@@ -21,13 +21,13 @@ _FEWEST: Final = 4
 """Number of parts that a collapsed column may always have."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class DrawnPart(msgspec.Struct, frozen=True):
     """A drawn part: one node, or a group of ``size`` nodes.
 
     ``roots`` is the number of them that others wait for, ``tally`` their numbers by state.
     """
 
-    node: Node
+    node: GraphNode
     column: int
     size: int = 1
     roots: int = 0
@@ -51,8 +51,8 @@ class Tie(msgspec.Struct, frozen=True):
 class Picture(msgspec.Struct, frozen=True):
     """A drawing's parts, at most :data:`MOST`, and lines; ``total`` is the number of nodes."""
 
-    columns: tuple[Column, ...]
-    parts: tuple[Part, ...]
+    columns: tuple[GraphColumn, ...]
+    parts: tuple[DrawnPart, ...]
     ties: tuple[Tie, ...]
     total: int
 
@@ -70,7 +70,7 @@ class _Collapsing:
     def __init__(self, wired: Wired, broken: Breaks) -> None:
         self._wired = wired
         self._broken = broken
-        self._parts: list[Part] = []
+        self._parts: list[DrawnPart] = []
         self._others: set[int] = set()
         self._near: set[int] = set()
         self._part_of = [-1] * len(wired.nodes)
@@ -103,7 +103,7 @@ class _Collapsing:
     def _single(self, number: int) -> None:
         self._part_of[number] = len(self._parts)
         self._parts.append(
-            Part(
+            DrawnPart(
                 self._wired.nodes[number],
                 self._wired.column[number],
                 roots=1 if number in self._broken.roots else 0,
@@ -210,8 +210,8 @@ class _Collapsing:
         worst = min(tally, key=RANKS.__getitem__)
         first = next(node for node in nodes if node.state == worst)
         self._parts.append(
-            Part(
-                Node(
+            DrawnPart(
+                GraphNode(
                     id=f"{first.id}…",
                     column=first.column,
                     kind=kind,

@@ -11,10 +11,10 @@ from markupsafe import Markup
 
 from fairlead.api.reasons.model import State
 from fairlead.portal.console.states import RANKS, WORDS
-from fairlead.portal.console.topology.collapse import Part, Picture, Tie, collapse
+from fairlead.portal.console.topology.collapse import DrawnPart, Picture, Tie, collapse
 from fairlead.portal.console.topology.graph import (
     Graph,
-    Node,
+    GraphNode,
     Shown,
     counted,
     own,
@@ -96,7 +96,7 @@ class ShownBreak(msgspec.Struct, frozen=True):
     """A node where chains break, and the number of its part."""
 
     number: int
-    node: Node
+    node: GraphNode
     text: str
     more: int
 
@@ -208,7 +208,7 @@ class _Drawing:
             words=cut(_short(part), _STATE_ROOM, _SMALL, bold=True),
         )
 
-    def _told(self, part: Part, needed: Sequence[int]) -> str:
+    def _told(self, part: DrawnPart, needed: Sequence[int]) -> str:
         """Return a part's description in one sentence."""
         node = part.node
         words = [f"{node.text}: {node.reason if part.size > 1 else _state(node)}"]
@@ -225,7 +225,7 @@ class _Drawing:
             words.append(f"remedy: {node.helps}")
         return plain("; ".join(word for word in words if word))
 
-    def _waited_for(self, part: Part) -> bool:
+    def _waited_for(self, part: DrawnPart) -> bool:
         return any(
             self._picture.parts[tie.target] is part for tie in self._picture.ties if tie.broken
         )
@@ -297,17 +297,17 @@ class _Drawing:
         return made
 
 
-def _name(part: Part) -> list[str]:
+def _name(part: DrawnPart) -> list[str]:
     return lines(part.node.name, _ROOM, _LARGE, bold=True)
 
 
-def _state(node: Node) -> str:
+def _state(node: GraphNode) -> str:
     """Return a node's state in words, with its reason unless it is ok."""
     word = WORDS[node.state]
     return f"{word}: {node.reason}" if node.reason and node.state != "ok" else word
 
 
-def _short(part: Part) -> str:
+def _short(part: DrawnPart) -> str:
     """Return a part's state in words, with the reason if it fits."""
     node, problems = part.node, {**part.tally}
     if part.size == 1:

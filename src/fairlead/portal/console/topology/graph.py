@@ -16,7 +16,7 @@ Shown = Literal["all", "problems"]
 """Filter of a graph: all chains, or those with a failed or waiting part."""
 
 
-class Column(msgspec.Struct, frozen=True):
+class GraphColumn(msgspec.Struct, frozen=True):
     """A column of a drawing; ``side`` names the cluster of its parts, "" for none."""
 
     name: str
@@ -33,20 +33,20 @@ _TITLES: Final[dict[LinkName, str]] = {
     "role": "Role",
 }
 
-CHAIN: Final = tuple(Column(name, _TITLES[name]) for name in ORDER)
+CHAIN: Final = tuple(GraphColumn(name, _TITLES[name]) for name in ORDER)
 """Columns in the consumer's cluster, from the workload to the role behind it."""
 
 PROVIDED: Final = (
-    Column("cluster", "Consumer cluster"),
-    Column("export", "Binding"),
-    Column("kind", "Kind"),
-    Column("object", "Objects"),
-    Column("role", "Role"),
+    GraphColumn("cluster", "Consumer cluster"),
+    GraphColumn("export", "Binding"),
+    GraphColumn("kind", "Kind"),
+    GraphColumn("object", "Objects"),
+    GraphColumn("role", "Role"),
 )
 """Columns of a provider, from a consumer's cluster to the roles of its objects."""
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
+class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a chain with its state.
 
     ``where`` is its namespace or cluster, ``about`` a message. ``since`` is the time of its state
@@ -89,8 +89,8 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True):
 class Graph(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes and edges; a node of an unknown column gets a column of its own."""
 
-    columns: tuple[Column, ...] = CHAIN
-    nodes: tuple[Node, ...] = ()
+    columns: tuple[GraphColumn, ...] = CHAIN
+    nodes: tuple[GraphNode, ...] = ()
     edges: tuple[Edge, ...] = ()
 
 

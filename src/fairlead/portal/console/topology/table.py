@@ -20,7 +20,7 @@ MOST_NEEDS: Final = 5
 """Largest number of listed needs of a part."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class TableRow(msgspec.Struct, frozen=True):
     """A part as a row; ``broken`` if it fails or waits by itself."""
 
     kind: str
@@ -46,7 +46,7 @@ class Row(msgspec.Struct, frozen=True):
 class Rows(msgspec.Struct, frozen=True):
     """Rows, and the number of those left out."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     left_out: int = 0
 
 
@@ -74,10 +74,10 @@ def _order(wired: Wired, broken: Breaks) -> Iterator[int]:
         yield from numbers
 
 
-def _row(wired: Wired, broken: Breaks, number: int) -> Row:
+def _row(wired: Wired, broken: Breaks, number: int) -> TableRow:
     node = wired.nodes[number]
     needs = dict.fromkeys(wired.ends[edge][1] for edge in wired.needs[number])
-    return Row(
+    return TableRow(
         kind=node.kind,
         name=node.name,
         where=node.where,

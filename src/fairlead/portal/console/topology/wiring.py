@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.topology.graph import Column, Edge, Graph, Node, Shown
+from fairlead.portal.console.topology.graph import Edge, Graph, GraphColumn, GraphNode, Shown
 
 
 MOST_COLUMNS: Final = 12
@@ -21,8 +21,8 @@ class Wired(msgspec.Struct, frozen=True):
     Of nodes with the same id the first is kept; edges to missing nodes are dropped.
     """
 
-    columns: tuple[Column, ...]
-    nodes: tuple[Node, ...]
+    columns: tuple[GraphColumn, ...]
+    nodes: tuple[GraphNode, ...]
     column: tuple[int, ...]
     edges: tuple[Edge, ...]
     ends: tuple[tuple[int, int], ...]
@@ -49,11 +49,11 @@ class Breaks(msgspec.Struct, frozen=True):
 def wire(graph: Graph) -> Wired:
     """Number the nodes and edges of a graph."""
     columns: dict[str, int] = {}
-    known: list[Column] = []
+    known: list[GraphColumn] = []
     for column in graph.columns:
         _place(column, columns, known)
     numbers: dict[str, int] = {}
-    nodes: list[Node] = []
+    nodes: list[GraphNode] = []
     at: list[int] = []
     for node in graph.nodes:
         if node.id in numbers:
@@ -61,12 +61,12 @@ def wire(graph: Graph) -> Wired:
         numbers[node.id] = len(nodes)
         nodes.append(node)
         if node.column not in columns:
-            _place(Column(node.column, node.column), columns, known)
+            _place(GraphColumn(node.column, node.column), columns, known)
         at.append(columns[node.column])
     return _joined(tuple(known), nodes, at, graph.edges, numbers)
 
 
-def _place(column: Column, columns: dict[str, int], known: list[Column]) -> None:
+def _place(column: GraphColumn, columns: dict[str, int], known: list[GraphColumn]) -> None:
     if column.name in columns:
         return
     if len(known) < MOST_COLUMNS:
@@ -75,8 +75,8 @@ def _place(column: Column, columns: dict[str, int], known: list[Column]) -> None
 
 
 def _joined(
-    columns: tuple[Column, ...],
-    nodes: list[Node],
+    columns: tuple[GraphColumn, ...],
+    nodes: list[GraphNode],
     at: list[int],
     found: tuple[Edge, ...],
     numbers: dict[str, int],

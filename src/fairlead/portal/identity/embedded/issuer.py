@@ -66,7 +66,7 @@ class OIDCClient(msgspec.Struct, frozen=True):
     secret: str = ""
 
 
-class Asked(msgspec.Struct, frozen=True, array_like=True):
+class AskedSignIn(msgspec.Struct, frozen=True, array_like=True):
     """A checked authorization request, which the form carries in sealed form."""
 
     client_id: str
@@ -77,7 +77,7 @@ class Asked(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Issued(msgspec.Struct, frozen=True):
-    asked: Asked
+    asked: AskedSignIn
     person: EmbeddedPerson
     expires: float
 
@@ -239,7 +239,7 @@ class EmbeddedIssuer:
         except _OAuthError as error:
             return pages.refused(str(error), status=400)
         sealed, shown = form.get("request", ""), form.get("name", "")[:_MOST_NAME]
-        asked = self._sealing.open(_PURPOSE, sealed, Asked, seconds=FORM_SECONDS)
+        asked = self._sealing.open(_PURPOSE, sealed, AskedSignIn, seconds=FORM_SECONDS)
         if asked is None:
             return pages.refused("the form has expired or is not ours: sign in again", status=400)
         try:
@@ -365,7 +365,7 @@ class EmbeddedIssuer:
         return web.Response(body=body, content_type="application/json", headers=headers)
 
 
-def _checked(query: Mapping[str, str], client_id: str, redirect_uri: str) -> Asked:
+def _checked(query: Mapping[str, str], client_id: str, redirect_uri: str) -> AskedSignIn:
     if query.get("response_type") != "code":
         raise _OAuthError("unsupported_response_type", "response_type has to be code")
     if query.get("response_mode", "query") != "query":
@@ -382,7 +382,7 @@ def _checked(query: Mapping[str, str], client_id: str, redirect_uri: str) -> Ask
     state, nonce = query.get("state", ""), query.get("nonce", "")
     if not state or not nonce:
         raise _OAuthError("invalid_request", "state and nonce are demanded")
-    return Asked(client_id, redirect_uri, state, nonce, challenge)
+    return AskedSignIn(client_id, redirect_uri, state, nonce, challenge)
 
 
 async def _form(request: web.Request) -> dict[str, str]:

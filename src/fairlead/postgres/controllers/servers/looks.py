@@ -36,7 +36,7 @@ def is_divisible(error: AccessError, begun: float) -> bool:
     return error.reason in _TOO_MUCH and not late
 
 
-class Looks:
+class ServerLooks:
     """The accesses that are kept of one server, and compared with it all at once."""
 
     def __init__(

@@ -32,7 +32,7 @@ from fairlead.postgres.controllers.servers.jobs import (
     UnpublishedError,
     WorkCallbacks,
 )
-from fairlead.postgres.controllers.servers.looks import PASS_SECONDS, Looks, is_divisible
+from fairlead.postgres.controllers.servers.looks import PASS_SECONDS, ServerLooks, is_divisible
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import Synced
 from fairlead.postgres.database.work.cleanup import cleanup
@@ -175,7 +175,7 @@ class _Server:
         self._alone_sessions = Sessions(place.endpoint, tally, check=check)
         """Sessions of which it is known who they wait for."""
         self._roles = Roles()
-        self._looks = Looks(place, self._sessions, self._roles, surroundings, self._reached)
+        self._looks = ServerLooks(place, self._sessions, self._roles, surroundings, self._reached)
         self.kept = self._looks.kept
         self._together = Line(self._roles)
         self._removals = Line(self._roles)

@@ -42,7 +42,7 @@ from fairlead.postgres.database.plans.snapshot import (
 from fairlead.postgres.errors import AccessError
 
 
-class Observed(msgspec.Struct, frozen=True, kw_only=True):
+class ObservedServer(msgspec.Struct, frozen=True, kw_only=True):
     """One look at a server for the sake of accesses.
 
     ``verifiers`` are those that it lacks, by the roles that log in; ``refused`` says by username
@@ -62,13 +62,13 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_verifiers(
         self, verifiers: Mapping[str, str], unknown: Mapping[str, AccessError]
-    ) -> Observed:
+    ) -> ObservedServer:
         """Return the same once passwords were compared; of those that are ``unknown`` none was."""
         return msgspec.structs.replace(
             self, verifiers=verifiers, refused={**self.refused, **unknown}
         )
 
-    def with_around(self, around: Around, wanted: Iterable[Wanted]) -> Observed:
+    def with_around(self, around: Around, wanted: Iterable[Wanted]) -> ObservedServer:
         """Return the same with what is around the roles, which decides who may take them over."""
         refused = dict(self.refused)
         for one in self.admits(wanted):
@@ -80,7 +80,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, around=around, refused=refused)
 
 
-def observed(wanted: Sequence[Wanted], sharing: Sharing, snapshot: Snapshot) -> Observed:
+def observed(wanted: Sequence[Wanted], sharing: Sharing, snapshot: Snapshot) -> ObservedServer:
     """Return a look at the catalogs, with the accesses that may not have their roles refused."""
     refused: dict[str, AccessError] = {}
     for one in wanted:
@@ -92,7 +92,7 @@ def observed(wanted: Sequence[Wanted], sharing: Sharing, snapshot: Snapshot) -> 
             check_password(role, one.username, keeps=one.keeps)
         except AccessError as error:
             refused[one.username] = error
-    return Observed(snapshot=snapshot, refused=refused, sharing=sharing)
+    return ObservedServer(snapshot=snapshot, refused=refused, sharing=sharing)
 
 
 def crowds(wanted: Wanted, sharing: Sharing, snapshot: Snapshot) -> bool:
@@ -111,7 +111,7 @@ def _too_many(username: str) -> AccessError:
     )
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The changes that the shared catalogs lack, and what each role is to have in each database.
 
     ``desired`` has the grants of logins and groups themselves, ``roles`` the logins and groups as
@@ -149,8 +149,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_server(
-    wanted: Iterable[Wanted], seen: Observed, revoked_public: frozenset[str] = frozenset()
-) -> Plan:
+    wanted: Iterable[Wanted], seen: ObservedServer, revoked_public: frozenset[str] = frozenset()
+) -> BatchPlan:
     """Return the plan for accesses with different usernames.
 
     Args:
@@ -183,7 +183,7 @@ def plan_server(
             for one in left
         ]
     )
-    return Plan(
+    return BatchPlan(
         on_roles=on_roles,
         on_groups=groups.changes,
         on_databases=plan_databases(now.values(), desired, snapshot),

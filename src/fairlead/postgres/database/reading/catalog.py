@@ -28,7 +28,7 @@ from fairlead.postgres.database.plans.snapshot import (
     parse_comment,
     takes_over,
 )
-from fairlead.postgres.database.plans.together import Observed, observed
+from fairlead.postgres.database.plans.together import ObservedServer, observed
 from fairlead.postgres.database.reading.catalog_query import (
     DATABASES,
     DEPENDENTS,
@@ -297,7 +297,7 @@ async def observe(
     verifiers: Verifiers,
     *,
     most: int | None = None,
-) -> Observed:
+) -> ObservedServer:
     """Look at a server.
 
     Args:

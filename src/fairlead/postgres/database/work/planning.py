@@ -25,7 +25,7 @@ from fairlead.postgres.database.plans.plan import (
     Wanted,
 )
 from fairlead.postgres.database.plans.snapshot import Snapshot
-from fairlead.postgres.database.plans.together import Plan, plan_server, visits_of
+from fairlead.postgres.database.plans.together import BatchPlan, plan_server, visits_of
 from fairlead.postgres.database.reading.catalog import observe
 from fairlead.postgres.database.reading.comparison import (
     hindrances,
@@ -79,7 +79,7 @@ class _Telling:
     """The statements of a plan, what stands in their way, and what would help."""
 
     def __init__(
-        self, sessions: Sessions, snapshot: Snapshot, plan: Plan, *, rights: bool
+        self, sessions: Sessions, snapshot: Snapshot, plan: BatchPlan, *, rights: bool
     ) -> None:
         self._sessions = sessions
         self._rights = rights

@@ -32,7 +32,7 @@ from fairlead.postgres.database.plans.differences import PrivilegeChange
 from fairlead.postgres.database.plans.differences import plan as plan_privileges
 from fairlead.postgres.database.plans.groups import careful, joined
 from fairlead.postgres.database.plans.snapshot import Snapshot
-from fairlead.postgres.database.plans.together import Plan, visits_of
+from fairlead.postgres.database.plans.together import BatchPlan, visits_of
 from fairlead.postgres.database.reading.comparison import (
     Reading,
     RoleGrants,
@@ -294,7 +294,12 @@ class Visits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def visit_databases(
-    sessions: Sessions, snapshot: Snapshot, plan: Plan, *, at_once: int = 3, brief: bool = False
+    sessions: Sessions,
+    snapshot: Snapshot,
+    plan: BatchPlan,
+    *,
+    at_once: int = 3,
+    brief: bool = False,
 ) -> Visits:
     """Bring the privileges on the objects of each database into their wanted state.
 
@@ -337,7 +342,9 @@ async def visit_databases(
 class _Visiting:
     """The databases of a server, of which each is visited once."""
 
-    def __init__(self, sessions: Sessions, snapshot: Snapshot, plan: Plan, *, brief: bool) -> None:
+    def __init__(
+        self, sessions: Sessions, snapshot: Snapshot, plan: BatchPlan, *, brief: bool
+    ) -> None:
         self._sessions = sessions
         self._snapshot = snapshot
         self._plan = plan

@@ -29,7 +29,12 @@ from fairlead.postgres.database.plans.snapshot import (
     check_roles,
     takes_over,
 )
-from fairlead.postgres.database.plans.together import Observed, Plan, plan_server, warnings_of
+from fairlead.postgres.database.plans.together import (
+    BatchPlan,
+    ObservedServer,
+    plan_server,
+    warnings_of,
+)
 from fairlead.postgres.database.reading.catalog import CROWD, observe, read_around, read_snapshot
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.blockers import watching
@@ -179,8 +184,8 @@ class _Batch:
 class _Look(NamedTuple):
     """A look and its plan, and by username why nothing can be done for an access."""
 
-    seen: Observed
-    plan: Plan
+    seen: ObservedServer
+    plan: BatchPlan
     failed: Mapping[str, AccessError]
 
 
@@ -262,7 +267,7 @@ async def _sync(
     return results
 
 
-def _group_of(username: str, plan: Plan, snapshot: Snapshot, visits: Visits) -> str:
+def _group_of(username: str, plan: BatchPlan, snapshot: Snapshot, visits: Visits) -> str:
     """Return the group which has what the access asks for, "" while it is on its way there."""
     name = plan.sharing.group_of.get(username, "")
     if not name or username in visits.held_up:
@@ -272,7 +277,7 @@ def _group_of(username: str, plan: Plan, snapshot: Snapshot, visits: Visits) -> 
 
 
 async def _leave(
-    batch: _Batch, wanted: Sequence[Wanted], plan: Plan, snapshot: Snapshot, visits: Visits
+    batch: _Batch, wanted: Sequence[Wanted], plan: BatchPlan, snapshot: Snapshot, visits: Visits
 ) -> tuple[Snapshot, Mapping[str, Sequence[AccessError]]]:
     """Leave the groups that are not needed any more; return what the catalogs say then."""
     # Mostly no login has to leave a group, and then there is no transaction.
@@ -336,7 +341,7 @@ async def _run(
     )
 
 
-def _holds(batch: _Batch, snapshot: Snapshot, plan: Plan) -> list[Hold]:
+def _holds(batch: _Batch, snapshot: Snapshot, plan: BatchPlan) -> list[Hold]:
     """Return one for each role that there is and that the plan is about."""
     users = {name for change in plan.changes for name in change.usernames}
     found: list[Hold] = []

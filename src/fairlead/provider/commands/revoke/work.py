@@ -43,7 +43,7 @@ from fairlead.provider.commands.revoke.cluster import (
     each,
     forgotten,
 )
-from fairlead.provider.copies import Places, count_copies, places, served
+from fairlead.provider.copies import CopyNamespaces, count_copies, places, served
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.tokens import TOKEN_TYPE, TokenSecret, token_secrets
 
@@ -165,7 +165,7 @@ class _Revocation:
         self._force = force
         self._exported: list[Resource] = []
         self._bound: frozenset[str] = frozenset()
-        self._places = Places({}, {})
+        self._places = CopyNamespaces({}, {})
         self._desk = desk
         self._client = desk.client
         self._consumer = consumer

@@ -12,14 +12,14 @@ from fairlead.api.meta import Object
 from fairlead.provider.tokens import TokenSecret, next_name
 
 
-class Plan(msgspec.Struct, frozen=True):
+class RotationPlan(msgspec.Struct, frozen=True):
     """The Secret of the new token; ``written`` is whether the konnector can fetch it already."""
 
     name: str
     written: bool
 
 
-def reconcile(tokens: Sequence[TokenSecret], in_use: str) -> Plan:
+def reconcile(tokens: Sequence[TokenSecret], in_use: str) -> RotationPlan:
     """Return the next step: a rotation that was begun is finished before there is another.
 
     Args:
@@ -28,15 +28,15 @@ def reconcile(tokens: Sequence[TokenSecret], in_use: str) -> Plan:
     """
     ours = [one for one in tokens if one.generation]
     if not ours:
-        return Plan(next_name(tokens), written=False)
+        return RotationPlan(next_name(tokens), written=False)
     newest = ours[-1]
     # The token was made, but the kubeconfig with it was not stored: the last run ended in between.
     if newest.token != in_use or not in_use:
-        return Plan(newest.name, written=False)
+        return RotationPlan(newest.name, written=False)
     # The older token is still there, so the rotation has not come to its end.
     if len(ours) > 1:
-        return Plan(newest.name, written=True)
-    return Plan(next_name(ours), written=False)
+        return RotationPlan(newest.name, written=True)
+    return RotationPlan(next_name(ours), written=False)
 
 
 def missing(binding: Object | None, digest: str) -> str:

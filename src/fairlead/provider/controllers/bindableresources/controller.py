@@ -27,7 +27,7 @@ from fairlead.provider.controllers.bindableresources.reconcile import (
     SECRET_READY,
     TEMPLATE_NOT_FOUND,
     TOO_MANY_CONSUMERS,
-    Outcome,
+    InvitationOutcome,
     fault,
     most_consumers,
     ready_events,
@@ -85,7 +85,7 @@ class BindableResourcesController:
         # A request that has failed is deleted at its time as well.
         return Result(min(plan.requeue_after or _LOOK_AGAIN, _LOOK_AGAIN))
 
-    async def _invited(self, request: Object) -> Outcome:
+    async def _invited(self, request: Object) -> InvitationOutcome:
         """Invite the consumer of a request, and return the outcome.
 
         Raises:
@@ -129,7 +129,7 @@ class BindableResourcesController:
             return nullcontext()
         return self._turns.setdefault(author, asyncio.Lock())
 
-    async def _answered(self, request: Object, response: JSON) -> Outcome:
+    async def _answered(self, request: Object, response: JSON) -> InvitationOutcome:
         ref = secret_ref(request, request.decode(BindableResourcesRequest).spec)
         try:
             await store_answer(self._client, request, ref, response)
@@ -138,7 +138,7 @@ class BindableResourcesController:
         except (Forbidden, Invalid) as error:
             await self._store(request, _waiting(SECRET_CREATION_FAILED, error))
             raise
-        return Outcome(
+        return InvitationOutcome(
             phase="Succeeded",
             reason=SECRET_READY,
             message=f"Secret {ref.name} has the invitation under {ref.key}",
@@ -146,7 +146,7 @@ class BindableResourcesController:
             ref=ref,
         )
 
-    async def _store(self, request: Object, outcome: Outcome) -> None:
+    async def _store(self, request: Object, outcome: InvitationOutcome) -> None:
         body = with_outcome(request, outcome, now=moment())
         await self._statuses.write(request, body)
 
@@ -167,19 +167,19 @@ class BindableResourcesController:
         return requests_for(self._cluster, waiting)
 
 
-def _failed(reason: str, message: str) -> Outcome:
-    return Outcome(phase="Failed", reason=reason, message=message)
+def _failed(reason: str, message: str) -> InvitationOutcome:
+    return InvitationOutcome(phase="Failed", reason=reason, message=message)
 
 
-def _waiting(reason: str, error: Forbidden | Invalid) -> Outcome:
+def _waiting(reason: str, error: Forbidden | Invalid) -> InvitationOutcome:
     said = f"The API server says: {str(error)[:_MESSAGE_LIMIT]}"
     if isinstance(error, Invalid):
-        return Outcome(phase="Pending", reason=reason, message=said)
+        return InvitationOutcome(phase="Pending", reason=reason, message=said)
     message = (
         "the provider may not invite consumers; to let requests do that, apply the output of "
         f"`fairlead manifests provider --invitations`. {said}"
     )
-    return Outcome(phase="Pending", reason=reason, message=message)
+    return InvitationOutcome(phase="Pending", reason=reason, message=message)
 
 
 def _template(request: Object) -> list[str]:

@@ -38,7 +38,7 @@ ANNOTATION_MOST_CONSUMERS = "fairlead.dev/most-consumers"
 _DIGITS = 9
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class InvitationPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Invite the consumer or delete the request; then look again after some seconds."""
 
     invite: bool = False
@@ -46,7 +46,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     requeue_after: float | None = None
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class InvitationOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Result of an invitation; ``namespace`` and ``ref`` are set only if it has succeeded."""
 
     phase: Phase
@@ -56,18 +56,18 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     ref: LocalSecretKeyRef | None = None
 
 
-def reconcile(request: Object, *, now: datetime) -> Plan:
+def reconcile(request: Object, *, now: datetime) -> InvitationPlan:
     """Decide whether a request is answered, deleted or left alone."""
     if request.meta.deleting:
-        return Plan()
+        return InvitationPlan()
     body = request.decode(BindableResourcesRequest)
     done = _up_to_date(request, body) and body.status.phase != "Pending"
     if not done:
-        return Plan(invite=True)
+        return InvitationPlan(invite=True)
     left = _seconds_left(body, now)
     if left is not None and left <= 0:
-        return Plan(delete=True)
-    return Plan(invite=body.status.phase == "Failed", requeue_after=left)
+        return InvitationPlan(delete=True)
+    return InvitationPlan(invite=body.status.phase == "Failed", requeue_after=left)
 
 
 def fault(spec: BindableResourcesRequestSpec) -> str:
@@ -110,7 +110,7 @@ def most_consumers(request: Object) -> int | None:
     return int(text)
 
 
-def with_outcome(request: Object, outcome: Outcome, *, now: datetime) -> JSON:
+def with_outcome(request: Object, outcome: InvitationOutcome, *, now: datetime) -> JSON:
     """Return the request's body with the outcome as its status.
 
     A repeated phase keeps the time at which it was first completed.

@@ -21,7 +21,7 @@ from fairlead.api.meta import Key, Object
 from fairlead.api.resource import NAMESPACES, Resource
 from fairlead.client import NotFound, NotServed
 from fairlead.client.lookups import Unseen, find, look_at
-from fairlead.provider.controllers.clearing.reconcile import Found, Plan, State, reconcile
+from fairlead.provider.controllers.clearing.reconcile import ClearingPlan, Found, State, reconcile
 from fairlead.provider.copies import exported, places
 from fairlead.provider.namespaces import usable
 from fairlead.provider.offer import record_of
@@ -33,13 +33,10 @@ from fairlead.provider.watches import (
     in_turns,
     states,
 )
-from fairlead.runtime import BackoffPolicy, Cluster, Delta, Request, Result
+from fairlead.runtime import Cluster, Delta, Request, Result, delays
 
 
 NAME = "clearing"
-
-_LOOK_AGAIN = BackoffPolicy(initial=0.5, maximum=60.0, factor=1.5)
-"""Seconds between looks: no event tells that copies are gone, for no kind of theirs is watched."""
 
 _log = structlog.get_logger(__name__)
 
@@ -83,7 +80,7 @@ class ClearingController:
         for namespace in plan.namespaces:
             await self._delete(NAMESPACES, namespace)
         # The end of a namespace is an event, and that of a copy is none.
-        return Result(backoff=_LOOK_AGAIN) if looked and plan.waiting else Result()
+        return Result(backoff=delays.COPIES_GONE) if looked and plan.waiting else Result()
 
     async def _owned(self, consumer: str) -> list[Object]:
         """Return a consumer's provider namespaces, as the server and not the cache has them."""
@@ -139,7 +136,7 @@ class ClearingController:
                 resource_version=meta.resource_version,
             )
 
-    def _tell(self, consumer: str, plan: Plan) -> None:
+    def _tell(self, consumer: str, plan: ClearingPlan) -> None:
         """Log the awaited objects when they change."""
         if plan.waiting != self._told.get(consumer, ""):
             self._told[consumer] = plan.waiting

@@ -32,7 +32,7 @@ class State(NamedTuple):
     unseen: Sequence[str] = ()
 
 
-class Plan(msgspec.Struct, kw_only=True, frozen=True):
+class ClearingPlan(msgspec.Struct, kw_only=True, frozen=True):
     """Objects to delete; ``look`` asks for the copies, ``waiting`` names awaited objects."""
 
     namespaces: list[Object] = []
@@ -41,7 +41,7 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
     waiting: str = ""
 
 
-def reconcile(state: State) -> Plan:
+def reconcile(state: State) -> ClearingPlan:
     """Return the next step for a consumer.
 
     The cluster namespace has the identity, and its exports name the kinds: it is deleted when no
@@ -49,20 +49,20 @@ def reconcile(state: State) -> Plan:
     """
     consumer = state.consumer
     if consumer is None or consumer.meta.deleting or not identity_of(consumer):
-        return Plan()
+        return ClearingPlan()
     if not record_of(state.binding).clearing:
-        return Plan()
+        return ClearingPlan()
     if state.owned:
         names = ", ".join(sorted(one.meta.name for one in state.owned))
         due = [one for one in state.owned if not one.meta.deleting]
-        return Plan(namespaces=due, waiting=f"the provider namespaces {names}")
+        return ClearingPlan(namespaces=due, waiting=f"the provider namespaces {names}")
     if state.copies is None:
-        return Plan(look=True)
+        return ClearingPlan(look=True)
     if state.copies:
         left = [copy for copy in state.copies if not copy[1].meta.deleting]
         first = state.copies[0][1]
         told = f"{len(state.copies)} copies, such as {first.kind} {first.key}"
-        return Plan(copies=left, waiting=told)
+        return ClearingPlan(copies=left, waiting=told)
     if state.unseen:
-        return Plan(waiting="; ".join(state.unseen))
-    return Plan(namespaces=[consumer])
+        return ClearingPlan(waiting="; ".join(state.unseen))
+    return ClearingPlan(namespaces=[consumer])

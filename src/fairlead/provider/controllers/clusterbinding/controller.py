@@ -28,7 +28,7 @@ NAME = "clusterbinding"
 _log = structlog.get_logger(__name__)
 
 
-class ClusterBindingController:
+class ConsumerHealthController:
     """Keeps the condition Healthy of each consumer, and warns of konnectors that lack rights."""
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fairlead.api.durations import parse_duration
 from fairlead.api.kubebind import ClusterBinding, ClusterBindingStatus
-from fairlead.api.kubebind.conditions import HEALTHY, Condition, false, true
+from fairlead.api.kubebind.conditions import HEALTHY, KubeBindCondition, false, true
 from fairlead.api.meta import JSON, Object
 from fairlead.api.timestamps import format_time, parse_time
 from fairlead.provider.changes import with_status
@@ -23,20 +23,22 @@ If the clock of this cluster was wrong and is corrected, no change of an object 
 """
 
 
-class Plan(NamedTuple):
+class HealthPlan(NamedTuple):
     """Body to store, and seconds until the next look."""
 
     status: JSON
     requeue_after: float | None
 
 
-def reconcile(binding: Object, *, now: datetime) -> Plan:
+def reconcile(binding: Object, *, now: datetime) -> HealthPlan:
     """Decide the conditions of a ClusterBinding, and when to look again."""
     condition, wait = health(binding.decode(ClusterBinding).status, now=now)
-    return Plan(with_status(binding, [condition], now=format_time(now)), wait)
+    return HealthPlan(with_status(binding, [condition], now=format_time(now)), wait)
 
 
-def health(status: ClusterBindingStatus, *, now: datetime) -> tuple[Condition, float | None]:
+def health(
+    status: ClusterBindingStatus, *, now: datetime
+) -> tuple[KubeBindCondition, float | None]:
     """Return the condition Healthy of a konnector, and the seconds until it may change."""
     if not status.last_heartbeat_time:
         return _info("FirstHeartbeatPending", "no konnector has reported yet"), None
@@ -57,7 +59,7 @@ def health(status: ClusterBindingStatus, *, now: datetime) -> tuple[Condition, f
     return true(HEALTHY), (deadline - now).total_seconds()
 
 
-def _timeout(status: ClusterBindingStatus) -> Condition:
+def _timeout(status: ClusterBindingStatus) -> KubeBindCondition:
     return false(
         HEALTHY,
         "HeartbeatTimeout",
@@ -67,7 +69,7 @@ def _timeout(status: ClusterBindingStatus) -> Condition:
     )
 
 
-def _drift() -> Condition:
+def _drift() -> KubeBindCondition:
     return false(
         HEALTHY,
         "HeartbeatTimeDrift",
@@ -76,5 +78,5 @@ def _drift() -> Condition:
     )
 
 
-def _info(reason: str, message: str) -> Condition:
+def _info(reason: str, message: str) -> KubeBindCondition:
     return false(HEALTHY, reason, message, severity="Info")

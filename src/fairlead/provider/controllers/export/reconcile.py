@@ -12,12 +12,12 @@ from fairlead.api.kubebind import (
     BoundSchema,
     spec_hash,
 )
-from fairlead.api.kubebind.conditions import PROVIDER_IN_SYNC, Condition, false, true
+from fairlead.api.kubebind.conditions import PROVIDER_IN_SYNC, KubeBindCondition, false, true
 from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.provider.changes import with_status
 
 
-class Plan(msgspec.Struct, kw_only=True, frozen=True):
+class ExportPlan(msgspec.Struct, kw_only=True, frozen=True):
     """Writes: owners first, then the hash, as metadata, and then the condition.
 
     ``adopt`` are BoundSchemas without an owner. ``source_spec_hash`` is "" if there is no schema
@@ -26,35 +26,35 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
 
     adopt: list[Object] = []
     source_spec_hash: str = ""
-    condition: Condition | None = None
+    condition: KubeBindCondition | None = None
 
 
-def reconcile(export: Object, schemas: Mapping[str, Object]) -> Plan:
+def reconcile(export: Object, schemas: Mapping[str, Object]) -> ExportPlan:
     """Decide the writes for an export, given the BoundSchemas of its namespace by name."""
     if export.meta.deleting:
-        return Plan()
+        return ExportPlan()
     specs: dict[str, JSON] = {}
     adopt: list[Object] = []
-    conflict: Condition | None = None
+    conflict: KubeBindCondition | None = None
     resources = export.decode(APIServiceExport).spec.resources
     # Exports of older versions may name one resource many times.
     for name in dict.fromkeys(resource.name for resource in resources):
         stored = schemas.get(name)
         if stored is None:
-            return Plan(condition=_missing(f"BoundSchema {name} does not exist yet"))
+            return ExportPlan(condition=_missing(f"BoundSchema {name} does not exist yet"))
         try:
             specs[name] = msgspec.to_builtins(stored.decode(BoundSchema).spec)
         except msgspec.ValidationError as error:
-            return Plan(condition=_missing(f"BoundSchema {name} is not valid: {error}"))
+            return ExportPlan(condition=_missing(f"BoundSchema {name} is not valid: {error}"))
         owner = stored.meta.controller()
         if owner is None:
             adopt.append(stored)
         elif owner.uid != export.meta.uid:
             conflict = conflict or _conflict(name, owner, export)
     if conflict is not None:
-        return Plan(source_spec_hash=spec_hash(specs), condition=conflict)
+        return ExportPlan(source_spec_hash=spec_hash(specs), condition=conflict)
     condition = true(PROVIDER_IN_SYNC)
-    return Plan(adopt=adopt, source_spec_hash=spec_hash(specs), condition=condition)
+    return ExportPlan(adopt=adopt, source_spec_hash=spec_hash(specs), condition=condition)
 
 
 def adopted(schema: Object, export: Object) -> JSON:
@@ -74,16 +74,16 @@ def annotated(export: Object, source_spec_hash: str) -> JSON:
     return body
 
 
-def conditioned(export: Object, condition: Condition, *, now: str) -> JSON:
+def conditioned(export: Object, condition: KubeBindCondition, *, now: str) -> JSON:
     """Return the export's body with a condition; exports have no summary."""
     return with_status(export, [condition], now=now, summary=False)
 
 
-def _missing(message: str) -> Condition:
+def _missing(message: str) -> KubeBindCondition:
     return false(PROVIDER_IN_SYNC, "BoundSchemaMissing", message)
 
 
-def _conflict(schema: str, owner: OwnerReference, export: Object) -> Condition:
+def _conflict(schema: str, owner: OwnerReference, export: Object) -> KubeBindCondition:
     if (owner.kind, owner.name) == (export.kind, export.meta.name):
         return _missing(f"BoundSchema {schema} is of a deleted export of this name, and going too")
     return false(

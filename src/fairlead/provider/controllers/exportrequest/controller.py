@@ -37,8 +37,8 @@ from fairlead.client import (
 )
 from fairlead.client.lookups import find
 from fairlead.provider.controllers.exportrequest.reconcile import (
-    Plan,
-    State,
+    RequestPlan,
+    RequestState,
     follows,
     reconcile,
     waiting_status,
@@ -130,7 +130,7 @@ class Sources:
         return fetched if fetched.meta.labels.get(LABEL_EXPORTED) == "true" else None
 
 
-class Offers:
+class LabelledCRDs:
     """Finds the invitations of consumers: in the watches, or on the server itself."""
 
     def __init__(self, client: Client, watches: ProviderWatches) -> None:
@@ -186,7 +186,7 @@ class RequestController:
         self._watches = watches
         self._options = options
         self._sources = Sources(cluster.client, watches, options.schema_sync_interval)
-        self._offers = Offers(cluster.client, watches)
+        self._offers = LabelledCRDs(cluster.client, watches)
         self.controller = in_turns(NAME, self.reconcile)
         self._watch(cluster.name)
 
@@ -255,9 +255,9 @@ class RequestController:
         await self._statuses.write(request, plan.status)
         return Result(self._options.schema_sync_interval if follow else None)
 
-    async def _state(self, key: Request, request: Object, follow: bool) -> State:
+    async def _state(self, key: Request, request: Object, follow: bool) -> RequestState:
         watches, namespace = self._watches, request.meta.namespace
-        return State(
+        return RequestState(
             request=request,
             export=await self._export(request),
             crds=await self._sources.find(key, crd_names(request), follow=follow),
@@ -287,7 +287,7 @@ class RequestController:
             self._client, APISERVICEEXPORTS, request.meta.name, request.meta.namespace
         )
 
-    async def _carry_out(self, plan: Plan) -> None:
+    async def _carry_out(self, plan: RequestPlan) -> None:
         # Schemas before the export: a reader of the export finds the schemas that it names.
         for schema in plan.create_schemas:
             await _create(self._client, BOUNDSCHEMAS, schema)

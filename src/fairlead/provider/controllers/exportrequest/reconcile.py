@@ -36,7 +36,7 @@ from fairlead.api.kubebind.claims import check_claims
 from fairlead.api.kubebind.conditions import (
     EXPORTS_READY,
     PERMISSION_CLAIM,
-    Condition,
+    KubeBindCondition,
     false,
     get_condition,
     true,
@@ -104,7 +104,7 @@ def bound_schema_spec(crd: Object, options: ProviderOptions) -> BoundSchemaSpec:
         raise NotExportableError("SchemaNotFound", f"cannot be exported: {error}") from None
 
 
-class State(NamedTuple):
+class RequestState(NamedTuple):
     """Facts for a decision, all from the request's own namespace but the CRDs.
 
     ``crds`` are those labelled for export, by name; ``namespaces`` the names of the
@@ -120,7 +120,7 @@ class State(NamedTuple):
     offer: Offer | None = None
 
 
-class Plan(msgspec.Struct, kw_only=True, frozen=True):
+class RequestPlan(msgspec.Struct, kw_only=True, frozen=True):
     """Writes, in this order; ``status`` is the whole body of the request.
 
     ``excess`` tells how the request exceeds the invitation of its consumer, "" if it does not.
@@ -137,34 +137,36 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
 class NotYetError(Exception):
     """A request has to wait; the condition names the cause."""
 
-    def __init__(self, condition: Condition) -> None:
+    def __init__(self, condition: KubeBindCondition) -> None:
         super().__init__(condition.message)
         self.condition = condition
 
 
-def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
+def reconcile(state: RequestState, options: ProviderOptions, *, now: str) -> RequestPlan:
     """Decide the writes for a request."""
     request = state.request.decode(APIServiceExportRequest)
     if request.metadata.deleting or _failed_for_ever(request):
-        return Plan()
+        return RequestPlan()
     claims = request.spec.permission_claims
     if error := check_claims(claims) or check_selectors(claims):
         refused = false(PERMISSION_CLAIM, error.reason, error.message)
-        return Plan(
+        return RequestPlan(
             status=with_status(
                 state.request, [refused], now=now, phase="Failed", terminalMessage=error.message
             )
         )
     if too_much := check_extent(request.spec):
-        return Plan(status=_failed(state.request, *too_much, now=now))
+        return RequestPlan(status=_failed(state.request, *too_much, now=now))
     excess = _beyond(request, state)
     if excess and state.export is None:
         # Failed, so that every client that waits for the request learns it at once.
-        return Plan(status=_failed(state.request, NOT_INVITED, excess, now=now), excess=excess)
+        return RequestPlan(
+            status=_failed(state.request, NOT_INVITED, excess, now=now), excess=excess
+        )
     try:
         return _export(request, state, options, excess, now=now)
     except NotYetError as waiting:
-        return Plan(status=waiting_status(state.request, waiting.condition, now=now))
+        return RequestPlan(status=waiting_status(state.request, waiting.condition, now=now))
 
 
 def _failed_for_ever(request: APIServiceExportRequest) -> bool:
@@ -175,7 +177,7 @@ def _failed_for_ever(request: APIServiceExportRequest) -> bool:
     return why is None or why.reason != NOT_INVITED
 
 
-def _beyond(request: APIServiceExportRequest, state: State) -> str:
+def _beyond(request: APIServiceExportRequest, state: RequestState) -> str:
     """Return how a request exceeds the invitation of its consumer, where that matters.
 
     An existing export stays; only the changes of its CRDs can be withheld. A consumer without a
@@ -204,7 +206,7 @@ def follows(request: Object) -> bool:
     return alive and wanted
 
 
-def waiting_status(request: Object, condition: Condition, *, now: str) -> JSON:
+def waiting_status(request: Object, condition: KubeBindCondition, *, now: str) -> JSON:
     """Return the request's body when a condition keeps it from going on; a refusal is over."""
     phase = request.decode(APIServiceExportRequest).status.phase
     return with_status(
@@ -218,12 +220,12 @@ def waiting_status(request: Object, condition: Condition, *, now: str) -> JSON:
 
 def _export(
     request: APIServiceExportRequest,
-    state: State,
+    state: RequestState,
     options: ProviderOptions,
     excess: str,
     *,
     now: str,
-) -> Plan:
+) -> RequestPlan:
     spec = request.spec
     follow = spec.schema_update_policy == "Always" and not excess
     if state.export is None and request.status.phase == "Succeeded":
@@ -254,7 +256,7 @@ def _export(
                 update.append((stored, body))
     name = request.metadata.name
     ready = _not_followed(name, excess) if excess else true(EXPORTS_READY)
-    return Plan(
+    return RequestPlan(
         create_schemas=create,
         update_schemas=update,
         create_export=_new_export(request, options) if state.export is None else None,
@@ -362,7 +364,7 @@ def _new_export(request: APIServiceExportRequest, options: ProviderOptions) -> J
 
 
 def _new_namespaces(
-    request: APIServiceExportRequest, state: State, owner: OwnerReference | None
+    request: APIServiceExportRequest, state: RequestState, owner: OwnerReference | None
 ) -> list[JSON]:
     """Return the APIServiceNamespaces to make beforehand, once the export exists as owner."""
     if owner is None:
@@ -396,7 +398,7 @@ def _check_unchanged(request: APIServiceExportRequest, export: APIServiceExport)
             )
 
 
-def _not_followed(name: str, why: str) -> Condition:
+def _not_followed(name: str, why: str) -> KubeBindCondition:
     return false(
         EXPORTS_READY,
         NOT_INVITED,
@@ -406,7 +408,7 @@ def _not_followed(name: str, why: str) -> Condition:
     )
 
 
-def _revoked(name: str) -> Condition:
+def _revoked(name: str) -> KubeBindCondition:
     return false(
         EXPORTS_READY,
         "APIServiceExportNotFound",

@@ -20,7 +20,7 @@ from fairlead.client import AlreadyExists
 from fairlead.client.lookups import find
 from fairlead.provider.controllers.namespace.departure import Departure
 from fairlead.provider.controllers.namespace.reconcile import (
-    State,
+    NamespaceState,
     heir,
     leaving_status,
     new_service_namespace,
@@ -104,7 +104,7 @@ class NamespaceController:
         await self._arrange(stored, self._state(stored, owned))
         return Result()
 
-    async def _arrange(self, stored: Object, state: State) -> None:
+    async def _arrange(self, stored: Object, state: NamespaceState) -> None:
         plan = reconcile(state, self._options, now=now())
         # The finalizer comes before the namespace: an object without it could be deleted and leave
         # its namespace behind.
@@ -180,16 +180,16 @@ class NamespaceController:
         """
         return await find(self._client, APISERVICENAMESPACES, key.name, key.namespace) is not None
 
-    def _state(self, stored: Object, owned: list[Object]) -> State:
+    def _state(self, stored: Object, owned: list[Object]) -> NamespaceState:
         bare = self._bare(stored, owned)
         target = target_name(bare, self._options.isolation)
         return bare._replace(ungranted=self._ungranted(stored.key, target))
 
-    def _bare(self, stored: Object, owned: list[Object]) -> State:
+    def _bare(self, stored: Object, owned: list[Object]) -> NamespaceState:
         def find(name: str) -> Object | None:
             return self._watches.namespaces.get("", name)
 
-        return State(stored.key, stored, owned, find, ())
+        return NamespaceState(stored.key, stored, owned, find, ())
 
     def _ungranted(self, key: Key, namespace: str) -> list[str]:
         """Return the consumer's exports that lack their rights in its new namespace."""

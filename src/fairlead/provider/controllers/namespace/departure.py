@@ -16,7 +16,7 @@ from fairlead.api.kubebind import (
     CORE_GROUP_NAME,
     LABEL_EXPORTED,
 )
-from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import Key, Object, ObjectMeta
 from fairlead.api.resource import (
     CUSTOMRESOURCEDEFINITIONS,
@@ -26,7 +26,7 @@ from fairlead.api.resource import (
 )
 from fairlead.client import Client, Forbidden, NotFound
 from fairlead.client.lookups import find
-from fairlead.provider.controllers.namespace.leaving import Leaving, Plan, Remains, leave
+from fairlead.provider.controllers.namespace.leaving import Leaving, LeavingPlan, Remains, leave
 from fairlead.provider.namespaces import belongs, usable
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.rights import MANAGED_SELECTOR, export_of
@@ -141,7 +141,7 @@ class Departure:
 
     async def proceed(
         self, key: Key, names: Iterable[str], assigned: str = "", *, keep: bool = False
-    ) -> Plan:
+    ) -> LeavingPlan:
         """Delete what may be deleted of the namespaces that belong to an APIServiceNamespace.
 
         ``assigned`` is the one that its status names, in which the consumer has its rights. With
@@ -161,7 +161,7 @@ class Departure:
         """Forget the APIServiceNamespace, which stays or is gone completely."""
         self._told.pop(key, None)
 
-    def news(self, key: Key, plan: Plan) -> list[tuple[Object, Condition]]:
+    def news(self, key: Key, plan: LeavingPlan) -> list[tuple[Object, KubeBindCondition]]:
         """Return the namespaces that are kept for another reason than at the last call."""
         if not plan.held:
             self._told.pop(key, None)

@@ -15,7 +15,7 @@ from fairlead.api.kubebind.conditions import (
     NAMESPACE_READY,
     OBJECTS_REMAIN,
     OBJECTS_UNKNOWN,
-    Condition,
+    KubeBindCondition,
     false,
 )
 from fairlead.api.meta import Object
@@ -52,7 +52,7 @@ class Leaving(NamedTuple):
     open: bool = False
 
 
-class Plan(msgspec.Struct, kw_only=True, frozen=True):
+class LeavingPlan(msgspec.Struct, kw_only=True, frozen=True):
     """Decision about the namespaces of an APIServiceNamespace that goes.
 
     ``held`` are namespaces that have to stay, with their conditions. ``closing`` are empty ones
@@ -61,20 +61,20 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
     """
 
     delete: list[Object] = []
-    held: list[tuple[Object, Condition]] = []
+    held: list[tuple[Object, KubeBindCondition]] = []
     closing: list[str] = []
     kept: list[str] = []
     going: list[str] = []
     done: bool = False
 
 
-def leave(found: Sequence[Leaving], *, keep: bool = False) -> Plan:
+def leave(found: Sequence[Leaving], *, keep: bool = False) -> LeavingPlan:
     """Decide which of our namespaces are deleted, held or closed.
 
     With ``keep`` none is deleted: the consumer goes on with them.
     """
     delete: list[Object] = []
-    held: list[tuple[Object, Condition]] = []
+    held: list[tuple[Object, KubeBindCondition]] = []
     closing: list[str] = []
     for namespace, remains, is_open in found:
         if remains is None:
@@ -87,7 +87,7 @@ def leave(found: Sequence[Leaving], *, keep: bool = False) -> Plan:
             delete.append(namespace)
     going = [item.namespace.meta.name for item in found if item.remains is None]
     kept = [namespace.meta.name for namespace in delete] if keep else []
-    return Plan(
+    return LeavingPlan(
         delete=[] if keep else delete,
         held=held,
         closing=closing,
@@ -97,7 +97,7 @@ def leave(found: Sequence[Leaving], *, keep: bool = False) -> Plan:
     )
 
 
-def _held(name: str, remains: Remains) -> Condition:
+def _held(name: str, remains: Remains) -> KubeBindCondition:
     """Return why a namespace stays; found objects are reported before unlisted kinds."""
     if not remains.names:
         return false(

@@ -19,7 +19,7 @@ from fairlead.api.kubebind import (
     service_namespace,
     service_namespace_ref,
 )
-from fairlead.api.kubebind.conditions import NAMESPACE_READY, Condition, false, true
+from fairlead.api.kubebind.conditions import NAMESPACE_READY, KubeBindCondition, false, true
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.provider.changes import with_status
 from fairlead.provider.controllers.namespace import leaving
@@ -30,7 +30,7 @@ from fairlead.provider.options import ProviderOptions
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-class State(NamedTuple):
+class NamespaceState(NamedTuple):
     """Facts for a decision.
 
     ``owned`` are the namespaces whose annotation names this APIServiceNamespace, ``find`` looks
@@ -45,7 +45,7 @@ class State(NamedTuple):
     ungranted: Sequence[str]
 
 
-class Plan(msgspec.Struct, kw_only=True, frozen=True):
+class NamespacePlan(msgspec.Struct, kw_only=True, frozen=True):
     """Writes, in this order.
 
     ``finalize`` asks for the finalizer, without which no other write of the plan may be done.
@@ -56,25 +56,27 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
     status: JSON | None = None
 
 
-def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
+def reconcile(state: NamespaceState, options: ProviderOptions, *, now: str) -> NamespacePlan:
     """Decide the writes for an APIServiceNamespace that is not being deleted."""
     stored = state.service_namespace
     current = stored.decode(APIServiceNamespace).status.namespace
     name = target_name(state, options.isolation)
     namespace = state.find(name)
     if not _LABEL.fullmatch(name):
-        return Plan(status=_status(stored, None, _invalid(name), now))
+        return NamespacePlan(status=_status(stored, None, _invalid(name), now))
     if why := reservation(name, namespace, state.key, options):
-        return Plan(status=_status(stored, None, _reserved(name, why), now))
+        return NamespacePlan(status=_status(stored, None, _reserved(name, why), now))
     finalize = FINALIZER_NAMESPACE not in stored.meta.finalizers
     if namespace is None:
         pending = _info("NamespacePending", f"provider namespace {name} is being created")
         status = _status(stored, current or None, pending, now)
-        return Plan(finalize=finalize, create=_new_namespace(state.key, name), status=status)
+        return NamespacePlan(
+            finalize=finalize, create=_new_namespace(state.key, name), status=status
+        )
     if not belongs(namespace, state.key):
-        return Plan(status=_status(stored, None, _foreign(namespace, state.key), now))
+        return NamespacePlan(status=_status(stored, None, _foreign(namespace, state.key), now))
     if namespace.meta.deleting:
-        return Plan(finalize=finalize, status=_status(stored, None, _going(name), now))
+        return NamespacePlan(finalize=finalize, status=_status(stored, None, _going(name), now))
     # An announced namespace stays announced: a later export reports missing rights in its own
     # condition.
     if state.ungranted and not current:
@@ -83,8 +85,10 @@ def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
             f"the konnector may not use provider namespace {name} yet: see condition "
             f"PermissionsGranted of APIServiceExport {', '.join(state.ungranted)}",
         )
-        return Plan(finalize=finalize, status=_status(stored, None, waiting, now))
-    return Plan(finalize=finalize, status=_status(stored, name, true(NAMESPACE_READY), now))
+        return NamespacePlan(finalize=finalize, status=_status(stored, None, waiting, now))
+    return NamespacePlan(
+        finalize=finalize, status=_status(stored, name, true(NAMESPACE_READY), now)
+    )
 
 
 def heir(service_namespace: Object | None, exports: Sequence[Object]) -> Object | None:
@@ -116,7 +120,7 @@ def new_service_namespace(key: Key, export: Object) -> JSON:
     }
 
 
-def leaving_status(stored: Object, plan: leaving.Plan, *, now: str) -> JSON | None:
+def leaving_status(stored: Object, plan: leaving.LeavingPlan, *, now: str) -> JSON | None:
     """Return the body of an APIServiceNamespace that goes, while it has to wait.
 
     A namespace that is kept stays assigned: the konnector may have to delete objects in it.
@@ -129,7 +133,7 @@ def leaving_status(stored: Object, plan: leaving.Plan, *, now: str) -> JSON | No
     return _status(stored, None, _going(going[0]), now) if going else None
 
 
-def target_name(state: State, isolation: Isolation) -> str:
+def target_name(state: NamespaceState, isolation: Isolation) -> str:
     """Return the name of the provider namespace, once assigned the one in the status."""
     current = state.service_namespace.decode(APIServiceNamespace).status.namespace
     if current:
@@ -151,19 +155,19 @@ def _new_namespace(key: Key, name: str) -> JSON:
     }
 
 
-def _status(stored: Object, namespace: str | None, condition: Condition, now: str) -> JSON:
+def _status(stored: Object, namespace: str | None, condition: KubeBindCondition, now: str) -> JSON:
     return with_status(stored, [condition], now=now, namespace=namespace)
 
 
-def _info(reason: str, message: str) -> Condition:
+def _info(reason: str, message: str) -> KubeBindCondition:
     return false(NAMESPACE_READY, reason, message, severity="Info")
 
 
-def _going(name: str) -> Condition:
+def _going(name: str) -> KubeBindCondition:
     return _info("NamespaceTerminating", f"provider namespace {name} is being deleted")
 
 
-def _invalid(name: str) -> Condition:
+def _invalid(name: str) -> KubeBindCondition:
     return false(
         NAMESPACE_READY,
         "InvalidNamespaceName",
@@ -172,7 +176,7 @@ def _invalid(name: str) -> Condition:
     )
 
 
-def _reserved(name: str, why: str) -> Condition:
+def _reserved(name: str, why: str) -> KubeBindCondition:
     return false(
         NAMESPACE_READY,
         "ReservedNamespace",
@@ -181,7 +185,7 @@ def _reserved(name: str, why: str) -> Condition:
     )
 
 
-def _foreign(namespace: Object, key: Key) -> Condition:
+def _foreign(namespace: Object, key: Key) -> KubeBindCondition:
     ref = service_namespace_ref(key.namespace, key.name)
     return false(
         NAMESPACE_READY,

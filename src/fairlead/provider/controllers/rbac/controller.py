@@ -11,7 +11,7 @@ import msgspec
 from fairlead.api.kubebind import APISERVICEEXPORTS, CLUSTER_BINDING_NAME
 from fairlead.api.kubebind.conditions import (
     PERMISSIONS_GRANTED,
-    Condition,
+    KubeBindCondition,
     false,
     get_condition,
     status_events,
@@ -30,7 +30,7 @@ from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, Forbidden, Invalid, NotFound
 from fairlead.client.lookups import find
 from fairlead.provider.changes import with_status
-from fairlead.provider.controllers.rbac.reconcile import Plan, State, reconcile
+from fairlead.provider.controllers.rbac.reconcile import RightsPlan, RightsState, reconcile
 from fairlead.provider.namespaces import kept_by, owner_of, usable
 from fairlead.provider.offer import record_of
 from fairlead.provider.options import ProviderOptions
@@ -196,12 +196,12 @@ class RbacController:
         found = await find(self._client, APISERVICEEXPORTS, key.name, key.namespace)
         return found is None or found.meta.deleting
 
-    def _state(self, key: Key, export: Object | None) -> State:
+    def _state(self, key: Key, export: Object | None) -> RightsState:
         watches = self._watches
         namespaces = watches.namespaces.by_index(BY_CONSUMER, key.namespace)
         existing = self._existing(key, [namespace.meta.name for namespace in namespaces])
         if export is None:
-            return State(None, existing)
+            return RightsState(None, existing)
         grounds = Grounds(
             export=export,
             schemas={item.meta.name: item for item in watches.schemas.list(key.namespace)},
@@ -211,7 +211,7 @@ class RbacController:
             crds=watches.crds_by_name(),
             original_konnectors=self._options.original_konnectors,
         )
-        return State(grounds, existing)
+        return RightsState(grounds, existing)
 
     def _in_use(self, namespace: Object) -> bool:
         """Whether the APIServiceNamespace of a namespace exists.
@@ -244,7 +244,7 @@ class RbacController:
                 found[Id(roles, name)] = role
         return found
 
-    async def _carry_out(self, key: Key, plan: Plan, state: State) -> _Left:
+    async def _carry_out(self, key: Key, plan: RightsPlan, state: RightsState) -> _Left:
         """Write as much as fits one turn, and note the refused objects."""
         # Deletions of obsolete rights come first, so that a failed write does not delay them.
         unseen = False
@@ -354,7 +354,7 @@ def _kept(service_namespace: Object | None) -> str | None:
     return None if service_namespace is None else kept_by(service_namespace)
 
 
-def _told(export: Object | None) -> Condition | None:
+def _told(export: Object | None) -> KubeBindCondition | None:
     """Return an export's condition about its rights."""
     try:
         known = stored_conditions(export) if export is not None else []
@@ -370,7 +370,7 @@ _REVOKED = false(
 )
 
 
-def _condition(refusal: Forbidden | Invalid | None) -> Condition:
+def _condition(refusal: Forbidden | Invalid | None) -> KubeBindCondition:
     if refusal is None:
         return true(PERMISSIONS_GRANTED)
     return false(

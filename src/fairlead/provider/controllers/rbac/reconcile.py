@@ -12,7 +12,7 @@ from fairlead.api.resource import Resource
 from fairlead.provider.rights import ORDER, Grounds, Id, rights
 
 
-class State(NamedTuple):
+class RightsState(NamedTuple):
     """Grounds of an export's rights, and the existing objects.
 
     ``grounds`` is None if the export is gone; ``existing`` are the objects that this controller
@@ -23,18 +23,18 @@ class State(NamedTuple):
     existing: Mapping[Id, Object]
 
 
-class Plan(msgspec.Struct, kw_only=True, frozen=True):
+class RightsPlan(msgspec.Struct, kw_only=True, frozen=True):
     """Objects to apply, roles before their bindings, and objects to delete, bindings first."""
 
     apply: list[tuple[Resource, JSON]] = []
     delete: list[Id] = []
 
 
-def reconcile(state: State) -> Plan:
+def reconcile(state: RightsState) -> RightsPlan:
     """Decide which roles and bindings of an export are applied and which are deleted."""
     wanted = {} if state.grounds is None else rights(state.grounds)
     leftover = [identity for identity in state.existing if identity not in wanted]
-    return Plan(
+    return RightsPlan(
         apply=[(identity.resource, body) for identity, body in wanted.items()],
         delete=sorted(leftover, key=lambda identity: -ORDER.index(identity.resource)),
     )

@@ -6,12 +6,19 @@ import msgspec
 import pytest
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.objects.rows import Counts, ObjectRow, Page, Wanted, order, page_of
-from fairlead.portal.console.viewing import Asked
+from fairlead.portal.console.objects.rows import (
+    Counts,
+    ObjectRow,
+    ObjectsPage,
+    Wanted,
+    order,
+    page_of,
+)
+from fairlead.portal.console.viewing import AskedPage
 
 
-def asked(**query: str) -> Asked:
-    return Asked("/bindings", (), tuple(sorted(query.items())))
+def asked(**query: str) -> AskedPage:
+    return AskedPage("/bindings", (), tuple(sorted(query.items())))
 
 
 def row(name: str, state: State = "ok", **more: str) -> ObjectRow:
@@ -41,7 +48,7 @@ def test_a_page_has_200_rows_and_tells_of_all(number: str, shown: int, first: in
 
 
 def test_no_rows_are_one_empty_page() -> None:
-    page: Page[ObjectRow] = page_of([], 0, asked(), Wanted.of(asked()))
+    page: ObjectsPage[ObjectRow] = page_of([], 0, asked(), Wanted.of(asked()))
     assert (page.rows, page.found, page.previous, page.following) == ((), 0, None, None)
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.topology.graph import CHAIN, PROVIDED, Edge, Graph, Node
+from fairlead.portal.console.topology.graph import CHAIN, PROVIDED, Edge, Graph, GraphNode
 
 
 _KINDS = ("Deployment", "ServiceBinding", "Secret", "PostgresAccess", "APIServiceBinding", "Role")
@@ -21,7 +21,7 @@ def chain() -> Chain:
 
     def make(*states: State) -> Graph:
         nodes = tuple(
-            Node(
+            GraphNode(
                 id=column.name,
                 column=column.name,
                 kind=kind,
@@ -48,10 +48,10 @@ def fleet() -> Fleet:
 
     def make(objects: int, failed: frozenset[int] = frozenset()) -> Graph:
         nodes = [
-            Node(id="c", column="cluster", kind="ClusterBinding", name="shop", state="ok"),
-            Node(id="e", column="export", kind="APIServiceExport", name="dbs", state="ok"),
-            Node(id="k0", column="kind", kind="Kind", name="Database", state="ok"),
-            Node(id="k1", column="kind", kind="Kind", name="Bucket", state="ok"),
+            GraphNode(id="c", column="cluster", kind="ClusterBinding", name="shop", state="ok"),
+            GraphNode(id="e", column="export", kind="APIServiceExport", name="dbs", state="ok"),
+            GraphNode(id="k0", column="kind", kind="Kind", name="Database", state="ok"),
+            GraphNode(id="k1", column="kind", kind="Kind", name="Bucket", state="ok"),
         ]
         edges = [
             Edge(source="e", target="c"),
@@ -64,8 +64,10 @@ def fleet() -> Fleet:
             role: State = "failed" if number in failed else "ok"
             reason = "RoleConflict" if number in failed else ""
             nodes += [
-                Node(id=f"o{number}", column="object", kind=kind, name=f"o{number}", state=state),
-                Node(
+                GraphNode(
+                    id=f"o{number}", column="object", kind=kind, name=f"o{number}", state=state
+                ),
+                GraphNode(
                     id=f"r{number}",
                     column="role",
                     kind="Role",

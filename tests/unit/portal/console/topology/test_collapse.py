@@ -12,7 +12,7 @@ import pytest
 
 from fairlead.portal.console.topology.collapse import MOST, Picture, collapse
 from fairlead.portal.console.topology.drawing import draw
-from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, Node
+from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, GraphNode
 from fairlead.portal.console.topology.table import rows
 from fairlead.portal.console.topology.wiring import breaks, wire
 
@@ -53,8 +53,8 @@ def test_many_parts_become_one_of_each_kind_below_what_they_belong_to(fleet: Fle
 
 
 def test_parts_of_a_kind_stay_apart_that_belong_to_different_parts() -> None:
-    nodes = [Node(id=name, column="cluster", kind="Cluster", name=name) for name in "ab"]
-    nodes += [Node(id=str(n), column="object", kind="Database", name="d") for n in range(90)]
+    nodes = [GraphNode(id=name, column="cluster", kind="Cluster", name=name) for name in "ab"]
+    nodes += [GraphNode(id=str(n), column="object", kind="Database", name="d") for n in range(90)]
     edges = tuple(Edge(source=str(n), target="ab"[n % 3 == 0]) for n in range(90))
     picture = _picture(Graph(columns=PROVIDED, nodes=tuple(nodes), edges=edges))
     assert [name for _, name, _ in _names(picture, "object")] == ["30 objects", "60 objects"]
@@ -87,14 +87,14 @@ def test_many_problems_are_bounded_and_counted(fleet: Fleet) -> None:
 
 @pytest.mark.parametrize("by", ["kind", "column", "parent"])
 def test_whatever_is_different_in_each_part_the_drawing_is_bounded(by: str) -> None:
-    nodes = [Node(id=str(n), column="service", kind="K", name="n") for n in range(400)]
+    nodes = [GraphNode(id=str(n), column="service", kind="K", name="n") for n in range(400)]
     edges: list[Edge] = []
     if by == "kind":
-        nodes = [Node(id=str(n), column="role", kind=f"K{n}", name="n") for n in range(400)]
+        nodes = [GraphNode(id=str(n), column="role", kind=f"K{n}", name="n") for n in range(400)]
     elif by == "column":
-        nodes = [Node(id=str(n), column=f"c{n}", kind="K", name="n") for n in range(400)]
+        nodes = [GraphNode(id=str(n), column=f"c{n}", kind="K", name="n") for n in range(400)]
     else:
-        nodes += [Node(id=f"r{n}", column="role", kind="K", name="n") for n in range(400)]
+        nodes += [GraphNode(id=f"r{n}", column="role", kind="K", name="n") for n in range(400)]
         edges = [Edge(source=str(n), target=f"r{n}") for n in range(400)]
     picture = _picture(Graph(nodes=tuple(nodes), edges=tuple(edges)))
     assert len(picture.parts) <= MOST
@@ -134,9 +134,10 @@ def test_work_grows_with_the_graph_and_no_faster(
 
 def _star(size: int) -> Graph:
     """All need one part."""
-    hub = Node(id="hub", column="provider", kind="K", name="hub", state="failed")
+    hub = GraphNode(id="hub", column="provider", kind="K", name="hub", state="failed")
     others = tuple(
-        Node(id=str(n), column="role", kind="K", name="n", state="waiting") for n in range(size)
+        GraphNode(id=str(n), column="role", kind="K", name="n", state="waiting")
+        for n in range(size)
     )
     edges = tuple(Edge(source=node.id, target="hub") for node in others)
     return Graph(nodes=(hub, *others), edges=edges)
@@ -144,7 +145,7 @@ def _star(size: int) -> Graph:
 
 def _circles(size: int) -> Graph:
     """Each two need each other."""
-    nodes = tuple(Node(id=str(n), column="role", kind="K", name="n") for n in range(size))
+    nodes = tuple(GraphNode(id=str(n), column="role", kind="K", name="n") for n in range(size))
     edges = tuple(Edge(source=str(n), target=str(n ^ 1)) for n in range(size))
     return Graph(nodes=nodes, edges=edges)
 
@@ -152,7 +153,8 @@ def _circles(size: int) -> Graph:
 def _line(size: int) -> Graph:
     """Each needs the next."""
     nodes = tuple(
-        Node(id=str(n), column="role", kind="K", name="n", state="failed") for n in range(size)
+        GraphNode(id=str(n), column="role", kind="K", name="n", state="failed")
+        for n in range(size)
     )
     edges = tuple(Edge(source=str(n), target=str(n + 1)) for n in range(size))
     return Graph(nodes=nodes, edges=edges)

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from msgspec.structs import replace
 
 from fairlead.portal.console.topology.drawing import draw
-from fairlead.portal.console.topology.graph import Edge, Graph, Node
+from fairlead.portal.console.topology.graph import Edge, Graph, GraphNode
 
 
 Chain = Callable[..., Graph]
@@ -88,7 +88,7 @@ def test_each_part_tells_all_of_itself_in_words(chain: Chain) -> None:
     ],
 )
 def test_parts_are_links_to_this_server_alone(href: str, linked: bool) -> None:
-    node = Node(id="a", column="role", kind="Role", name="a", href=href)
+    node = GraphNode(id="a", column="role", kind="Role", name="a", href=href)
     text = str(draw(Graph(nodes=(node,))))
     assert ("<a " in text) is linked
     assert ('role="img"' in text) is not linked
@@ -96,7 +96,7 @@ def test_parts_are_links_to_this_server_alone(href: str, linked: bool) -> None:
 
 def test_long_names_are_cut_and_whole_in_the_title() -> None:
     name = "orders-" + "x" * 200 + "-end"
-    text = str(draw(Graph(nodes=(Node(id="a", column="role", kind="Role", name=name),))))
+    text = str(draw(Graph(nodes=(GraphNode(id="a", column="role", kind="Role", name=name),))))
     shown = re.findall(r'<text class="name"[^>]*>([^<]*)</text>', text)
     assert len(shown) == 2
     assert shown[0].startswith("orders-")
@@ -133,9 +133,9 @@ def test_ids_can_have_a_name_of_their_own(chain: Chain) -> None:
 
 def test_two_broken_ways_to_one_part_have_one_mark() -> None:
     nodes = (
-        Node(id="a", column="service", kind="K", name="a", state="waiting"),
-        Node(id="b", column="service", kind="K", name="b", state="waiting"),
-        Node(id="c", column="role", kind="K", name="c", state="failed", reason="Gone"),
+        GraphNode(id="a", column="service", kind="K", name="a", state="waiting"),
+        GraphNode(id="b", column="service", kind="K", name="b", state="waiting"),
+        GraphNode(id="c", column="role", kind="K", name="c", state="failed", reason="Gone"),
     )
     edges = (Edge(source="a", target="c"), Edge(source="b", target="c"))
     text = str(draw(Graph(nodes=nodes, edges=edges)))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fairlead.portal.console.topology.collapse import MOST, collapse
 from fairlead.portal.console.topology.drawing import draw
-from fairlead.portal.console.topology.graph import CHAIN, Column, Edge, Graph, Node
+from fairlead.portal.console.topology.graph import CHAIN, Edge, Graph, GraphColumn, GraphNode
 from fairlead.portal.console.topology.layout import MARGIN, WIDTH, lay_out
 from fairlead.portal.console.topology.table import rows
 from fairlead.portal.console.topology.text import cut, lines, plain, width
@@ -31,7 +31,7 @@ TEXTS = st.one_of(
     st.sampled_from(["<script>x</script>", '"><img src=x onerror=y>', "]]>", "&amp;", "' style="]),
 )
 NODES = st.builds(
-    Node,
+    GraphNode,
     id=IDS,
     column=st.sampled_from([*(column.name for column in CHAIN), "elsewhere", "<b>"]),
     kind=TEXTS,
@@ -47,7 +47,9 @@ NODES = st.builds(
 EDGES = st.builds(Edge, source=IDS, target=IDS, state=st.one_of(st.none(), STATES), label=TEXTS)
 GRAPHS = st.builds(
     Graph,
-    columns=st.sampled_from([CHAIN, (Column("role", "<i>", "A"), Column("service", "S", "A"))]),
+    columns=st.sampled_from(
+        [CHAIN, (GraphColumn("role", "<i>", "A"), GraphColumn("service", "S", "A"))]
+    ),
     nodes=st.lists(NODES, max_size=90).map(tuple),
     edges=st.lists(EDGES, max_size=120).map(tuple),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fairlead.portal.console.topology.collapse import collapse
-from fairlead.portal.console.topology.graph import Column, Edge, Graph, Node
+from fairlead.portal.console.topology.graph import Edge, Graph, GraphColumn, GraphNode
 from fairlead.portal.console.topology.layout import LABEL, Layout, _LayingOut, lay_out
 from fairlead.portal.console.topology.ordering import Neighbours, ordered
 from fairlead.portal.console.topology.wiring import breaks, wire
@@ -59,8 +59,12 @@ def test_lines_that_need_not_cross_do_not() -> None:
 
 
 def test_columns_of_one_cluster_share_a_title() -> None:
-    columns = (Column("a", "A", "Yours"), Column("b", "B", "Theirs"), Column("c", "C", "Theirs"))
-    nodes = tuple(Node(id=name, column=name, kind="K", name=name) for name in "abc")
+    columns = (
+        GraphColumn("a", "A", "Yours"),
+        GraphColumn("b", "B", "Theirs"),
+        GraphColumn("c", "C", "Theirs"),
+    )
+    nodes = tuple(GraphNode(id=name, column=name, kind="K", name=name) for name in "abc")
     layout = _layout(Graph(columns=columns, nodes=nodes))
     assert [side.text for side in layout.sides] == ["Yours", "Theirs"]
     assert layout.sides[1].end == layout.boxes[2].x + (layout.sides[0].end - layout.sides[0].x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fairlead.portal.console.topology.graph import Edge, Graph, Node
+from fairlead.portal.console.topology.graph import Edge, Graph, GraphNode
 from fairlead.portal.console.topology.table import rows
 
 
@@ -34,7 +34,7 @@ def test_rows_are_bounded_and_the_rest_is_counted(fleet: Fleet) -> None:
 
 
 def test_what_a_part_needs_is_bounded_too() -> None:
-    nodes = tuple(Node(id=str(n), column="role", kind="Role", name=str(n)) for n in range(9))
+    nodes = tuple(GraphNode(id=str(n), column="role", kind="Role", name=str(n)) for n in range(9))
     edges = tuple(Edge(source="0", target=str(n)) for n in range(1, 9))
     (first, *_) = rows(Graph(nodes=nodes, edges=(*edges, *edges))).rows
     assert first.needs == ("Role 1", "Role 2", "Role 3", "Role 4", "Role 5")
@@ -46,5 +46,5 @@ def test_problems_alone_are_told_when_asked_for(fleet: Fleet) -> None:
 
 
 def test_addresses_elsewhere_are_no_links() -> None:
-    node = Node(id="a", column="role", kind="Role", name="a", href="javascript:alert(1)")
+    node = GraphNode(id="a", column="role", kind="Role", name="a", href="javascript:alert(1)")
     assert rows(Graph(nodes=(node,))).rows[0].href == ""

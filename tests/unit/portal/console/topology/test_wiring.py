@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.topology.graph import Edge, Graph, Node
+from fairlead.portal.console.topology.graph import Edge, Graph, GraphNode
 from fairlead.portal.console.topology.wiring import MOST_COLUMNS, Wired, breaks, chosen, wire
 
 
@@ -86,7 +86,7 @@ def test_a_way_can_fail_between_two_parts_that_stand_well(chain: Chain) -> None:
 
 def test_a_circle_breaks_at_its_first_part() -> None:
     nodes = tuple(
-        Node(id=name, column="service", kind="K", name=name, state="failed") for name in "abc"
+        GraphNode(id=name, column="service", kind="K", name=name, state="failed") for name in "abc"
     )
     ends = (("a", "b"), ("b", "c"), ("c", "a"))
     edges = tuple(Edge(source=source, target=target) for source, target in ends)
@@ -94,8 +94,8 @@ def test_a_circle_breaks_at_its_first_part() -> None:
 
 
 def test_what_is_told_twice_or_leads_nowhere_is_left_out() -> None:
-    node = Node(id="a", column="service", kind="K", name="first")
-    again = Node(id="a", column="service", kind="K", name="second")
+    node = GraphNode(id="a", column="service", kind="K", name="first")
+    again = GraphNode(id="a", column="service", kind="K", name="second")
     edges = (Edge(source="a", target="a"), Edge(source="a", target="gone"))
     wired = wire(Graph(nodes=(node, again), edges=edges))
     assert wired.nodes == (node,)
@@ -103,7 +103,7 @@ def test_what_is_told_twice_or_leads_nowhere_is_left_out() -> None:
 
 
 def test_columns_that_are_not_known_stand_last_and_are_bounded() -> None:
-    nodes = tuple(Node(id=str(n), column=f"c{n}", kind="K", name="n") for n in range(40))
+    nodes = tuple(GraphNode(id=str(n), column=f"c{n}", kind="K", name="n") for n in range(40))
     wired = wire(Graph(columns=(), nodes=nodes))
     assert len(wired.columns) == MOST_COLUMNS
     assert wired.column[:3] == (0, 1, 2)
@@ -113,7 +113,7 @@ def test_columns_that_are_not_known_stand_last_and_are_bounded() -> None:
 def test_problems_are_shown_with_what_needs_them_and_what_they_need() -> None:
     states: dict[str, State] = {"a1": "ok", "a2": "ok", "b1": "waiting", "b2": "ok", "c": "ok"}
     nodes = tuple(
-        Node(id=name, column=name[0], kind="K", name=name, state=state)
+        GraphNode(id=name, column=name[0], kind="K", name=name, state=state)
         for name, state in states.items()
     )
     ends = (("a1", "b1"), ("a2", "b2"), ("b1", "c"), ("b2", "c"))

@@ -22,14 +22,14 @@ from fairlead.api.golang.values import (
     type_name,
     unbox,
 )
-from fairlead.binding.expressions.gotemplate.bounds import ESCAPING, Budget
+from fairlead.binding.expressions.gotemplate.bounds import ESCAPING, RenderingBudget
 from fairlead.binding.expressions.gotemplate.calling import comparing
 from fairlead.binding.expressions.gotemplate.calling.calls import Callee, CallError
 from fairlead.binding.expressions.gotemplate.calling.printing import printed, printed_line
 from fairlead.binding.expressions.gotemplate.calling.verbs import formatted
 
 
-def _index(budget: Budget, item: Any, *keys: Any) -> Any:
+def _index(budget: RenderingBudget, item: Any, *keys: Any) -> Any:
     value = unbox(item)
     if value is NO_VALUE:
         raise CallError("index of untyped nil")
@@ -57,7 +57,7 @@ def _member(value: dict[str, Any], key: Any) -> Boxed:
     return box(value.get(key))
 
 
-def _byte(budget: Budget, text: str, key: Any) -> Byte:
+def _byte(budget: RenderingBudget, text: str, key: Any) -> Byte:
     budget.spend(0 if text.isascii() else len(text))
     content = to_bytes(text)
     return Byte(content[_place(key, len(content), "string")])
@@ -80,7 +80,7 @@ def _position(key: Any, most: int) -> int:
     return int(key)
 
 
-def _slice(budget: Budget, item: Any, *keys: Any) -> Any:
+def _slice(budget: RenderingBudget, item: Any, *keys: Any) -> Any:
     value = unbox(item)
     if value is NO_VALUE:
         raise CallError("slice of untyped nil")
@@ -111,7 +111,7 @@ def _limits(keys: tuple[Any, ...], length: int) -> tuple[int, int]:
     return places[0], places[1]
 
 
-def _length(budget: Budget, item: Any) -> Int:
+def _length(budget: RenderingBudget, item: Any) -> Int:
     if item is NO_VALUE:
         raise CallError("reflect: call of reflect.Value.Type on zero Value")
     value = unbox(item)
@@ -132,7 +132,7 @@ def _call(function: Any, *_: Any) -> Any:
     raise CallError(f"non-function of type {type_name(value)}")
 
 
-def _html(budget: Budget, *values: Any) -> str:
+def _html(budget: RenderingBudget, *values: Any) -> str:
     return _text(budget, values).translate(_HTML)
 
 
@@ -141,7 +141,7 @@ _HTML = str.maketrans(
 )
 
 
-def _js(budget: Budget, *values: Any) -> str:
+def _js(budget: RenderingBudget, *values: Any) -> str:
     text = _text(budget, values)
     budget.spend((ESCAPING - 1) * len(text))
     return "".join(map(_script, text))
@@ -158,11 +158,11 @@ def _script(char: str) -> str:
     return char
 
 
-def _query(budget: Budget, *values: Any) -> str:
+def _query(budget: RenderingBudget, *values: Any) -> str:
     return quote_plus(to_bytes(_text(budget, values)))
 
 
-def _text(budget: Budget, values: tuple[Any, ...]) -> str:
+def _text(budget: RenderingBudget, values: tuple[Any, ...]) -> str:
     if len(values) == 1 and isinstance(values[0], str):
         budget.spend(len(values[0]))
         return values[0]

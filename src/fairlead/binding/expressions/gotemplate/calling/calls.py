@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from fairlead.api.golang.text import go_json
-from fairlead.binding.expressions.gotemplate.bounds import Budget
+from fairlead.binding.expressions.gotemplate.bounds import RenderingBudget
 
 
 Kind = Literal["value", "any", "string"]
@@ -45,7 +45,7 @@ def of_string(run: Callable[[str], str]) -> Callee:
     return Callee(run, ("string",))
 
 
-def _json(budget: Budget, value: Any) -> str:
+def _json(budget: RenderingBudget, value: Any) -> str:
     if isinstance(value, complex):
         raise CallError("json: unsupported type: complex128")
     text = go_json(value)

@@ -11,7 +11,7 @@ from fairlead.api.golang.values import (
     type_name,
     unbox,
 )
-from fairlead.binding.expressions.gotemplate.bounds import Budget
+from fairlead.binding.expressions.gotemplate.bounds import RenderingBudget
 from fairlead.binding.expressions.gotemplate.calling.calls import CallError
 
 
@@ -20,7 +20,7 @@ _INCOMPATIBLE = "incompatible types for comparison"
 _INVALID = "invalid type for comparison"
 
 
-def equal(budget: Budget, first: Any, *others: Any) -> bool:
+def equal(budget: RenderingBudget, first: Any, *others: Any) -> bool:
     """Whether ``first`` is equal to any of ``others``."""
     if not others:
         raise CallError("missing argument for comparison")
@@ -28,12 +28,12 @@ def equal(budget: Budget, first: Any, *others: Any) -> bool:
     return any(_equal(budget, left, unbox(other)) for other in others)
 
 
-def unequal(budget: Budget, first: Any, second: Any) -> bool:
+def unequal(budget: RenderingBudget, first: Any, second: Any) -> bool:
     """Whether two values differ."""
     return not equal(budget, first, second)
 
 
-def _equal(budget: Budget, left: Any, right: Any) -> bool:
+def _equal(budget: RenderingBudget, left: Any, right: Any) -> bool:
     kinds = {kind(left), kind(right)}
     if len(kinds) > 1 and kinds != _INTEGERS:
         if left is NO_VALUE or right is NO_VALUE:
@@ -50,7 +50,7 @@ def _equal(budget: Budget, left: Any, right: Any) -> bool:
     raise CallError(f"non-comparable types {type_name(left)}, {type_name(right)}")
 
 
-def less(budget: Budget, first: Any, second: Any) -> bool:
+def less(budget: RenderingBudget, first: Any, second: Any) -> bool:
     """Whether ``first`` is less than ``second``."""
     left, right = unbox(first), unbox(second)
     kinds = {kind(left), kind(right)}
@@ -71,16 +71,16 @@ def _plain(left: str, right: str) -> bool:
     return left.isascii() and right.isascii()
 
 
-def less_or_equal(budget: Budget, first: Any, second: Any) -> bool:
+def less_or_equal(budget: RenderingBudget, first: Any, second: Any) -> bool:
     """Whether ``first`` is at most ``second``."""
     return less(budget, first, second) or equal(budget, first, second)
 
 
-def greater(budget: Budget, first: Any, second: Any) -> bool:
+def greater(budget: RenderingBudget, first: Any, second: Any) -> bool:
     """Whether ``first`` is greater than ``second``."""
     return not less_or_equal(budget, first, second)
 
 
-def greater_or_equal(budget: Budget, first: Any, second: Any) -> bool:
+def greater_or_equal(budget: RenderingBudget, first: Any, second: Any) -> bool:
     """Whether ``first`` is at least ``second``."""
     return not less(budget, first, second)

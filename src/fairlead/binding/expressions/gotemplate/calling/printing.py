@@ -6,10 +6,10 @@ from typing import Any
 
 from fairlead.api.golang.text import go_text
 from fairlead.api.golang.values import joined
-from fairlead.binding.expressions.gotemplate.bounds import Budget
+from fairlead.binding.expressions.gotemplate.bounds import RenderingBudget
 
 
-def printed(budget: Budget, *values: Any) -> str:
+def printed(budget: RenderingBudget, *values: Any) -> str:
     """Print values, with a space between two if neither is a string."""
     parts: list[str] = []
     for place, value in enumerate(values):
@@ -19,12 +19,12 @@ def printed(budget: Budget, *values: Any) -> str:
     return joined(parts)
 
 
-def printed_line(budget: Budget, *values: Any) -> str:
+def printed_line(budget: RenderingBudget, *values: Any) -> str:
     """Print values with spaces between them, and a newline."""
     return joined([" ".join(_shown(budget, value) for value in values), "\n"])
 
 
-def _shown(budget: Budget, value: Any) -> str:
+def _shown(budget: RenderingBudget, value: Any) -> str:
     text = go_text(value)
     budget.spend(len(text) + 1)
     return text

@@ -13,7 +13,7 @@ from fairlead.api.golang.values import (
     to_bytes,
     type_name,
 )
-from fairlead.binding.expressions.gotemplate.bounds import ESCAPING, Budget
+from fairlead.binding.expressions.gotemplate.bounds import ESCAPING, RenderingBudget
 from fairlead.binding.expressions.gotemplate.calling.fields import (
     Flags,
     floating,
@@ -34,13 +34,13 @@ _POSITION = re.compile(r"\[([^\]]*)\]")
 _DIGITS = re.compile(r"[0-9]{1,7}")
 
 
-def formatted(budget: Budget, layout: str, *values: Any) -> str:
+def formatted(budget: RenderingBudget, layout: str, *values: Any) -> str:
     """Replace the verbs of a format; errors are in the text, as in Go."""
     return _Printer(budget, layout, values).run()
 
 
 class _Printer:
-    def __init__(self, budget: Budget, layout: str, values: tuple[Any, ...]) -> None:
+    def __init__(self, budget: RenderingBudget, layout: str, values: tuple[Any, ...]) -> None:
         self.budget = budget
         self.layout = layout
         self.values = values

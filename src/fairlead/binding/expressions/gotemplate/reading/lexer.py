@@ -10,7 +10,7 @@ from typing import NamedTuple
 from fairlead.api.golang.literals import quote
 
 
-class Token(NamedTuple):
+class LexedToken(NamedTuple):
     """A token of a template; an ``error`` token has the message as its text, and is the last."""
 
     kind: str
@@ -56,15 +56,15 @@ class _Wrong(Exception):  # noqa: N818 (becomes a token)
         self.position = position
 
 
-def tokens(text: str) -> Iterator[Token]:
+def tokens(text: str) -> Iterator[LexedToken]:
     """Yield the tokens of a template; the last is ``eof`` or ``error``."""
     lexer = _Lexer(text)
     try:
         yield from lexer.texts()
     except _Wrong as wrong:
-        yield Token("error", str(wrong), wrong.position)
+        yield LexedToken("error", str(wrong), wrong.position)
     else:
-        yield Token("eof", "EOF", len(text))
+        yield LexedToken("eof", "EOF", len(text))
 
 
 class _Lexer:
@@ -73,7 +73,7 @@ class _Lexer:
         self.position = 0
         self.depth = 0
 
-    def texts(self) -> Iterator[Token]:
+    def texts(self) -> Iterator[LexedToken]:
         """Yield texts and the tokens of actions, until the end."""
         while self.position < len(self.text):
             start = self.text.find("{{", self.position)
@@ -82,16 +82,16 @@ class _Lexer:
             trims = trims and self.text[start + 3 : start + 4] in set(SPACE)
             found = self.text[self.position : end]
             if found := found.rstrip(SPACE) if trims else found:
-                yield Token("text", found, self.position)
+                yield LexedToken("text", found, self.position)
             self.position = end
             if start >= 0:
                 yield from self.action(start, start + (4 if trims else 2))
 
-    def action(self, start: int, position: int) -> Iterator[Token]:
+    def action(self, start: int, position: int) -> Iterator[LexedToken]:
         if self.text.startswith("/*", position):
             self.comment(start, position + 2)
             return
-        yield Token("left", "{{", start)
+        yield LexedToken("left", "{{", start)
         self.position = position
         self.depth = 0
         while not self.closes():
@@ -99,7 +99,7 @@ class _Lexer:
                 yield token
         if self.depth:
             raise _Wrong("unclosed left paren", self.position)
-        yield Token("right", "}}", self.position + (2 if self.trims() else 0))
+        yield LexedToken("right", "}}", self.position + (2 if self.trims() else 0))
         self.close()
 
     def comment(self, start: int, position: int) -> None:
@@ -125,7 +125,7 @@ class _Lexer:
         else:
             self.position += 2
 
-    def inside(self) -> Token | None:
+    def inside(self) -> LexedToken | None:
         """Return the next token of an action."""
         start = self.position
         if start >= len(self.text):
@@ -143,26 +143,26 @@ class _Lexer:
             return self.word()
         return self.mark(character)
 
-    def take(self, kind: str, end: int) -> Token:
-        token = Token(kind, self.text[self.position : end], self.position)
+    def take(self, kind: str, end: int) -> LexedToken:
+        token = LexedToken(kind, self.text[self.position : end], self.position)
         self.position = end
         return token
 
-    def spaces(self) -> Token | None:
+    def spaces(self) -> LexedToken | None:
         end = _SPACES.match(self.text, self.position).end()  # type: ignore[union-attr]
         if self.text.startswith("-}}", end):
             # The trim marker needs the last space.
             end -= 1
         return self.take("space", end) if end > self.position else None
 
-    def quoted(self, mark: str) -> Token:
+    def quoted(self, mark: str) -> LexedToken:
         kind, pattern, wrong = _QUOTED[mark]
         found = pattern.match(self.text, self.position)
         if not found:
             raise _Wrong(wrong, self.position)
         return self.take(kind, found.end())
 
-    def field(self, mark: str) -> Token:
+    def field(self, mark: str) -> LexedToken:
         following = self.text[self.position + 1 : self.position + 2]
         if mark == "." and (not following or "0" <= following <= "9"):
             return self.number()
@@ -171,7 +171,7 @@ class _Lexer:
         self.check_end(end)
         return self.take("variable" if mark == "$" else "dot" if bare else "field", end)
 
-    def word(self) -> Token:
+    def word(self) -> LexedToken:
         end = self.end_of_word(self.position)
         self.check_end(end)
         word = self.text[self.position : end]
@@ -190,7 +190,7 @@ class _Lexer:
         if following and following not in " \t\r\n.,|:)(" and not self.text.startswith("}}", end):
             raise _Wrong(f"bad character {_named(following)}", self.position)
 
-    def number(self) -> Token:
+    def number(self) -> LexedToken:
         end = self.digits(self.position)
         if self.text[end : end + 1] in {"+", "-"}:
             end = self.digits(end)
@@ -209,7 +209,7 @@ class _Lexer:
         text = quote(self.text[self.position : end])
         return _Wrong(f"bad number syntax: {text}", self.position)
 
-    def mark(self, character: str) -> Token:
+    def mark(self, character: str) -> LexedToken:
         end = self.position + 1
         if character == ":":
             if not self.text.startswith("=", end):

@@ -9,18 +9,18 @@ import msgspec
 from fairlead.api.golang.literals import LiteralError, unquote
 from fairlead.binding.expressions.gotemplate.bounds import SOURCE
 from fairlead.binding.expressions.gotemplate.nodes import (
-    Action,
+    ActionNode,
     Branch,
-    Call,
+    CallNode,
     Jump,
     Node,
-    Pipeline,
+    PipelineNode,
     TemplateError,
-    Text,
+    TextNode,
 )
-from fairlead.binding.expressions.gotemplate.reading.lexer import Token
+from fairlead.binding.expressions.gotemplate.reading.lexer import LexedToken
 from fairlead.binding.expressions.gotemplate.reading.pipelines import Pipelines
-from fairlead.binding.expressions.gotemplate.scopes import Names
+from fairlead.binding.expressions.gotemplate.scopes import DeclaredNames
 
 
 Templates = dict[str, list[Node]]
@@ -31,13 +31,13 @@ class _Block(msgspec.Struct):
 
     word: str
     position: int
-    names: Names
+    names: DeclaredNames
     mark: int
     name: str = ""
-    pipeline: Pipeline | None = None
+    pipeline: PipelineNode | None = None
     body: list[Node] = msgspec.field(default_factory=list)
     otherwise: list[Node] | None = None
-    opened: Token | None = None
+    opened: LexedToken | None = None
     """The token where Go reports a wrong end of a ``block``."""
     chained: bool = False
     """Whether ``else if`` or ``else with`` opened it: one ``end`` closes it and the outer one."""
@@ -75,7 +75,7 @@ class _Parser(Pipelines):
     def parse(self) -> Templates:
         while (token := self.next()).kind != "eof":
             if token.kind == "text":
-                self.top.current.append(Text(token.text))
+                self.top.current.append(TextNode(token.text))
             elif token.kind == "left":
                 self.started = token
                 self.action()
@@ -107,10 +107,10 @@ class _Parser(Pipelines):
             case _:
                 self.back(token)
                 place = self.peek().position
-                node = Action(place, self.pipeline("command", "right"))
+                node = ActionNode(place, self.pipeline("command", "right"))
                 self.top.current.append(node)
 
-    def branch(self, token: Token, *, chained: bool = False) -> None:
+    def branch(self, token: LexedToken, *, chained: bool = False) -> None:
         mark = self.names.mark()
         pipeline = self.pipeline(token.text, "right")
         self.open.append(
@@ -180,14 +180,14 @@ class _Parser(Pipelines):
         token = self.next_word()
         name = self.template_name(token, "block clause")
         pipeline = self.pipeline("block clause", "right")
-        self.top.current.append(Call(token.position, name, token.text, pipeline))
+        self.top.current.append(CallNode(token.position, name, token.text, pipeline))
         self.enter("block", name)
 
     def enter(self, word: str, name: str) -> None:
         """Open a template of its own, without the variables of the outer one."""
         opened = self.latest if word == "block" else None
         self.open.append(_Block(word, 0, self.names, 0, name=name, opened=opened))
-        self.names = Names()
+        self.names = DeclaredNames()
 
     def call(self) -> None:
         token = self.next_word()
@@ -196,20 +196,20 @@ class _Parser(Pipelines):
         if (following := self.next_word()).kind != "right":
             self.back(following)
             pipeline = self.pipeline("template clause", "right")
-        self.top.current.append(Call(token.position, name, token.text, pipeline))
+        self.top.current.append(CallNode(token.position, name, token.text, pipeline))
 
-    def template_name(self, token: Token, context: str) -> str:
+    def template_name(self, token: LexedToken, context: str) -> str:
         if token.kind not in {"string", "raw"}:
             raise self.unexpected(token, context)
         return self.unquoted(token)
 
-    def unquoted(self, token: Token) -> str:
+    def unquoted(self, token: LexedToken) -> str:
         try:
             return unquote(token.text)
         except LiteralError as error:
             raise self.error(str(error)) from None
 
-    def jump(self, token: Token) -> None:
+    def jump(self, token: LexedToken) -> None:
         shown = f"{{{{{token.text}}}}}"
         if (following := self.next_word()).kind != "right":
             raise self.unexpected(following, shown)
@@ -226,4 +226,4 @@ class _Parser(Pipelines):
 
 
 def _is_empty(body: list[Node]) -> bool:
-    return all(isinstance(node, Text) and not node.text.strip() for node in body)
+    return all(isinstance(node, TextNode) and not node.text.strip() for node in body)

@@ -14,21 +14,21 @@ from fairlead.api.golang.literals import (
 from fairlead.binding.expressions.gotemplate.bounds import NESTING
 from fairlead.binding.expressions.gotemplate.nodes import (
     Bool,
-    Chain,
+    ChainNode,
     Command,
     Dot,
-    Field,
+    FieldNode,
     Function,
     Nil,
     Number,
     Operand,
-    Pipeline,
+    PipelineNode,
     Quoted,
     TemplateError,
-    Variable,
+    VariableNode,
 )
-from fairlead.binding.expressions.gotemplate.reading.lexer import Token, tokens
-from fairlead.binding.expressions.gotemplate.scopes import Names
+from fairlead.binding.expressions.gotemplate.reading.lexer import LexedToken, tokens
+from fairlead.binding.expressions.gotemplate.scopes import DeclaredNames
 
 
 _STARTS = {
@@ -44,37 +44,37 @@ class Pipelines:
         self.text = text
         self.name = name
         self.functions = functions
-        self.names = Names()
-        self.started: Token | None = None
+        self.names = DeclaredNames()
+        self.started: LexedToken | None = None
         self._tokens = tokens(text)
-        self._ahead: list[Token] = []
-        self.latest = Token("text", "", 0)
+        self._ahead: list[LexedToken] = []
+        self.latest = LexedToken("text", "", 0)
         self._nesting = 0
 
-    def next(self) -> Token:
+    def next(self) -> LexedToken:
         """Return the next token."""
         if self._ahead:
             return self._ahead.pop()
-        self.latest = next(self._tokens, Token("eof", "EOF", len(self.text)))
+        self.latest = next(self._tokens, LexedToken("eof", "EOF", len(self.text)))
         return self.latest
 
-    def back(self, *tokens: Token) -> None:
+    def back(self, *tokens: LexedToken) -> None:
         """Push tokens back, to be returned again in this order."""
         self._ahead += reversed(tokens)
 
-    def peek(self) -> Token:
+    def peek(self) -> LexedToken:
         """Return the next token without consuming it."""
         token = self.next()
         self.back(token)
         return token
 
-    def next_word(self) -> Token:
+    def next_word(self) -> LexedToken:
         """Return the next token that is not a space."""
         while (token := self.next()).kind == "space":
             pass
         return token
 
-    def peek_word(self) -> Token:
+    def peek_word(self) -> LexedToken:
         """Return the next token that is not a space without consuming it, but skip spaces."""
         token = self.next_word()
         self.back(token)
@@ -93,10 +93,10 @@ class Pipelines:
         """Return an error in the line of the last token, in Go's form."""
         return TemplateError(f"template: {self.name}:{self._line(self.latest)}: {text}")
 
-    def _line(self, token: Token) -> int:
+    def _line(self, token: LexedToken) -> int:
         return self.text.count("\n", 0, token.position) + 1
 
-    def unexpected(self, token: Token, context: str) -> TemplateError:
+    def unexpected(self, token: LexedToken, context: str) -> TemplateError:
         """Return the error for an unexpected token or an error token."""
         if token.kind != "error":
             return self.error(f"unexpected {token} in {context}")
@@ -106,7 +106,7 @@ class Pipelines:
             text += f" started at {self.name}:{line}"
         return self.error(text)
 
-    def pipeline(self, context: str, end: str) -> Pipeline:
+    def pipeline(self, context: str, end: str) -> PipelineNode:
         """Parse a pipeline up to its end token.
 
         Raises:
@@ -121,7 +121,7 @@ class Pipelines:
             self.back(token)
             commands.append(self._command())
         self._check(commands, context)
-        return Pipeline(position, tuple(commands), variables, assigns)
+        return PipelineNode(position, tuple(commands), variables, assigns)
 
     def _check(self, commands: list[Command], context: str) -> None:
         if not commands:
@@ -130,9 +130,9 @@ class Pipelines:
             if isinstance(command.words[0], _NOT_CALLED):
                 raise self.error(f"non executable command in pipeline stage {stage}")
 
-    def _declarations(self, context: str) -> tuple[tuple[Variable, ...], bool]:
+    def _declarations(self, context: str) -> tuple[tuple[VariableNode, ...], bool]:
         """Parse the variables before ``:=`` or ``=``, and whether they are only assigned."""
-        variables: list[Variable] = []
+        variables: list[VariableNode] = []
         while (token := self.peek_word()).kind == "variable":
             self.next()
             after = self.peek()
@@ -143,7 +143,7 @@ class Pipelines:
                 self.back(token, *([after] if after.kind == "space" else []))
                 break
             self.next_word()
-            variables.append(Variable(token.position, token.text))
+            variables.append(VariableNode(token.position, token.text))
             self.names.declare(token.text)
             if not is_comma:
                 return tuple(variables), following.kind == "assign"
@@ -183,12 +183,12 @@ class Pipelines:
         while self.peek().kind == "field":
             names.append(self.next().text[1:])
         match node:
-            case Field():
-                return Field(position, (*node.names, *names))
-            case Variable():
-                return Variable(position, node.name, tuple(names))
-            case Function() | Pipeline():
-                return Chain(position, node, tuple(names))
+            case FieldNode():
+                return FieldNode(position, (*node.names, *names))
+            case VariableNode():
+                return VariableNode(position, node.name, tuple(names))
+            case Function() | PipelineNode():
+                return ChainNode(position, node, tuple(names))
         raise self.error(f"unexpected . after term {quote(str(node))}")
 
     def _term(self) -> Operand | None:
@@ -206,9 +206,9 @@ class Pipelines:
             case "variable":
                 if text not in self.names:
                     raise self.error(f'undefined variable "{text}"')
-                return Variable(position, text)
+                return VariableNode(position, text)
             case "field":
-                return Field(position, (text[1:],))
+                return FieldNode(position, (text[1:],))
             case "bool":
                 return Bool(position, text == "true")
             case "number" | "char" | "string" | "raw":
@@ -218,7 +218,7 @@ class Pipelines:
         self.back(token)
         return None
 
-    def _parenthesized(self) -> Pipeline:
+    def _parenthesized(self) -> PipelineNode:
         self._nesting += 1
         if self._nesting > NESTING:
             raise self.error(f"parentheses nest deeper than {NESTING}")
@@ -226,7 +226,7 @@ class Pipelines:
         self._nesting -= 1
         return node
 
-    def _literal(self, token: Token) -> Number | Quoted:
+    def _literal(self, token: LexedToken) -> Number | Quoted:
         try:
             if token.kind == "number":
                 return Number(token.position, token.text, number(token.text))
