@@ -20,7 +20,7 @@ from fairlead.konnector.policies.work import ClaimSpec, WorkKey
 from fairlead.konnector.reports import SyncFault
 from fairlead.konnector.sync.ends import EVERYWHERE, BothEnds, WatchedCollection, faults_of
 from fairlead.konnector.sync.engine import Engine
-from fairlead.konnector.sync.objects import leftovers, surroundings
+from fairlead.konnector.sync.objects import context_of, leftovers
 from fairlead.konnector.sync.selection import Referrers, Reserved, Selection, keys
 from fairlead.runtime import Informer
 
@@ -135,7 +135,7 @@ class _Run:
             namespaces=namespaces,
             export=export,
         )
-        around = surroundings(
+        context = context_of(
             provider,
             binding.name,
             "claim",
@@ -145,7 +145,7 @@ class _Run:
             faults=self._faults,
             ready=self._ready,
         )
-        self._engine = Engine(ends, self, around)
+        self._engine = Engine(ends, self, context)
 
     async def run(self) -> None:
         try:

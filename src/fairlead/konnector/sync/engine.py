@@ -76,12 +76,14 @@ class _Change(NamedTuple):
 class Engine:
     """One run of the synchronisation of one resource, and its memory."""
 
-    def __init__(self, ends: BothEnds, policy: Policy, around: EngineContext) -> None:
+    def __init__(self, ends: BothEnds, policy: Policy, context: EngineContext) -> None:
         self._ends = ends
-        self._around = around
-        self._metrics = around.metrics
-        self._passes = Passes(ends, policy, around, self._hurry)
-        self._controller = around.controller(around.name, self._reconcile, workers=around.workers)
+        self._context = context
+        self._metrics = context.metrics
+        self._passes = Passes(ends, policy, context, self._hurry)
+        self._controller = context.controller(
+            context.name, self._reconcile, workers=context.workers
+        )
         self._absence: _Absence | None = None
         self._patience = ABSENT_SECONDS
         # A key is in here exactly while a pass works on it; the queue gives a key to one worker at
@@ -94,7 +96,7 @@ class Engine:
     async def run(self) -> None:
         """Synchronise until cancelled."""
         async with AsyncExitStack() as stack:
-            stack.callback(self._around.report.clear)
+            stack.callback(self._context.report.clear)
             stack.callback(self._metrics.stopped)
             async with asyncio.TaskGroup() as group:
                 # Beside the work and not within it: work that waits for a first list, which never
@@ -107,7 +109,7 @@ class Engine:
         # An object whose namespace has no counterpart has no copy to wait for: that is known
         # only when all APIServiceNamespaces are.
         await namespaces.synced()
-        await self._around.ready()
+        await self._context.ready()
         self._metrics.queue(lambda: len(self._controller.queue))
         # The engine listens before the collections are listed, so that a namespace which is
         # assigned in between puts its objects into the queue, too.
@@ -136,7 +138,7 @@ class Engine:
 
     def schema_changed(self) -> None:
         """Retry refused objects at once: they may be valid by the new schema."""
-        self._hurry_refused(self._around.report.failures)
+        self._hurry_refused(self._context.report.failures)
 
     def _hurry_refused(self, keys: Iterable[Key]) -> None:
         requests = [Request("", *key) for key in keys]
@@ -149,7 +151,7 @@ class Engine:
         back-off of an object grows to minutes.
         """
         now = asyncio.get_running_loop().time()
-        failures = self._around.report.failures
+        failures = self._context.report.failures
         if not failures or now - self._scouted < SCOUT_SECONDS:
             return
         self._scouted = now
@@ -165,7 +167,7 @@ class Engine:
         if generation != refused.generation or now - self._hurried < HURRIES_SECONDS:
             return
         self._hurried = now
-        failures = self._around.report.failures
+        failures = self._context.report.failures
         self._hurry_refused([key for key, one in failures.items() if one.reason == refused.reason])
 
     def enqueue(self, key: Key, band: Band = Band.LIVE) -> None:
@@ -175,7 +177,7 @@ class Engine:
     async def _look_after(self) -> None:
         """Poll the watches, since no event reports a failing watch."""
         while True:
-            faults = [*self._around.faults(), *self._ends.consumer.faults()]
+            faults = [*self._context.faults(), *self._ends.consumer.faults()]
             told = [
                 SyncFault(self._passes.advised(fault.message, fault.cause), fault.cause)
                 for fault in faults
@@ -184,11 +186,11 @@ class Engine:
             # Faults are collected anew in each round, so that one that is over leaves the report.
             told += [*self._passes.refused(), *self._provider_faults()]
             told += self._passes.unanswered()
-            self._around.report.problem(told)
+            self._context.report.problem(told)
             self._passes.count()
             self._believe_caches()
             self._scout()
-            await asyncio.sleep(self._around.interval)
+            await asyncio.sleep(self._context.interval)
 
     def _believe_caches(self) -> None:
         """Queue the created objects that a watch has never shown."""
@@ -303,7 +305,7 @@ class Engine:
         # Leaving loses no change: the filled cache or the recovered watch queues all objects.
         if pair is None or self._absence is not None:
             return None
-        refused = self._around.report.failures.get(key)
+        refused = self._context.report.failures.get(key)
         try:
             result = await self._passes.run(pair)
         except Conflict:
@@ -320,6 +322,6 @@ class Engine:
         except ApiError as error:
             self._passes.failed(pair, error)
             raise
-        if refused is not None and key not in self._around.report.failures:
+        if refused is not None and key not in self._context.report.failures:
             self._taken(pair, refused)
         return result

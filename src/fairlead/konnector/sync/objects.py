@@ -24,7 +24,7 @@ from fairlead.konnector.sync.passes import EngineContext
 from fairlead.runtime import Delta, spec_changed
 
 
-def surroundings(
+def context_of(
     provider: Provider, binding: str, verb: str, subject: str, kind: str, **more: Any
 ) -> EngineContext:
     """Return the context of the work on one resource or claim of one binding.
@@ -120,10 +120,10 @@ class BoundObjects:
             namespaces=namespaces,
             export=self._export,
         )
-        around = surroundings(
+        context = context_of(
             provider, self._binding, "sync", resource.group_resource, resource.kind
         )
-        engine = Engine(ends, policy, around)
+        engine = Engine(ends, policy, context)
         async with AsyncExitStack() as stack:
             self._follow_schema(stack, engine.schema_changed)
             if wanted.holding:

@@ -120,14 +120,14 @@ class Passes:
         self,
         ends: BothEnds,
         policy: Policy,
-        around: EngineContext,
+        context: EngineContext,
         speaks: Callable[[], None] = lambda: None,
     ) -> None:
         self._speaks = speaks
         self._ends = ends
         self._policy = policy
-        self._around = around
-        self._report = around.report
+        self._context = context
+        self._report = context.report
         self._executor = Executor(ends, policy.outcome)
         self._waiting: dict[Key, _Waiting] = {}
         self._unanswered: dict[Key, float] = {}
@@ -165,7 +165,7 @@ class Passes:
         for key in self._undone.calmed() - self._altered:
             report.rewritten.pop(key, None)
         report.in_sync = len(self._in_sync)
-        self._around.metrics.counted(
+        self._context.metrics.counted(
             in_sync=report.in_sync,
             conflicts=len(report.conflicts),
             failing=len(report.failures),
@@ -174,7 +174,7 @@ class Passes:
     def advised(self, message: str, cause: Exception | None) -> str:
         """Return the message, with the remedy if the consumer's server refuses a right."""
         if isinstance(cause, Forbidden):
-            return f"{message}. {remedy(self._around.binding)}"
+            return f"{message}. {remedy(self._context.binding)}"
         return message
 
     def failed(self, pair: Pair, error: ApiError) -> None:
@@ -185,7 +185,7 @@ class Passes:
             # there gives rights on the provider.
             ours = any(error is refused for refused in self._executor.refused.values())
             message = self.advised(error.message, error if ours else None)
-            self._tell(pair.consumer, self._around.failed, message)
+            self._tell(pair.consumer, self._context.failed, message)
 
     async def run(self, pair: Pair) -> Result | None:
         """Carry out all possible steps; the result tells when to look again.
@@ -194,7 +194,7 @@ class Passes:
             ClientError: a server refused or cannot be reached.
         """
         self._in_sync.discard(pair.key)
-        with self._around.metrics.looking(pair.key) as look:
+        with self._context.metrics.looking(pair.key) as look:
             for _ in range(MOST_STEPS):
                 step = self._policy.next_step(pair)
                 if seconds := self._undone.pause(pair, step):
@@ -352,7 +352,7 @@ class Passes:
 
     def _tell(self, obj: Object | None, reason: str, message: str) -> None:
         if obj is not None:
-            self._around.events.event(obj, "Warning", reason, message)
+            self._context.events.event(obj, "Warning", reason, message)
 
 
 def _long_ago(since: float) -> bool:
