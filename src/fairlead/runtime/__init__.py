@@ -30,7 +30,6 @@ from fairlead.runtime.controller.reconcile import (
     object_mapper,
     owner_mapper,
     spec_changed,
-    step_by_step,
 )
 from fairlead.runtime.crds import CRDError, install_crds
 from fairlead.runtime.events import EventRecorder
@@ -90,6 +89,5 @@ __all__ = [
     "patch_metadata",
     "remove_finalizer",
     "spec_changed",
-    "step_by_step",
     "strip_managed_fields",
 ]

@@ -1,4 +1,4 @@
-"""Predicates, and the loop of decide, perform, learn."""
+"""Predicates of watches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from fairlead.runtime.controller.reconcile import (
     changed,
     metadata_changed,
     spec_changed,
-    step_by_step,
 )
 
 
@@ -73,43 +72,3 @@ def test_a_view_decides_for_no_object_too() -> None:
     assert not size(delta(None, empty))
     assert size(delta(None, full))
     assert size(delta(full, empty))
-
-
-async def count(step: str, known: list[str]) -> list[str] | None:
-    return None if step == "await" else [*known, step]
-
-
-@pytest.mark.parametrize(
-    ("plan", "known", "last"),
-    [
-        pytest.param(["done"], [], "done", id="nothing to do"),
-        pytest.param(["one", "two", "done"], ["one", "two"], "done", id="two steps"),
-        pytest.param(["one", "await", "done"], ["one"], None, id="an event will bring us back"),
-    ],
-)
-async def test_steps_are_taken_until_there_is_none(
-    plan: list[str], known: list[str], last: str | None
-) -> None:
-    def decide(known: list[str]) -> str:
-        return plan[len(known)]
-
-    known_before: list[str] = []
-    settled = await step_by_step(
-        known_before, decide=decide, perform=count, last=lambda one: one == "done"
-    )
-    assert settled == (known, last)
-
-
-async def test_steps_without_an_end_are_a_defect_that_is_named() -> None:
-    taken: list[str] = []
-
-    async def again(step: str, known: list[str]) -> list[str]:
-        taken.append(step)
-        return known
-
-    known: list[str] = []
-    with pytest.raises(RuntimeError, match="not settled after 3 steps"):
-        await step_by_step(
-            known, decide=lambda _: "x", perform=again, last=lambda _: False, most=3
-        )
-    assert taken == ["x"] * 3

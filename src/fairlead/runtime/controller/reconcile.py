@@ -1,19 +1,15 @@
-"""Reconcilers: requests and results, mappers and predicates, and step-by-step decisions."""
+"""Reconcilers: requests and results, mappers and predicates."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from operator import attrgetter
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from fairlead.api.meta import Object
 from fairlead.api.resource import split_api_version
 from fairlead.runtime.backoff import BackoffPolicy
 from fairlead.runtime.cache.informer import Delta
-
-
-S = TypeVar("S")
-T = TypeVar("T")
 
 
 class Request(NamedTuple):
@@ -114,44 +110,3 @@ https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-me
 def came_or_went(delta: Delta) -> bool:
     """Whether the object was added or deleted."""
     return delta.type != "MODIFIED"
-
-
-class Settled(NamedTuple, Generic[S, T]):
-    """Where :func:`step_by_step` came to an end; ``step`` is None when there was no step left."""
-
-    state: S
-    step: T | None
-
-
-async def step_by_step(
-    state: S,
-    *,
-    decide: Callable[[S], T],
-    perform: Callable[[T, S], Awaitable[S | None]],
-    last: Callable[[T], bool],
-    most: int = 12,
-) -> Settled[S, T]:
-    """Decide the next step, perform it, learn its outcome, and decide again.
-
-    So the decision is pure, and each edge of a flowchart is a row of its table test.
-
-    Args:
-        state: the knowledge at the begin.
-        decide: returns the next step, from the knowledge alone.
-        perform: carries a step out; returns the new knowledge, None if no step can follow until
-            an event.
-        last: whether a step is an end, which is not performed.
-        most: steps, more than any object needs; to need more is a defect.
-
-    Raises:
-        RuntimeError: no end was reached; the message names the next step.
-    """
-    for _ in range(most):
-        step = decide(state)
-        if last(step):
-            return Settled(state, step)
-        learnt = await perform(step, state)
-        if learnt is None:
-            return Settled(state, None)
-        state = learnt
-    raise RuntimeError(f"not settled after {most} steps: {type(decide(state)).__name__} is next")
