@@ -52,7 +52,7 @@ class Claim(Protocol):
     """A permission claim at work."""
 
     def remaining(self) -> list[str]:
-        """Return the copies that still exist while the binding is being deleted."""
+        """Return texts of the copies that the deletion awaits; of the claim while unknown."""
         ...
 
     def verdict(self, resource: str, obj: Object, namespace: str) -> bool:

@@ -348,7 +348,8 @@ def parse_apply_networks(texts: tuple[str, ...], *, allowed: bool) -> tuple[Netw
     """Parse the networks of ``--apply-binding-allow-cidr``.
 
     Raises:
-        ValueError: a network is malformed, has all addresses, or apply-binding is off.
+        ValueError: a network is malformed, has all addresses, or is given while ``allowed`` is
+            False.
     """
     flag = "--apply-binding-allow-cidr"
     everything = "would let people have any address asked: name the networks of their clusters"

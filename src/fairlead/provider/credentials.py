@@ -121,7 +121,9 @@ async def _together(
 
 
 async def _ensure(client: Client, resource: Resource, body: JSON, *fields: str) -> Object:
-    """Create an object, or put the body's fields into the existing one.
+    """Create an object, or merge the members named by ``fields`` into the existing one.
+
+    Without names an existing object stays as it is.
 
     Raises:
         Conflict: the object was changed meanwhile.

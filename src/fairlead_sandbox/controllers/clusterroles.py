@@ -23,7 +23,7 @@ class Aggregator:
         self._core = core
 
     def __call__(self, change: Change) -> None:
-        """React to a change of a ClusterRole."""
+        """Reconcile all aggregated roles if a ClusterRole has changed."""
         if change.collection == _COLLECTION:
             self.reconcile()
 

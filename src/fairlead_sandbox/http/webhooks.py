@@ -107,7 +107,11 @@ class WebhookCaller:
         return _Target(f"https://{found}{path}", f"https://{host}:{port}{path}", host)
 
     def _address(self, key: Key, port: int) -> str:
-        """Where a Service is; host and port."""
+        """Return ``host:port`` of a Service: its external name, or an endpoint that is ready.
+
+        Raises:
+            UnreachableError: it has none.
+        """
         record = self._store.collection(names.SERVICES.group_resource).get(key)
         if record is None:
             raise UnreachableError(f'service "{key.name}" not found')

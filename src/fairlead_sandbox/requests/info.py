@@ -102,5 +102,5 @@ def mended(text: str) -> str:
 
 
 def _truthy(value: str | None) -> bool:
-    """Kubernetes takes any value but these for true, the empty one included."""
+    """Whether a query value is true: any given value but "0" and "false", the empty one too."""
     return value is not None and value.lower() not in {"0", "false"}

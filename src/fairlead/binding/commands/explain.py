@@ -66,7 +66,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The reference as text."""
+        """The kind with namespace and name, or with "by a selector"."""
         if self.selector is not None:
             return f"{self.shown} by a selector"
         return f"{self.shown} {Key(self.namespace, self.name)}"

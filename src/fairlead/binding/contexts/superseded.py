@@ -91,7 +91,10 @@ async def superseded(
 async def _generated(
     reader: Reader, owner: ProjectionOwner, current: str
 ) -> list[tuple[str, str]]:
-    """Return names and uids of the existing former Secrets."""
+    """Return names and uids of the owner's generated Secrets except ``current``.
+
+    Secrets from before there were records are left out, and all if the list fails.
+    """
     read = Marked(SECRETS, owner.namespace, owner=owner.uid, optional=True)
     pattern = re.compile(re.escape(owner.name) + "-[0-9a-f]{8}")
     try:

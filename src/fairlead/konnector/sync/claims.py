@@ -170,7 +170,7 @@ class _Run:
         return self._policy.next_step(pair, self._state(pair))
 
     def remaining(self) -> list[str]:
-        """Return the copies that still exist while the binding is being deleted."""
+        """Return texts of the copies that the deletion awaits; of the claim while unknown."""
         # A list that is not complete would let the binding go before its copies.
         if not self._wanted.unbinding or not (
             self._consumers.settled() and self._providers.settled()

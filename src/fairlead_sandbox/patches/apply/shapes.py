@@ -75,7 +75,10 @@ DEDUCED = Deduced()
 
 
 class List(Shape):
-    """A list whose items have owners: told apart by ``keys``, or without keys a set."""
+    """A list whose items have owners: told apart by ``keys``, or without keys a set.
+
+    ``defaults`` are the values of absent keys.
+    """
 
     is_list = True
 

@@ -148,7 +148,7 @@ class Unifier:
         self._names = count()
 
     def fresh(self) -> Type:
-        """A parameter that nothing is known of, as the items of ``[]``."""
+        """Return a new, unbound type parameter, such as the item type of ``[]``."""
         return Type("param", name=f"_{next(self._names)}")
 
     def renamed(self, types: Iterable[Type]) -> list[Type]:

@@ -178,7 +178,7 @@ _NUMBERS = (int, float)
 _STEPS = 4
 """Steps that the comparison of two items takes."""
 _KEYED = 24
-"""The same, where an item has to be found by its key."""
+"""Steps that it takes where the item has to be looked up: in sets, and in lists with keys."""
 
 
 def equal(left: Any, right: Any, effort: Effort) -> bool:

@@ -126,11 +126,11 @@ class NoActions:
         return frozenset()
 
     async def tokens(self, namespace: str) -> Sequence[ConsumerToken] | None:
-        """See :class:`Actions`: the program may not read Secrets of consumers."""
+        """Return None: the program may not read Secrets of consumers."""
         return None
 
     def progress(self, namespace: str) -> ActionProgress | None:
-        """See :class:`Actions`."""
+        """Return None: no action is under way."""
         return None
 
     def begin(self, session: Session, action: Action, consumer: Object, wish: ActionWish) -> None:

@@ -155,9 +155,11 @@ class Steps:
                 observed = observed.without_role()
             case Action.DROP_ROLE:
                 return await self._drop(desired, observed)
-            case _:
+            case Action.REMOVE_FINALIZER:
                 await remove_finalizer(self._client, POSTGRESACCESSES, desired.found, FINALIZER)
                 return None
+            case Action.IGNORE | Action.REPORT:
+                raise ValueError(f"the controller itself carries out: {action.value}")
         return Going(desired, observed, action, job, written)
 
     async def _answered(self, going: Going, answer: Answer) -> Going:

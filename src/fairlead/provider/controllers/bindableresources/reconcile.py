@@ -160,7 +160,7 @@ def _up_to_date(request: Object, body: BindableResourcesRequest) -> bool:
 
 
 def _seconds_left(body: BindableResourcesRequest, now: datetime) -> float | None:
-    """Return the seconds until the request expires; None if it never does."""
+    """Return the seconds until a finished request expires; None without an end or a valid ttl."""
     ttl = parse_duration(body.spec.ttl_after_finished)
     if ttl is None or not body.status.completion_time:
         return None

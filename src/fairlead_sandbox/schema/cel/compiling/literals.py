@@ -21,7 +21,7 @@ from fairlead_sandbox.schema.patterns import compile_pattern
 
 
 class InstantiationError(Exception):
-    """A constant part of a rule fails, so that the rule always would."""
+    """A constant part of a rule always fails; the rule is refused when it is written."""
 
 
 _PARSED = {"duration": to_duration, "timestamp": to_timestamp}
