@@ -770,3 +770,30 @@ async def test_an_operator_that_begins_again_takes_up_what_was_left(team: Alone)
 
             await eventually(healed)
         watching.cancel()
+
+
+async def test_an_adopted_role_keeps_the_password_of_its_own_secret(team: Alone) -> None:
+    """As access-operator leaves it: the role, and a Secret that the access controls."""
+    role, password = team.name("theirs"), "Made-by-the-other-operator-0001"
+    await team.sql(f"CREATE ROLE {{r}} LOGIN PASSWORD '{password}'", r=role)
+    name = await team.create(username=role, adoptionPolicy="IfUnclaimed")
+    found = await team.client.get(POSTGRESACCESSES, name, team.namespace)
+    owner = {
+        "apiVersion": found.api_version,
+        "kind": found.kind,
+        "name": name,
+        "uid": found.meta.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    body = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": f"{name}-login", "ownerReferences": [owner]},
+        "stringData": {"username": role, "password": password},
+    }
+    await team.client.create(SECRETS, body, team.namespace)
+    async with running(team.client, replace(OPTIONS, allow_adoption=True)):
+        await team.ready(name)
+        assert (await team.secret(name))["password"] == password
+        assert await team.can_login(role, password)
