@@ -1,6 +1,7 @@
-"""What ``fairlead postgres plan``, ``audit``, ``import`` and ``explain`` find out.
+"""The work of ``fairlead postgres plan``, ``audit``, ``import`` and ``explain``.
 
-They read the cluster with the rights of whoever runs them, and PostgreSQL with the credentials
-that the cluster has for it; nothing is written to either. ``surroundings`` is what all of them
-read, ``accesses`` where PostgresAccesses come from. The command line prints what they return.
+The commands read the cluster with the user's own rights, and PostgreSQL with the credentials that
+the cluster keeps for it. Only ``import`` writes: its claims, and their key. ``surroundings`` reads
+the objects that all commands need, ``accesses`` the PostgresAccesses. The command line prints the
+reports that the commands return.
 """

@@ -1,4 +1,4 @@
-"""PostgresAccesses to look at: from manifests, or from the cluster."""
+"""Reading of PostgresAccesses from manifests or from the cluster."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from fairlead.postgres.errors import AccessError
 
 _MAX_DEPTH = 64
 _MAX_BYTES = 64 << 20
-"""Of a manifest."""
+"""Largest size of a manifest file in bytes."""
 _LISTS = {"List", "PostgresAccessList"}
 
 
 class ManifestError(ValueError):
-    """What was given is no manifest of PostgresAccesses; says which document and why."""
+    """The file is no manifest of PostgresAccesses; the message names document and fault."""
 
 
 class Manifests(NamedTuple):
-    """The PostgresAccesses of a file, and what else is in it by kind and name."""
+    """The PostgresAccesses of a file; ``others`` are its other objects, as kind and name."""
 
     accesses: list[PostgresAccess]
     others: list[str]
 
 
 class Given(NamedTuple):
-    """One access to look at; ``problem`` says why it cannot be."""
+    """One access to examine; ``problem`` is set where it cannot be decoded."""
 
     name: str
     access: PostgresAccess | None
@@ -44,14 +44,14 @@ class Given(NamedTuple):
 
 
 def read_manifests(content: bytes, namespace: str) -> Manifests:
-    """The PostgresAccesses in YAML or JSON, of one document or several.
+    """Return the PostgresAccesses in YAML or JSON of one or several documents.
 
     Args:
-        content: the file.
-        namespace: of those that name none.
+        content: the content of the file.
+        namespace: the namespace of the accesses that name none.
 
     Raises:
-        ManifestError: it cannot be read, or a document in it is none.
+        ManifestError: the file is no YAML or JSON, or a document in it is invalid.
     """
     if len(content) > _MAX_BYTES:
         raise ManifestError(f"it has more than {_MAX_BYTES >> 20} MiB")
@@ -84,7 +84,7 @@ def _bodies(document: Any, where: str) -> Iterator[JSON]:
 
 
 def _strings(value: Any) -> Any:
-    """The same with texts as keys, as an API server reads YAML: a bare ``on`` is ``true``."""
+    """Return the value with text keys, as an API server reads YAML: a bare ``on`` is ``true``."""
     if isinstance(value, Mapping):
         return {_key(key): _strings(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -120,7 +120,7 @@ def _sort(found: Manifests, body: JSON, where: str, namespace: str) -> None:
         raise ManifestError(f"{where}: PostgresAccess {name}: {error}") from None
     meta = access.metadata
     meta.namespace = meta.namespace or namespace
-    # An uid or a time that somebody wrote here is nobody's.
+    # Only an API server sets these fields; a manifest may be a copy of another object.
     meta.uid, meta.creation_timestamp, meta.deletion_timestamp = "", None, None
     if any(one.metadata.key == meta.key for one in found.accesses):
         raise ManifestError(f"{where}: PostgresAccess {meta.key} is there twice")
@@ -128,7 +128,7 @@ def _sort(found: Manifests, body: JSON, where: str, namespace: str) -> None:
 
 
 async def as_applied(around: Surroundings, accesses: Sequence[PostgresAccess]) -> list[Given]:
-    """Manifests as they would be once applied: with what the cluster knows of their objects."""
+    """Return the accesses as they would be once applied: with uid, annotations and status."""
     return [await _as_applied(around, access) for access in accesses]
 
 
@@ -141,7 +141,7 @@ async def _as_applied(around: Surroundings, access: PostgresAccess) -> Given:
         found = None
     given = Given(str(key), access)
     if found is None:
-        # From then on spec.expiresAfter would count.
+        # spec.expiresAfter counts from the creation.
         access.metadata.creation_timestamp = now()
         return given
     known = given_of(found)
@@ -160,20 +160,20 @@ async def _as_applied(around: Surroundings, access: PostgresAccess) -> Given:
 
 
 async def in_cluster(around: Surroundings, namespace: str) -> list[Given]:
-    """Every PostgresAccess of a namespace, or with "" of the cluster; the oldest first.
+    """Return the PostgresAccesses of a namespace, "" for all namespaces, the oldest first.
 
     Raises:
         NotInstalledError: the server does not know the kind.
-        ClientError: the server refused the look or cannot be reached.
+        ClientError: the server refused the request or cannot be reached.
     """
     found = await list_installed(around.client, POSTGRESACCESSES, namespace)
-    # The first to come has a username, see database.plans.snapshot.
+    # Among rivals the oldest access gets the username, see database.plans.snapshot.
     found.sort(key=lambda one: (one.meta.creation_timestamp or "", one.key))
     return [given_of(one) for one in found]
 
 
 def given_of(found: Object) -> Given:
-    """One that the cluster holds."""
+    """Return the access of an object in the cluster, or the problem with its fields."""
     try:
         return Given(str(found.key), decode_access(found))
     except AccessError as error:

@@ -1,4 +1,4 @@
-"""``fairlead postgres audit``: who holds and owns what on a server, against what is asked for."""
+"""``fairlead postgres audit``: the roles of a server, compared with its accesses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fairlead.postgres.errors import AccessError
 
 
 _NAMES = 5
-"""Objects of one kind and ACL that are named."""
+"""Number of objects of one kind and ACL that the report names."""
 EVERYBODY = "PUBLIC"
 
 Kind = Literal[
@@ -43,14 +43,17 @@ Kind = Literal[
     "excluded",
     "stranger",
 ]
-"""Of roles: ``asked`` for by a PostgresAccess; a ``group`` of those who ask for the same; a
-``leftover`` of a PostgresAccess that is gone, or a group that nobody shares; ``imported`` for a
-PostgresAccess that is not there yet; ``foreign`` ones are
-another installation's, and a ``stranger`` is nobody's."""
+"""Kinds of roles.
+
+A PostgresAccess asks for the role (``asked``), or is deleted already (``leftover``), or is not
+applied yet (``imported``). A ``group`` holds the grants of accesses that share them; one without
+members is a ``leftover`` too. A ``foreign`` role is claimed by another installation, a
+``stranger`` carries no claim.
+"""
 
 
 class Privilege(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Privileges on ``total`` objects of one kind, ``of`` all that there are.
+    """Privileges on ``total`` objects of one kind, out of ``of`` objects.
 
     ``on`` is a level: database, schema, table, column, sequence, routine, type, or future ones;
     ``names`` are the first objects.
@@ -78,7 +81,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class HeldGroup(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A group whose privileges a role has, or may take by SET ROLE where not ``inherited``."""
+    """A group whose privileges a role inherits, or takes by SET ROLE where not ``inherited``."""
 
     name: str
     inherited: bool
@@ -86,7 +89,7 @@ class HeldGroup(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
 
 
 class RoleAudit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One role: what it holds itself and through groups, what it owns, what differs."""
+    """One role: its own privileges, those of its groups, its objects, and its drift."""
 
     role: str
     kind: Kind
@@ -102,7 +105,7 @@ class RoleAudit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
 
 
 class AuditReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A server. Every role has what ``everybody`` has; ``absent`` accesses have no role yet."""
+    """The audit of a server; ``everybody`` is PUBLIC, and ``absent`` accesses have no role yet."""
 
     server: str
     address: str
@@ -114,15 +117,15 @@ class AuditReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def audit(around: Surroundings, server_name: str, names: Iterable[str] = ()) -> AuditReport:
-    """Look at a server.
+    """Return the audit of a server.
 
     Args:
-        around: the cluster.
-        server_name: of the PostgresServer.
-        names: of the roles to tell of, none for all.
+        around: the cluster, read with the user's rights.
+        server_name: the name of the PostgresServer.
+        names: the names of the roles to report, none for all.
 
     Raises:
-        AccessError: the server could not be asked.
+        AccessError: the server cannot be queried.
         ClientError: the cluster cannot be reached, or refuses.
     """
     server = await around.server(server_name)
@@ -143,7 +146,7 @@ async def audit(around: Surroundings, server_name: str, names: Iterable[str] = (
 
 
 def _is_at(given: Given, server: PostgresServer) -> bool:
-    """Whether an access is on this server, by whatever way."""
+    """Whether the access is on this server, by its serverRef or by the system identifier."""
     access = given.access
     if access is None:
         return False
@@ -164,14 +167,14 @@ class _Auditing:
         self._owned: dict[int, list[Owned]] = {}
         self._asked: dict[str, str] = {}
         self._logins: dict[str, str] = {}
-        """By the names of logins that act as another role, the accesses that ask for them."""
+        """Names of accesses by their logins that act as another role."""
         self._drift: dict[str, list[PlannedStatement]] = {}
         self._problems: dict[str, list[str]] = {}
         if everybody.cut:
             around.notes.append(f"only the first {len(everybody.roles)} roles are looked at")
 
     async def look(self, sessions: Sessions, database: Database) -> None:
-        """Look at a database, and into it where it lets us in."""
+        """Read the ACL of a database, and its objects where it takes connections."""
         self._shared(database)
         if not database.connectable:
             self._around.notes.append(
@@ -247,7 +250,7 @@ class _Auditing:
         self._owned.setdefault(row.owner, []).append(one)
 
     async def compare(self, accesses: list[Given]) -> None:
-        """Hold the accesses of this server against it."""
+        """Collect drift and problems of this server's accesses."""
         found = await plan(self._around, accesses)
         of_access: dict[str, str] = {}
         for one in accesses:
@@ -271,7 +274,7 @@ class _Auditing:
             self._problems.setdefault(username, []).append(text)
 
     def report(self, address: str, wanted: frozenset[str]) -> AuditReport:
-        """What was found of the roles wanted, or of all."""
+        """Return the audit of the wanted roles, or of all where none is named."""
         everybody = self._everybody
         for name in sorted(wanted - everybody.roles.keys()):
             self._around.notes.append(f"there is no role {name} that may log in or is claimed")
@@ -292,7 +295,7 @@ class _Auditing:
         )
 
     def _of(self, name: str) -> tuple[Privilege, ...]:
-        """What a role or a group holds, each privilege once, with all its objects."""
+        """Return the privileges of a role or a group, merged over their objects."""
         single = (
             msgspec.structs.replace(one, privileges=(privilege,))
             for one in self._held.get(name, ())
@@ -327,7 +330,7 @@ class _Auditing:
         )
 
     def _members(self, group: str) -> Iterator[str]:
-        """Who is in a group, also by another one."""
+        """Yield the names of a group's direct and indirect members."""
         for name, groups in sorted(self._everybody.groups.items()):
             if group in groups and name != self._everybody.server.admin:
                 yield name
@@ -346,14 +349,14 @@ class _Auditing:
             return "group" if any(self._members(role.name)) else "leftover"
         if role.claim is None:
             return "provider" if reserved(role.name) else "stranger"
-        # Whoever may not read which installation this is takes every claim for one of it.
+        # A user without the right to read the installation's id sees each claim as its own.
         if self._around.installation not in {"", role.claim.installation}:
             return "foreign"
         unasked: Kind = "imported" if role.claim.is_imported else "leftover"
         return "asked" if self._asker(role) else unasked
 
     def _asker(self, role: RoleFacts) -> str:
-        """Which access asks for a role; of logins only those that carry a claim are any's."""
+        """Return the name of the access that asks for the role, or for a login with a claim."""
         asker = self._asked.get(role.name, "")
         return asker or (self._logins.get(role.name, "") if role.claim is not None else "")
 
@@ -362,7 +365,7 @@ T = TypeVar("T", Privilege, Owned)
 
 
 def _together(found: Iterable[T]) -> tuple[T, ...]:
-    """Objects of several ACLs as one, where all else is the same."""
+    """Return the items with the objects of several ACLs merged where all other fields agree."""
     made: dict[T, list[T]] = {}
     for one in found:
         made.setdefault(msgspec.structs.replace(one, names=(), total=0), []).append(one)

@@ -1,6 +1,6 @@
-"""``fairlead postgres explain``: how far an access has come, who is in its way, what is next.
+"""``fairlead postgres explain``: the steps of an access, its obstacles, and the next step.
 
-The server is asked itself where the runner may read its credentials; else the status has the word.
+The command queries the server where the user may read its credentials; else it reads the status.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ from fairlead.postgres.errors import AccessError
 
 
 _SAID_BY_STATUS = {"ApprovalPending", "AttributeInvalid", "Observed"}
-"""Reasons about an object in which nothing is wrong by itself: a server has told the operator."""
+"""Reasons of the object's step that the operator finds on the server, not in the spec."""
 
 
 class InTheWay(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An object that is in an access's way, and how."""
+    """An object that blocks an access, and how it does so."""
 
     kind: str
     name: str
@@ -71,14 +71,14 @@ class InTheWay(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Blocking(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a role owns in a database, which keeps it from being removed."""
+    """The objects of a role in a database, which block its removal."""
 
     database: str
     objects: tuple[str, ...]
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How an access stands; ``rights`` are statements that give the administrator its rights."""
+    """The state of an access; ``rights`` are statements that the administrator's rights need."""
 
     access: str
     ready: bool
@@ -93,10 +93,10 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def explain(around: Surroundings, name: str, namespace: str) -> Explanation:
-    """Look at one access, and at all that it depends on.
+    """Return the state of one access and of the objects that it depends on.
 
     Raises:
-        AccessError: there is none of this name.
+        AccessError: there is no access of this name.
         ClientError: the cluster cannot be reached, or refuses the object itself.
     """
     found = await get_access(around.client, name, namespace)
@@ -134,7 +134,7 @@ class _Explaining:
         self._endpoint: Endpoint | None = None
 
     async def run(self) -> None:
-        """Take the steps one after the other, as far as they go."""
+        """Check the steps one after the other, as far as the user's rights reach."""
         deletion = self._access.status.deletion
         for one in deletion.blockers if deletion is not None else ():
             self._blockers.append(Blocking(database=one.database, objects=tuple(one.objects)))
@@ -182,7 +182,7 @@ class _Explaining:
             )
 
     async def _policy(self) -> None:
-        """Find the server, and what its profile and the settings say."""
+        """Check the access against the settings and the profile of its server."""
         access, settings = self._access, self._around.settings
         users, patterns = settings.excluded_users, settings.excluded_user_patterns
         for username in names_of(access):
@@ -214,14 +214,14 @@ class _Explaining:
         self._learn(ExplainedStep(name="policy", state="ok", message=allowed))
 
     async def _profile(self) -> None:
-        """What the PostgresServer's own status says."""
+        """Record the PostgresServer's Ready condition as the step "server"."""
         reference = self._access.spec.connection.server_ref
         if reference is None:
             return
         try:
             found = await find(self._around.client, POSTGRESSERVERS, reference.name)
             server = decode_server(found) if found is not None else None
-        # The endpoint is found by the same object next, and that tells why it cannot be.
+        # The endpoint is read from the same object next, and reports the same error.
         except (ApiError, AccessError):
             return
         ready = get_condition(server.status.conditions, READY) if server is not None else None
@@ -266,7 +266,7 @@ class _Explaining:
         meta, name = self._access.metadata, self._access.spec.generated_secret
         try:
             found = await find(self._around.client, SECRETS, name, meta.namespace)
-        # The conflict is told already: who is in the way is an extra.
+        # The conflict is a step already; the owner's name is only an extra.
         except ClientError:
             return
         owner = found.meta.controller() if found is not None else None
@@ -278,7 +278,7 @@ class _Explaining:
             self._in_the_way.append(InTheWay(kind="Secret", name=name, how=how))
 
     async def _server(self, sessions: Sessions) -> None:
-        """Ask the server itself."""
+        """Check the role and its grants on the server itself."""
         access = self._access
         async with sessions.working("read the catalogs") as session:
             server = await read_server(session)
@@ -352,7 +352,7 @@ class _Explaining:
     async def _removal(
         self, sessions: Sessions, role: RoleFacts | None, logins: Sequence[RoleFacts]
     ) -> None:
-        """What keeps a role and its logins from being removed, as the server has it now."""
+        """Record the objects on the server that block the removal of a role and its logins."""
         username = self._access.status.username or self._access.spec.username
         self._learn(ExplainedStep(name="grants", state="ok", message="go with the role"))
         if role is None:
@@ -376,7 +376,7 @@ class _Explaining:
         self._learn(step)
 
     async def _rivals(self) -> None:
-        """The accesses that ask for a role of this name too, among those one may list."""
+        """Record the accesses that ask for the same role, among those that the user may list."""
         namespace = self._access.metadata.namespace
         try:
             found = await list_installed(self._around.client, POSTGRESACCESSES)
@@ -404,7 +404,7 @@ class _Explaining:
                 )
 
     def result(self) -> Explanation:
-        """What was found."""
+        """Return the state of the access, with the steps in their order."""
         ready, reason, message = told(self._access)
         steps = tuple(self._steps[name] for name in STEPS)
         open_ = [one for one in steps if one.state in {"failed", "waiting"}]
@@ -454,7 +454,7 @@ class _Explaining:
 
 
 async def _owned(sessions: Sessions, role: RoleFacts) -> list[Blocking]:
-    """What a role owns, by database."""
+    """Return the objects that a role owns, by database."""
     async with sessions.working("read what the role owns") as session:
         found = await read_dependencies(session, role.oid)
     blockers = [Blocking(database="", objects=found.shared)] if found.shared else []
@@ -471,7 +471,7 @@ async def _owned(sessions: Sessions, role: RoleFacts) -> list[Blocking]:
 
 
 def same_server(one: PostgresAccess, other: PostgresAccess) -> bool:
-    """Whether both are on one server, by its identity where both know it, else by its name."""
+    """Whether both accesses are on one server, by its system identifier or else by its address."""
     first, second = one.status.server, other.status.server
     if first is not None and second is not None and first.system_identifier:
         return first.system_identifier == second.system_identifier
@@ -479,7 +479,7 @@ def same_server(one: PostgresAccess, other: PostgresAccess) -> bool:
 
 
 def _way(access: PostgresAccess) -> str:
-    """The way to a server that a connection says, to be compared with another's."""
+    """Return the address in an access's connection, to compare it with that of another access."""
     connection, namespace = access.spec.connection, access.metadata.namespace
     if connection.server_ref is not None:
         return f"PostgresServer {connection.server_ref.name}"

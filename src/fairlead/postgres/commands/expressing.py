@@ -1,7 +1,7 @@
-"""From what a role has to the spec that asks for it: grants, attributes and groups.
+"""The spec of an existing role: its grants, attributes and groups.
 
-Pure. What spec.grants cannot say is returned in words, and must be left alone by whoever adopts
-the role.
+Pure. Privileges that spec.grants cannot express are returned in words; an adoption must leave
+them alone.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from fairlead.postgres.errors import AccessError
 
 
 MAX_GRANTS = 64
-"""Items that spec.grants may have."""
+"""Largest number of items in spec.grants."""
 _MAX_NAMES, _MAX_COLUMNS, _MAX_CREATORS, _MAX_SETTINGS = 128, 64, 16, 32
 _MAX_NAME = 512
 _MAX_VALUE = 1024
 
 Atom = tuple[str, bool]
-"""A privilege, and whether it may be passed on."""
+"""A privilege, and whether it has the grant option."""
 
 _LEVELS: Final[Mapping[TargetLevel, GrantLevel]] = {
     "table": "Tables",
@@ -49,7 +49,7 @@ _LEVELS: Final[Mapping[TargetLevel, GrantLevel]] = {
 
 
 class Expressed(NamedTuple):
-    """What spec.grants says, and in words what it cannot."""
+    """Items of spec.grants; ``left`` describes the privileges that they cannot express."""
 
     grants: list[Grant]
     left: list[str]
@@ -61,15 +61,15 @@ def express(
     on_database: Mapping[str, bool],
     held: Iterable[Held],
 ) -> Expressed:
-    """The grants of one role in one database, as they are now.
+    """Return the present grants of one role in one database.
 
-    A privilege on all objects of a schema that the role does not own is said without names.
+    A grant has no names where it covers all objects of a schema that the role does not own.
 
     Args:
-        role: its oid.
-        database: the name.
-        on_database: privileges on itself, and whether they may be passed on.
-        held: what is in it, with totals of all objects.
+        role: the oid of the role.
+        database: the name of the database.
+        on_database: privileges on the database itself, and whether they have the grant option.
+        held: the ACLs in the database, with totals of all objects.
     """
     found = Expressed([], [])
     found.grants.extend(_plain(database, "public", "Database", on_database.items()))
@@ -98,7 +98,7 @@ def _express_schema(
             objects.express(inside, levels.get(level, ()), levels.get(FUTURE[level], ()))
         _columns(inside, role, database, schema, levels.get("column", ()))
         itself = [atom for one in levels.get("schema", ()) for atom in _atoms(one, role)]
-        # An owner needs none, and is given none.
+        # An owner needs no USAGE, and has no grant of it.
         usage = any(name == "USAGE" for name, _ in itself) or any(
             one.owner == role for one in levels.get("schema", ())
         )
@@ -131,7 +131,7 @@ class _Objects:
         self._on: GrantLevel = on
 
     def express(self, found: Expressed, held: Sequence[Held], future: Sequence[Held]) -> None:
-        """Without names what is on all of them; with names the rest."""
+        """Append the grants to ``found``, without names where they cover all objects."""
         others = [one for one in held if one.owner != self._role]
         total = sum(one.total for one in others)
         counts: dict[Atom, int] = {}
@@ -151,9 +151,9 @@ class _Objects:
     def _creators(
         self, found: Expressed, future: Sequence[Held], counts: Mapping[Atom, int], total: int
     ) -> dict[Atom, tuple[str, ...]]:
-        """Who creates what gets a privilege at once, where grants can say so.
+        """Return the creators of future objects by privilege, as includeFuture takes them.
 
-        That is where the privilege is on all objects that there are, or there are none.
+        Grants can express a privilege on future objects only if it covers all present ones.
         """
         creators: dict[Atom, list[str]] = {}
         for one in future:
@@ -174,7 +174,7 @@ class _Objects:
             atoms = frozenset(_atoms(one, self._role)) - everywhere
             if not atoms:
                 continue
-            # Only some of the objects are known by name, or spec.grants takes no name so long.
+            # Only some objects are known by name, or a name is too long for spec.grants.
             if one.total > len(one.names) or any(len(name) > _MAX_NAME for name in one.names):
                 found.left.append(f"{_words(one, self._role)} in schema {self._schema}")
                 continue
@@ -231,7 +231,7 @@ def _columns(
 def _plain(
     database: str, schema: str, on: GrantLevel, atoms: Iterable[tuple[str, bool]]
 ) -> Iterator[Grant]:
-    """On a database or a schema itself."""
+    """Yield the grants on a database or a schema itself."""
     found = list(atoms)
     for option in (False, True):
         privileges = _sorted(name for name, passed_on in found if passed_on == option)
@@ -272,7 +272,7 @@ def _chunks(names: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
 
 
 def grants_problem(grants: Sequence[Grant]) -> str:
-    """Why spec.grants would not be taken; "" where they would."""
+    """Return the reason for which spec.grants would be refused, "" where it is valid."""
     if len(grants) > MAX_GRANTS:
         return f"its grants have {len(grants)} items, and spec.grants takes {MAX_GRANTS}"
     try:
@@ -283,7 +283,7 @@ def grants_problem(grants: Sequence[Grant]) -> str:
 
 
 def attributes_of(role: RoleFacts) -> tuple[Attributes | None, str]:
-    """The attributes that differ from those of a new role; or why they are better left alone."""
+    """Return the attributes that differ from a new role's; or the reason to leave them alone."""
     found = Attributes(
         connection_limit=None if role.connection_limit == -1 else role.connection_limit,
         valid_until=role.valid_until or None,
@@ -304,7 +304,7 @@ def attributes_of(role: RoleFacts) -> tuple[Attributes | None, str]:
 
 
 def members_of(role: RoleFacts) -> list[MemberOf]:
-    """The groups of a role."""
+    """Return the items of spec.memberOf for the groups of a role."""
     return [
         MemberOf(role=name, inherit=one.inherit, set=one.set, admin=one.admin)
         for name, one in sorted(role.groups.items())
@@ -312,7 +312,7 @@ def members_of(role: RoleFacts) -> list[MemberOf]:
 
 
 def object_name(role: str, taken: set[str]) -> str:
-    """A name for the object of a role, that Kubernetes takes and no other has."""
+    """Return a valid and free name for the object of a role, and add it to ``taken``."""
     stem = re.sub(r"[^a-z0-9]+", "-", role.lower()).strip("-")[:200] or "role"
     name, number = stem, 1
     while name in taken or subdomain_errors(name):

@@ -1,4 +1,4 @@
-"""``fairlead postgres import``: PostgresAccesses that ask for what roles have already."""
+"""``fairlead postgres import``: PostgresAccesses for the roles of a server, as they are."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from fairlead.postgres.errors import AccessError
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The manifest of one role; ``comments`` say what it does not, or what adoption changes.
+    """The manifest of one role; ``comments`` name its omissions, and changes by the adoption.
 
-    One that is ``claimed`` is known on the server as the role of this manifest's object.
+    A ``claimed`` role carries the claim of the manifest's object on the server.
     """
 
     role: str
@@ -56,7 +56,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What was made of a server's roles."""
+    """The manifests of a server's roles."""
 
     server: str
     accesses: tuple[Imported, ...] = ()
@@ -72,17 +72,17 @@ async def import_roles(
     *,
     claiming: bool = True,
 ) -> ImportReport:
-    """Make manifests of a server's login roles, and claim these for their objects.
+    """Return manifests of a server's login roles; claim the roles for the manifests' objects.
 
     Args:
-        around: the cluster.
-        server_name: of the PostgresServer.
-        namespace: of the manifests.
-        names: of the roles, none for all that may log in.
+        around: the cluster, read with the user's rights.
+        server_name: the name of the PostgresServer.
+        namespace: the namespace of the manifests.
+        names: the names of the roles, none for all that may log in.
         claiming: whether to write the claims; without them nothing is changed.
 
     Raises:
-        AccessError: the server could not be asked.
+        AccessError: the server cannot be queried.
         ClientError: the cluster cannot be reached, or refuses.
     """
     server = await around.server(server_name)
@@ -120,7 +120,7 @@ class _Importing:
         self._claimed: set[str] = set()
 
     async def look_around(self) -> None:
-        """Which objects there are, so that none is written over, and none loses its role."""
+        """Read the existing accesses; a manifest takes neither their names nor their roles."""
         try:
             found = await list_installed(self._around.client, POSTGRESACCESSES)
         except Forbidden:
@@ -134,14 +134,14 @@ class _Importing:
         self._names |= {one.meta.name for one in found if one.meta.namespace == self._namespace}
 
     async def run(self, names: Sequence[str]) -> None:
-        """Read the roles, say in manifests what they have, and hold these against the server."""
+        """Read the roles, compose their manifests, and plan these against the server."""
         async with self._sessions.working("read the catalogs") as session:
             logins, more = await read_logins(session)
             if more and not names:
                 self._around.notes.append(f"only the first {len(logins)} roles are looked at")
             snapshot = await read_snapshot(session, names or logins, "")
-            # Which groups of ours the roles are in is known only now, and what those hold is
-            # theirs too.
+            # The first snapshot tells which of our groups the roles are in; the second one holds
+            # the privileges of these groups, which are the roles' too.
             if snapshot.groups:
                 shared = frozenset(snapshot.groups)
                 snapshot = await read_snapshot(session, names or logins, "", groups=shared)
@@ -188,12 +188,12 @@ class _Importing:
         return not why
 
     def _is_free(self, claim: Claim) -> bool:
-        """Whether an import has made the claim, and its object is not there."""
+        """Whether the claim is from an earlier import, and its object does not exist."""
         is_known = self._around.knows_claims and self._objects is not None
         return claim.is_imported and is_known and claim.object not in (self._objects or ())
 
     async def _read(self, roles: Iterable[RoleFacts], snapshot: Snapshot) -> None:
-        """What they hold, each database once."""
+        """Read the privileges of the roles, each database once."""
         of_database: dict[str, list[int]] = {}
         for one in (source for role in roles for source in _sources(role, snapshot)):
             for name in snapshot.dependents.get(one.oid, ()):
@@ -259,7 +259,7 @@ class _Importing:
         self._comments[role.name] = comments
 
     def _groups(self, sources: Sequence[RoleFacts]) -> Groups | None:
-        """What leaves privileges where they are."""
+        """Return the value of spec.groups that leaves the privileges where they are."""
         if len(sources) > 1:
             return "Shared"
         return "None" if self._sessions.endpoint.shares_groups else None
@@ -275,13 +275,13 @@ class _Importing:
         return ""
 
     async def _hold(self) -> None:
-        """Plan what was made: what an adoption would change is told with it."""
+        """Plan the manifests; each statement of the adoption becomes a comment."""
         wanted = [self._wanted(access) for access in self._accesses.values()]
         if not wanted:
             return
         planned = await plan_accesses(self._sessions, wanted, Verifiers())
         for one in planned.statements:
-            # To write the claim is what an import is for.
+            # The import itself writes the claim.
             if one.of_role and one.text.startswith("COMMENT ON ROLE "):
                 continue
             for name in one.usernames:
@@ -295,7 +295,7 @@ class _Importing:
 
     def _wanted(self, access: PostgresAccess) -> Wanted:
         scope = self._around.scope(Place.of(access, self._sessions.endpoint), access)
-        # What an import has claimed for another object before is planned as if it were that one's.
+        # A role with the claim of an earlier import is planned with that claim.
         claim = self._carried.get(access.spec.username) or self._claim(access)
         return wanted_of(
             access,
@@ -313,7 +313,7 @@ class _Importing:
         )
 
     async def claim(self) -> None:
-        """Claim the roles for the objects of their manifests, those that can be adopted."""
+        """Claim the roles that can be adopted for the objects of their manifests."""
         claims = {
             name: self._claim(access)
             for name, access in self._accesses.items()
@@ -327,7 +327,7 @@ class _Importing:
         self._claimed = claims.keys() - failed.keys()
 
     def report(self) -> ImportReport:
-        """What was made."""
+        """Return the manifests, with a note where the operator does not adopt roles yet."""
         if self._accesses.keys() - self._claimed and not self._around.settings.allow_adoption:
             self._around.notes.append(
                 "the operator adopts no role without a claim as long as its Controller has not"
@@ -350,13 +350,13 @@ class _Importing:
 
 
 def _sources(role: RoleFacts, snapshot: Snapshot) -> list[RoleFacts]:
-    """The role, and the groups of ours that it has privileges through."""
+    """Return the role, and our groups that give it privileges."""
     names = snapshot.groups.keys() & role.groups.keys() & snapshot.roles.keys()
     return [role, *(snapshot.roles[name] for name in sorted(names))]
 
 
 def manifest(access: PostgresAccess) -> JSON:
-    """The object as a manifest, without what its reader would skip."""
+    """Return the object as a manifest, without fields of no interest to its reader."""
     spec = msgspec.to_builtins(access.spec)
     spec.setdefault("grants", [])
     for grant in spec["grants"]:

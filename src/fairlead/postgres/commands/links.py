@@ -1,4 +1,4 @@
-"""The last link of a chain: the role behind an access, and how it stands."""
+"""The last link of a chain: the role behind an access, and its state."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from fairlead.postgres.errors import AccessError
 async def role_link(
     client: Client, found: Object, operator_namespace: str
 ) -> tuple[Link, Sequence[str]]:
-    """How the role of an access stands, with notes on what could not be read.
+    """Return the link of an access's role, with notes on objects that cannot be read.
 
-    Where the access cannot be looked at more closely, its status has the word.
+    The link is by the status alone where the server cannot be queried.
     """
     try:
         around = await Surroundings.of(client, operator_namespace)
@@ -53,7 +53,7 @@ def _refused(by_status: Link, explained: Explanation) -> Link:
 
 
 def role_by_status(found: Object) -> Link:
-    """How the role of an access stands by the access's status alone."""
+    """Return the link of an access's role by the access's status alone."""
     try:
         access = found.decode(PostgresAccess)
     except msgspec.ValidationError as error:
@@ -68,7 +68,7 @@ def role_by_status(found: Object) -> Link:
         return Link(name="role", object=text, state="ok", about=about, since=since)
     state: State = POSTGRES.state(reason)
     if state == "ok":
-        # All was well when its deletion began.
+        # The status is from before the deletion.
         state, reason, message = "waiting", "Deleting", "is being removed"
     return Link(
         name="role",

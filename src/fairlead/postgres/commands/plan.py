@@ -1,4 +1,4 @@
-"""``fairlead postgres plan``: what the operator would do in each server; nothing is changed."""
+"""``fairlead postgres plan``: the statements that the operator would run in each server."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from fairlead.postgres.errors import AccessError, refusal
 
 
 IN_SYNC, FAILED, CHANGES = 0, 1, 2
-"""Exit codes: nothing is to be done, something cannot be, something would be."""
+"""Exit codes: no statement would run; an access has a problem; statements would run."""
 _SERVERS_AT_ONCE = 8
+"""Number of servers that are queried at the same time."""
 
 
 class PlannedStatement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A statement, why it would run, and for which accesses; passwords are ***."""
+    """A statement, its reason, and the accesses that need it; passwords are ***."""
 
     sql: str
     reason: str
@@ -38,16 +39,16 @@ class PlannedStatement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class DatabasePlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The statements in one database, in their order."""
+    """The statements in one database, in the order of execution."""
 
     database: str
     statements: tuple[PlannedStatement, ...]
 
 
 class ServerPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What would be done in one server; ``remedies`` give its administrator rights it lacks.
+    """The statements in one server; ``remedies`` grant the rights that its administrator lacks.
 
-    ``digests`` are those of accesses that wait for an approval.
+    ``digests`` name the plans of the accesses that wait for an approval.
     """
 
     server: str
@@ -59,7 +60,7 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Why nothing would be done for an access, or not all."""
+    """The reason for which the operator would do nothing for an access, or only a part."""
 
     access: str
     reason: str
@@ -67,14 +68,14 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An access for which the operator does nothing as long as it is as it is."""
+    """An access for which the operator does nothing until its object changes."""
 
     access: str
     why: str
 
 
 class PlanReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """All of it; ``notes`` say what could not be looked at."""
+    """The plans of all servers; ``notes`` name the objects that cannot be read."""
 
     in_sync: bool
     servers: tuple[ServerPlan, ...] = ()
@@ -84,12 +85,12 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def statements(self) -> int:
-        """How many there are."""
+        """Number of statements in all servers."""
         return sum(len(one.statements) for server in self.servers for one in server.databases)
 
     @property
     def exit_code(self) -> int:
-        """0, 1 or 2, see :data:`IN_SYNC`."""
+        """Exit code of the command, see :data:`IN_SYNC`."""
         if self.problems:
             return FAILED
         return CHANGES if self.statements else IN_SYNC
@@ -103,11 +104,11 @@ class _Ready(NamedTuple):
     wanted: Wanted
     manual: bool
     approved: str
-    """The digest of the plan that was approved before."""
+    """Digest of the plan that was approved last."""
 
 
 async def plan(around: Surroundings, given: Iterable[Given]) -> PlanReport:
-    """Plan accesses, those of one server together.
+    """Return the plans of the accesses, one for each server.
 
     Raises:
         ClientError: the cluster cannot be reached.
@@ -128,7 +129,7 @@ class _Planning:
         self._skipped: list[Skipped] = []
 
     async def prepare(self, given: Given) -> None:
-        """Find the server of an access, and what it asks for."""
+        """Find the server and the wanted state of an access."""
         try:
             if given.access is None:
                 raise given.problem or AccessError("InvalidSpec", "it cannot be decoded")
@@ -163,7 +164,7 @@ class _Planning:
         return _Ready(name, place, wanted, manual, before)
 
     async def run(self) -> None:
-        """Ask all servers."""
+        """Plan the accesses of all servers."""
         slots = asyncio.Semaphore(_SERVERS_AT_ONCE)
 
         async def one(place: Place, ready: Sequence[_Ready]) -> None:
@@ -224,7 +225,7 @@ class _Planning:
             self._problems.append(problem)
 
     def report(self) -> PlanReport:
-        """What was found, in an order that is always the same."""
+        """Return the report, its servers sorted by name and address."""
         servers = tuple(sorted(self._servers, key=lambda one: (one.server, one.address)))
         return PlanReport(
             in_sync=not self._problems and not any(one.databases for one in servers),
@@ -238,10 +239,12 @@ class _Planning:
 async def with_claims(
     around: Surroundings, sessions: Sessions, wanted: Sequence[Wanted]
 ) -> list[Wanted]:
-    """Where claims cannot be made here, those that the roles have, if they are the accesses'.
+    """Return the wanted accesses with the claims that their roles carry.
+
+    Claims stay as they are where the user may read the installation's key.
 
     Raises:
-        AccessError: the server could not be asked.
+        AccessError: the server cannot be queried.
     """
     if around.knows_claims:
         return list(wanted)
@@ -257,7 +260,7 @@ async def with_claims(
 
 
 def idle(access: PostgresAccess) -> str:
-    """Why the operator does nothing for an access but what a deletion takes; "" where it works."""
+    """Return why an access is not planned: deletion, suspension or expiry; "" where it is."""
     meta, spec = access.metadata, access.spec
     if meta.deleting:
         return f"it is being deleted; its role goes as spec.cleanupPolicy {spec.cleanup_policy}"
@@ -270,7 +273,7 @@ def idle(access: PostgresAccess) -> str:
 
 
 def _batches(ready: Sequence[_Ready]) -> list[list[_Ready]]:
-    """Those planned together; alone those with a digest of their own, or a rival."""
+    """Return the accesses in batches; one with a digest or a rival is planned by itself."""
     usernames = Counter(name for one in ready for name in one.wanted.names)
     alone = [one.manual or any(usernames[name] > 1 for name in one.wanted.names) for one in ready]
     together = [one for one, single in zip(ready, alone, strict=True) if not single]
@@ -281,7 +284,7 @@ def _batches(ready: Sequence[_Ready]) -> list[list[_Ready]]:
 def _without_rivals(
     found: Iterable[tuple[Sequence[_Ready], Planned]], fail: Callable[[str, AccessError], None]
 ) -> list[tuple[Sequence[_Ready], Planned]]:
-    """Of several accesses with one username that nobody has claimed yet, the first counts."""
+    """Return the plans without later accesses that ask for the same unclaimed username."""
     left: list[tuple[Sequence[_Ready], Planned]] = []
     winners: dict[str, str] = {}
     for batch, planned in found:
@@ -307,7 +310,7 @@ def _names(statement: Statement, of_role: Mapping[str, str]) -> tuple[str, ...]:
 def by_database(
     statements: Iterable[tuple[Statement, tuple[str, ...]]],
 ) -> tuple[DatabasePlan, ...]:
-    """Statements, each with the names of its accesses, by the databases they are run in."""
+    """Return the statements, with the names of their accesses, grouped by database."""
     found: dict[str, list[PlannedStatement]] = {}
     for one, names in statements:
         made = PlannedStatement(sql=one.text, reason=one.reason, accesses=names)

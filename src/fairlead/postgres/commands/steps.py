@@ -1,6 +1,6 @@
 """The steps of an access from its object to a login that works.
 
-Pure: what a status says is sorted into steps here.
+Pure: the functions sort a status into steps.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from fairlead.api.reasons.postgres import POSTGRES, StepName, step_of
 
 
 STEPS: Final[tuple[StepName, ...]] = ("object", "server", "policy", "role", "Secret", "grants")
-"""In their order."""
+"""Names of the steps, in the order in which the operator takes them."""
 
 
 class ExplainedStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One step, and how it stands; ``waiting`` is one that the operator has yet to take."""
+    """One step and its state; the operator has yet to take a step that is ``waiting``."""
 
     name: StepName
     state: State
@@ -33,14 +33,14 @@ NO_HEIR = (
     "set spec.orphanTo to a role without powers that the server's profile allows, or give what the"
     " role owns to another role (REASSIGN OWNED), or drop it"
 )
-"""What helps where what a role owns may not go to whom Orphan would give it."""
+"""Remedy where cleanupPolicy Orphan may not give the role's objects to their new owner."""
 
 _INNER = re.compile(r"([A-Z][A-Za-z]+): (.*)", re.DOTALL)
 _STAGES = {"FinalizeFailed", "SecretSyncFailed", "DatabaseSyncFailed"}
 
 
 def finer(reason: str, message: str) -> tuple[str, str]:
-    """The reason that a stage's message begins with, and the rest; else both as they are."""
+    """Return the reason that begins a stage's message, and the rest; else both unchanged."""
     inner = _INNER.fullmatch(message)
     if reason in _STAGES and inner is not None:
         return inner[1], inner[2]
@@ -48,7 +48,7 @@ def finer(reason: str, message: str) -> tuple[str, str]:
 
 
 def told(access: PostgresAccess) -> tuple[bool, str, str]:
-    """What the status says of this generation: whether it is Ready, the reason, the message."""
+    """Return whether the access is Ready in its newest generation, with reason and message."""
     ready = get_condition(access.status.conditions, READY)
     meta = access.metadata
     if ready is None:
@@ -62,7 +62,7 @@ def told(access: PostgresAccess) -> tuple[bool, str, str]:
 
 
 def from_status(access: PostgresAccess) -> dict[StepName, ExplainedStep]:
-    """All steps by what the status says alone."""
+    """Return all steps, by the status alone."""
     ready, reason, message = told(access)
     if ready:
         return {

@@ -1,7 +1,7 @@
-"""What the commands read of a cluster: settings, servers, credentials, claims; nothing is written.
+"""The commands' view of a cluster: its settings, servers, credentials and claims.
 
-What the runner has no right to read is told in ``notes`` where the work goes on without it, and
-is an error where it does not.
+A missing right of the user becomes an item of ``notes`` where the command can go on, and an error
+where it cannot. Only :meth:`Surroundings.make_key` writes.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ from fairlead.postgres.options import PostgresOptions
 
 
 HIDDEN = "***"
-"""In place of what is not known here: a uid yet to be given, a key that may not be read."""
+"""Text in place of an unknown value: the uid of a new object, a key that the user may not read."""
 
 
 class NotInstalledError(ClientError):
-    """The cluster does not know the kinds of Fairlead's PostgresAccess."""
+    """The CRDs of PostgresAccess are not installed in the cluster."""
 
 
 class Surroundings:
-    """One cluster, as whoever runs a command may see it."""
+    """One cluster, as far as the user of a command may read it."""
 
     def __init__(
         self, client: Client, settings: PostgresOptions, installation: str, key: bytes
@@ -79,15 +79,15 @@ class Surroundings:
 
     @classmethod
     async def of(cls, client: Client, namespace: str) -> Surroundings:
-        """Read what holds for all accesses.
+        """Read the settings, the installation's id and its key.
 
         Args:
-            client: of the cluster.
-            namespace: of the operator.
+            client: the client of the cluster.
+            namespace: the namespace of the operator.
 
         Raises:
-            NotInstalledError: the CRDs are not there.
-            AccessError: the Controller that counts cannot be used.
+            NotInstalledError: the CRDs are not installed.
+            AccessError: the Controller in charge has invalid fields.
             ClientError: the cluster cannot be reached, or refuses.
         """
         notes: list[str] = []
@@ -105,7 +105,7 @@ class Surroundings:
         return made
 
     def claim(self, meta: ObjectMeta) -> Claim:
-        """The claim of an object; what is not known of it is hidden."""
+        """Return the claim of an object, with :data:`HIDDEN` for its unknown parts."""
         text = str(Key(meta.namespace, meta.name))
         hashed = hmac.digest(self._key, text.encode(), "sha256").hex()[:32] if self._key else ""
         return Claim(
@@ -117,7 +117,7 @@ class Surroundings:
         )
 
     def scope(self, place: Place, access: PostgresAccess) -> str | None:
-        """The scope of the groups that the access shares; None where it is not known."""
+        """Return the scope of the access's shared groups, "" without them, None where unknown."""
         if not shares_groups(access, place.endpoint):
             return ""
         if not self.knows_claims:
@@ -129,10 +129,10 @@ class Surroundings:
         return scope_of(place.owner, self._key)
 
     async def make_key(self) -> None:
-        """Make what claims are written with, where the operator has not done so yet.
+        """Create the key of the claims unless the operator has done so.
 
         Raises:
-            AccessError: KeyInvalid, when there can be no claims.
+            AccessError: KeyInvalid, where the installation's id or its key is missing.
         """
         if not self.installation:
             raise invalid(
@@ -152,14 +152,14 @@ class Surroundings:
 
     @property
     def knows_claims(self) -> bool:
-        """Whether claims are whole, so that those of roles can be compared with them."""
+        """Whether the claims have all their parts and can be compared with those of roles."""
         return bool(self._key and self.installation)
 
     async def server(self, name: str) -> PostgresServer:
-        """One PostgresServer.
+        """Return the PostgresServer of a name.
 
         Raises:
-            AccessError: ServerNotFound, or it cannot be decoded.
+            AccessError: ServerNotFound, or its fields are invalid.
         """
         with installed(POSTGRESSERVERS):
             found = await find(self.client, POSTGRESSERVERS, name)
@@ -174,12 +174,12 @@ class Surroundings:
     async def wanted(
         self, access: PostgresAccess, place: Place, *, blind: Collection[str] = ()
     ) -> Wanted:
-        """What the access asks for, with a password that is made now where there is none yet.
+        """Return the wanted state of an access, with a new password where it has none yet.
 
         Args:
             access: the object.
-            place: where its role is to be.
-            blind: reasons for which the password of a role that exists is left alone, * for all.
+            place: the server of its role.
+            blind: reasons of errors after which the password is not compared, * for all.
 
         Raises:
             AccessError: see :meth:`password`.
@@ -217,7 +217,7 @@ class Surroundings:
         )
 
     async def keeps_password(self, access: PostgresAccess) -> bool:
-        """Whether the role keeps a password that cannot be read, so that there is no Secret.
+        """Whether the role keeps its own password, so that the access has no Secret.
 
         Raises:
             AccessError: as in :meth:`password`.
@@ -231,7 +231,7 @@ class Surroundings:
         return keeps_password(access, published=published)
 
     async def _login(self, access: PostgresAccess) -> tuple[str, str | None]:
-        """The login that the Secret has, or shall have, and its password; None makes a new one."""
+        """Return login and password of the generated Secret, None where a new password is due."""
         spec = access.spec
         rotation = rotation_of(spec)
         password = await self.password(access)
@@ -251,11 +251,11 @@ class Surroundings:
         return login, password
 
     async def password(self, access: PostgresAccess) -> str | None:
-        """The password of the generated Secret, or of the one given; None where one will be made.
+        """Return the password of the generated or the given Secret, None where a new one is due.
 
         Raises:
-            AccessError: the Secret or the policy of passwords stands in the way, as it would in
-                the operator's; SecretForbidden, when it may not be read.
+            AccessError: the Secret or the password policy is refused, by the operator's rules;
+                SecretForbidden, where the user may not read the Secret.
         """
         spec, meta = access.spec, access.metadata
         check_name(spec.generated_secret)
@@ -288,22 +288,22 @@ class Surroundings:
 
 
 async def list_installed(client: Client, resource: Resource, namespace: str = "") -> list[Object]:
-    """All objects of a kind of ours.
+    """Return all objects of a kind of Fairlead.
 
     Raises:
         NotInstalledError: the server does not know the kind.
-        ClientError: the server refused the look or cannot be reached.
+        ClientError: the server refused the request or cannot be reached.
     """
     with installed(resource):
         return (await client.list(resource, namespace)).items
 
 
 async def get_access(client: Client, name: str, namespace: str) -> Object | None:
-    """One PostgresAccess, None where there is none.
+    """Return the PostgresAccess of a name, None where it does not exist.
 
     Raises:
         NotInstalledError: the server does not know the kind.
-        ClientError: the server refused the look or cannot be reached.
+        ClientError: the server refused the request or cannot be reached.
     """
     with installed(POSTGRESACCESSES):
         return await find(client, POSTGRESACCESSES, name, namespace)
@@ -311,10 +311,10 @@ async def get_access(client: Client, name: str, namespace: str) -> Object | None
 
 @contextmanager
 def installed(resource: Resource) -> Iterator[None]:
-    """Say what helps where a server does not know the kind.
+    """Replace the error for an unknown kind by one with a remedy.
 
     Raises:
-        NotInstalledError: it does not.
+        NotInstalledError: the server does not know the kind.
     """
     try:
         yield
@@ -328,7 +328,7 @@ def installed(resource: Resource) -> Iterator[None]:
 
 
 async def _installation(client: Client) -> str:
-    """Which installation this is, "" where that may not be read."""
+    """Return the installation's id, "" where the user may not read it."""
     try:
         return await Sources(client, Settings(PostgresOptions())).installation()
     except (Forbidden, NotFound):
@@ -336,7 +336,7 @@ async def _installation(client: Client) -> str:
 
 
 async def _key(client: Client, namespace: str) -> bytes:
-    """The installation's key, empty where there is none or it may not be read; none is made."""
+    """Return the installation's key, empty where it is missing or the user may not read it."""
     try:
         found = await find(client, SECRETS, KEY_SECRET, namespace)
         return secret_data(found).get("key", b"") if found is not None else b""
