@@ -1,6 +1,6 @@
-"""PostgresAccesses: the flowchart, and what one pass over it learns and publishes.
+"""PostgresAccesses: the flowchart, the passes over it, and their results.
 
-``controller`` walks it: ``reconcile`` is the flowchart itself, ``passes`` what is known so far,
-``turns`` how many passes are under way, ``claims`` whose a role is, ``publication`` the Secret,
-``status`` what a pass came to, and ``leftovers`` removes roles whose object is gone.
+``controller`` runs the passes. ``passes`` has the flowchart and the observed state, ``steps`` the
+actions, ``turns`` the limit of passes at once, ``claims`` the claims on roles, ``publication`` the
+generated Secret, and ``status`` the outcome. ``leftovers`` removes roles whose object is gone.
 """

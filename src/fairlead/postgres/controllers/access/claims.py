@@ -1,4 +1,4 @@
-"""The claims that this installation makes on roles, one for each PostgresAccess."""
+"""The claims of this installation on roles, one for each PostgresAccess."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from fairlead.postgres.database.plans.snapshot import Claim
 
 
 class Claims:
-    """Makes claims, in which an object's names are a keyed hash."""
+    """Composes claims, in which a keyed hash stands for namespace and name of an object."""
 
     def __init__(self, sources: Sources, key: InstallationKey) -> None:
         self._sources = sources
         self._key = key
 
     async def of(self, meta: ObjectMeta) -> Claim:
-        """The claim of an object.
+        """Return the claim of an object.
 
         Raises:
-            AccessError: the installation's key cannot be used.
+            AccessError: the installation's key is invalid.
         """
         return Claim(
             installation=self._sources.known or await self._sources.installation(),
@@ -32,20 +32,20 @@ class Claims:
         )
 
     async def hash(self, namespace: str, name: str) -> str:
-        """Return what a claim has in place of an object's names."""
+        """Return the keyed hash of namespace and name, as hexadecimal digits."""
         text = str(Key(namespace, name))
         key = self._key.known or await self._key()
         return hmac.digest(key, text.encode(), "sha256").hex()[:32]
 
     async def scope(self, owner: str) -> str:
-        """Return what the groups have in common of those whose connections have one owner."""
+        """Return the scope of the groups of one owner of connections."""
         return scope_of(owner, await self._key())
 
     async def object_of(self, claim: Claim) -> str:
-        """The hash of a claim, of an older one too."""
+        """Return the hash in a claim; an older claim has the names instead."""
         return claim.object or await self.hash(claim.namespace, claim.name)
 
 
 def scope_of(owner: str, key: bytes) -> str:
-    """The scope of groups, by the owner of connections and the installation's key."""
+    """Return the scope of groups, by the owner of connections and the installation's key."""
     return hmac.digest(key, f"groups of {owner}".encode(), "sha256").hex()[:32]

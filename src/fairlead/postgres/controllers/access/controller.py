@@ -1,4 +1,4 @@
-"""The PostgresAccess controller: takes accesses over the flowchart and reports on them."""
+"""The PostgresAccess controller: runs the passes over the flowchart and writes the statuses."""
 
 from __future__ import annotations
 
@@ -67,17 +67,17 @@ from fairlead.runtime.cache.expectations import Expectations
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 _AT_ONCE_SECONDS = 0.05
-"""Until the pass after one while which something has changed."""
+"""Delay in seconds after a pass during which the access or its Secret has changed."""
 _UNDONE_SECONDS = 10.0
-"""Until the pass after one that left a password to be made, or a Secret that no watch has told."""
+"""Delay in seconds after a pass with a postponed password, or a Secret unknown to the cache."""
 _MOST_ACTIONS = 12
-"""Actions of one pass, more than any object needs."""
+"""Largest number of actions in one pass, more than any object needs."""
 RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=JITTER)
-"""Between tries at what failed, in seconds."""
+"""Delays between the tries of a failed pass, in seconds."""
 
 
 class AccessController:
-    """Brings the role of every PostgresAccess into its server."""
+    """Creates, updates and removes the role of every PostgresAccess in its server."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class AccessController:
         self._outdated: set[Request] = set()
         self._waiting: dict[Request, _Waiting] = {}
         self._verified: dict[Request, Verified] = {}
-        """The state that the last pass has left, for the pass that comes at once."""
+        """States that a pass has read back from its server, for the pass that follows at once."""
         self._told: dict[Request, _Told] = {}
         self.controller = Controller(
             "postgresaccess",
@@ -155,9 +155,9 @@ class AccessController:
         *,
         predicate: Predicate | None = None,
     ) -> None:
-        """Look at accesses again when this changes.
+        """Enqueue the accesses of each object that changes.
 
-        A pass that is under way has perhaps read what was there before: another follows it.
+        A pass that is under way may have read the object before the change: another one follows.
         """
 
         def concerned(delta: Delta) -> Iterator[Request]:
@@ -168,24 +168,24 @@ class AccessController:
         self.controller.watch(informer, concerned, predicate=predicate)
 
     def _is_news(self, delta: Delta) -> bool:
-        """Whether the object asks for something else; our own writes come back to us as well."""
+        """Whether another writer than this process has changed more than the status."""
         echo = delta.new is not None and self._written.echoes(delta.new)
-        # It also forgets what was written here once the cache has something later.
+        # The call also forgets our write once the cache has a later version.
         self._newest(delta.object.key)
         return not echo and wanted_otherwise(delta)
 
     def _newest(self, key: Key) -> Object | None:
-        """The object as the cache has it, or as we have written it since."""
+        """Return the object of the cache, or our own later write of it."""
         return self._written.newest(key, self._known(*key))
 
     def _wrote(self, stored: Object) -> Object:
         self._written.wrote(stored)
-        # The cache may have told of it already.
+        # The cache may have this version already.
         self._newest(stored.key)
         return stored
 
     async def _stop(self) -> None:
-        """End the work at servers; the next process that runs this controller takes it up."""
+        """End the work at servers, and enqueue its requests for the controller's next start."""
         kept = await self._work.close()
         waiting = [*self._waiting, *self._turns.clear()]
         self._waiting.clear()
@@ -193,7 +193,7 @@ class AccessController:
             self.controller.enqueue(request)
 
     def _look_again(self, request: Request) -> None:
-        """Look at an access, also after a pass that is under way."""
+        """Enqueue an access, for another pass even if one is under way."""
         self._verified.pop(request, None)
         self._outdated.add(request)
         self.controller.enqueue(request)
@@ -203,14 +203,14 @@ class AccessController:
         self.controller.enqueue(request)
 
     async def reconcile(self, request: Request) -> Result | None:
-        """A pass over the flowchart, or the rest of one when its server has answered."""
+        """Run a pass over the flowchart, or the rest of one whose server has answered."""
         begins = request not in self._waiting
         if begins and not self._turns.begin(request, self._owner(request)):
             return Result(waiting=True)
         try:
             return await self._go_on(request)
         finally:
-            # A pass whose server is at work keeps its turn until it has been reported on.
+            # A pass whose server is at work keeps its turn until its status is written.
             if request not in self._waiting:
                 self._turns.end(request)
 
@@ -226,7 +226,7 @@ class AccessController:
             del self._waiting[request]
             going = await self._steps.answered(waiting.going, waiting.answers[0])
         else:
-            # What has changed meanwhile is seen in the report, and another pass follows.
+            # The report notices changes since the begin, and another pass follows.
             return Result(waiting=True)
         if going is None:
             self._metrics.accepted(request)
@@ -285,7 +285,7 @@ class AccessController:
         outcome = outcome_of(desired, observed)
         old = former_status(desired, observed)
         found, synced, failure = desired.found, observed.synced, observed.failure
-        # What of it was refused takes nothing from a login that works.
+        # A refused grant does not take the binding of a login that works.
         verdict = failure is not None and failure.error.verdict and synced is None
         refused = desired.excluded or desired.expired or verdict
         status = new_status(
@@ -320,12 +320,12 @@ class AccessController:
         known = self._newest(Key(request.namespace, request.name))
         lost = synced is not None and synced.created and old.username
         if desired.place is not None and (known is None or lost):
-            # Torn out while its server was at work, which may have made the role meanwhile; or the
-            # role was lost, and may be there under another name.
+            # The object was removed without its finalizer while its server may have created the
+            # role; or the role was lost, and may exist under another name.
             self._work.look_soon(desired.place)
         changed = known is not None and _asked_for(known) != _asked_for(found)
         if changed or request in self._outdated:
-            # Something has changed while the server was at work: the access, or a Secret of it.
+            # The access or a Secret of it has changed while the server was at work.
             return Result(_AT_ONCE_SECONDS)
         if synced is not None:
             result = sooner(result, self._publication.rotates_in(status))
@@ -343,26 +343,26 @@ class AccessController:
                 self._metrics.accepted(request)
             return
         reference = desired.access.spec.connection.server_ref
-        # Anybody may name servers that there are not, and as many as there are names.
+        # An access may name any missing server: such a name must not become a label.
         exists = reference is None or self._servers("", reference.name) is not None
         self._metrics.refused(request, desired.owner if exists else "", refused)
 
     async def _plan(self, desired: Desired, observed: Observed, old: Plan | None) -> Plan | None:
-        """Return what the status says of the plan, and of the approval before."""
+        """Return the status.plan after a pass, with the last approval."""
         found = observed.plan
         if found is None:
             nothing_said = desired.access.spec.suspend or desired.expired
             nothing_said = nothing_said or observed.failure is not None
             return old if nothing_said else plan_of(None, old)
         approved_by = ""
-        # Once it was carried out whole: until then the same approval holds for another try.
+        # An approval is used up only by a whole success: until then it holds for another try.
         done = observed.in_sync and observed.failure is None and is_approved(desired, found)
         if done and found.statements:
             approved_by = await self._approver(desired.found)
         return plan_of(found, old, approved_by)
 
     async def _approver(self, found: Object) -> str:
-        """Return the manager of the approval's field, by the API server's word."""
+        """Return the field manager of the approval annotation, read from the API server."""
         # The cache keeps no managedFields.
         live = await self._client.get(POSTGRESACCESSES, found.meta.name, found.meta.namespace)
         return approver_of(live.to_dict().get("metadata", {})) or "unknown"
@@ -381,17 +381,17 @@ class AccessController:
 
 
 class _Waiting(NamedTuple):
-    """A pass whose server has been asked, and the answer when it is there."""
+    """A pass that waits for its server; ``answers`` holds the answer once it has come."""
 
     going: Going
     answers: list[Answer]
 
 
 class _Told(NamedTuple):
-    """The subject of a status: an object's generation, and all that this one asked for.
+    """The subject of a status: uid, generation, and a hash of the spec without ``suspend``.
 
-    A generation alone does not tell whether ``suspend`` is all that has changed since. After a
-    restart this is not known of what was changed meanwhile, which then counts as changed.
+    A generation alone does not tell whether only ``suspend`` has changed since. After a restart
+    the hash of an earlier generation is unknown, and the spec counts as changed.
     """
 
     uid: str
@@ -400,7 +400,7 @@ class _Told(NamedTuple):
 
     @classmethod
     def of(cls, access: Object, generation: int) -> _Told:
-        """Return what an object asks for, as if it had this generation."""
+        """Return the subject of a status about an object's spec, in the given generation."""
         spec = {**access.to_dict().get("spec", {}), "suspend": None}
         encoded = msgspec.json.encode(spec, order="deterministic")
         return cls(access.meta.uid, generation, hashlib.sha256(encoded).digest())
@@ -412,7 +412,7 @@ def _asked_for(access: Object) -> tuple[object, ...]:
 
 
 def sooner(result: Result | None, seconds: float | None) -> Result | None:
-    """The same, but not later than in so many seconds; a back-off stays what it is."""
+    """Return the result with at most this delay in seconds; a back-off stays unchanged."""
     if seconds is None:
         return result
     seconds = max(seconds, _AT_ONCE_SECONDS)
@@ -424,7 +424,7 @@ def sooner(result: Result | None, seconds: float | None) -> Result | None:
 
 
 def _is_locked(observed: Observed) -> bool:
-    """Whether another session keeps the server from what a pass has asked for."""
+    """Whether a lock of another session has blocked the work of a pass."""
     failure, synced = observed.failure, observed.synced
     errors = [failure.error] if failure is not None else []
     errors += synced.problems if synced is not None else ()

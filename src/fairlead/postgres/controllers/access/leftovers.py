@@ -1,9 +1,9 @@
-"""Leftover roles: those of ours whose PostgresAccess went without being finalized (step 33).
+"""Leftover roles: claimed roles whose PostgresAccess is gone without finalization (step 33).
 
-Only roles that carry this installation's own claim are looked at, and each object is asked for
-once more before its role is removed, so that a late cache drops nothing. A role that was given up
-while nobody could take the claim off is recorded in a ConfigMap of the operator's namespace until
-somebody can; it is never dropped.
+A sweep reads only roles with this installation's own claim, and lists the PostgresAccesses once
+more before it removes a role, so that a late cache drops nothing. Where a role was given up while
+its server was out of reach, a ConfigMap of the operator's namespace records that until a sweep
+takes the claim off; the role is never dropped.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from fairlead.postgres.errors import AccessError
 
 
 _MOST = 200
-"""Roles of one server that are asked about in one look; whoever answers may claim anything."""
+"""Largest number of roles that one sweep removes; a server of a tenant may report any claim."""
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 
 class Leftovers:
-    """Removes leftover roles as Restrict does: one that owns anything stays, without its login."""
+    """Removes leftover roles by Restrict: an owner of objects stays, but may not log in."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class Leftovers:
         self._claims = claims
         self._tell = renamed
         self.renamed: dict[str, frozenset[str]] = {}
-        """By the uids of accesses: roles that carry their claim under another name."""
+        """Renamed roles by the uid of the access in their claim."""
 
     async def sweep(self, place: Place, sessions: Sessions, claimed: Mapping[str, Claim]) -> None:
-        """Look at every claim on a server; what fails is logged alone, for no object caused it."""
-        # An import claims roles for objects that nobody may have created yet.
+        """Check every claim on a server; failures are logged alone, for no object caused them."""
+        # An import claims roles for objects that may not exist yet.
         claimed = {role: claim for role, claim in claimed.items() if not claim.is_imported}
         known = await self._holders(sessions, self._accesses.list(), claimed)
         await self._fence_renamed(sessions, known)
@@ -69,7 +69,7 @@ class Leftovers:
         if not unknown:
             return
         try:
-            # Asked once more, so that a late cache drops nothing.
+            # The cache may be late: the API server is asked before a role is dropped.
             listed = await self._client.list(POSTGRESACCESSES)
         except ClientError as error:
             _log.warning("roles are left, for their objects are unknown", error=str(error))
@@ -85,19 +85,19 @@ class Leftovers:
     async def _holders(
         self, sessions: Sessions, accesses: Sequence[Object], claimed: Mapping[str, Claim]
     ) -> dict[str, tuple[Claim, Object]]:
-        """The claims that objects hold, by role."""
+        """Return claim and object by role, for the claims whose object exists."""
         found: dict[str, tuple[Claim, Object]] = {}
         by_uid = {access.meta.uid: access for access in accesses}
         by_hash: dict[str, Object] = {}
         for role, claim in claimed.items():
             holder = by_uid.get(claim.uid)
             if holder is None:
-                # Nearly every claim is found by its uid, and then no name has to be hashed.
+                # Most claims match by uid, so that names are hashed only where one does not.
                 if not by_hash:
                     for access in accesses:
                         meta = access.meta
                         by_hash[await self._claims.hash(meta.namespace, meta.name)] = access
-                # Made anew under the same name: then it holds the role of its username alone.
+                # A new object of the same name holds only the role of its own username.
                 holder = by_hash.get(await self._claims.object_of(claim))
                 if holder is not None and role not in (_names(holder) or {role}):
                     holder = None
@@ -111,10 +111,10 @@ class Leftovers:
     async def _elsewhere(
         self, sessions: Sessions, known: Mapping[str, tuple[Claim, Object]]
     ) -> set[str]:
-        """Roles of objects that were made anew, and say that theirs is at another server.
+        """Return the roles whose object was created anew and has its role on another server.
 
         Raises:
-            AccessError: the server does not say which one it is.
+            AccessError: the server's identity cannot be read.
         """
         places = {
             role: _server_of(access)
@@ -130,9 +130,9 @@ class Leftovers:
     async def _fence_renamed(
         self, sessions: Sessions, known: Mapping[str, tuple[Claim, Object]]
     ) -> None:
-        """Take the login of roles that carry the claim of an access with another username.
+        """Take LOGIN from roles that carry the claim of an access with another username.
 
-        Somebody has renamed them by hand; the password is still that of the access.
+        Such a role was renamed by hand, and still has the password of the access.
         """
         renamed: dict[str, set[str]] = {}
         objects: dict[str, Object] = {}
@@ -156,7 +156,7 @@ class Leftovers:
                 self._tell(access)
 
     async def _drop_unmanaged(self, place: Place, sessions: Sessions) -> None:
-        """What unmanagedUsers Drop asks for, on servers that the platform's team names."""
+        """Drop roles that unmanagedUsers covers, on servers that the platform team declares."""
         try:
             settings = self._settings.current
         except AccessError:
@@ -180,15 +180,15 @@ class Leftovers:
     async def record(
         self, access: Object, owner: str, policy: Literal["Retain", "Abandon"]
     ) -> None:
-        """Record that the role of an object is nobody's any more, whoever finds its claim.
+        """Record that the role of an object is given up, for each later sweep of its server.
 
         Args:
             access: the object.
-            owner: of the place where the role is, see :class:`Place`.
-            policy: by which it was given up.
+            owner: the owner of the role's place, see :class:`Place`.
+            policy: the policy by which the role was given up.
 
         Raises:
-            ApiError: the server refused; without the record the role would be dropped.
+            ApiError: the API server refused; without the record a sweep would drop the role.
         """
         name = _record(await self._claims.hash(access.meta.namespace, access.meta.name))
         body: JSON = {
@@ -207,7 +207,7 @@ class Leftovers:
     ) -> bool:
         """Whether the roles of an object were given up.
 
-        Then they lose their claims, and when all have the record goes.
+        If so, their claims are removed, and after the last one the record.
         """
         some = next(iter(roles.values()))
         name, namespace = _record(await self._claims.object_of(some)), self._settings.namespace
@@ -216,7 +216,7 @@ class Leftovers:
             return False
         data = record.to_dict().get("data") or {}
         if not place.is_trusted and data.get("owner") != place.owner:
-            # Of the claim there is only the word of a server that some tenant names.
+            # A server that a tenant names may report any claim: it removes no record of others.
             return True
         for role, claim in _owners_first(roles):
             await give_up(sessions, role, claim, fence=data.get("policy") == "Retain")
@@ -227,7 +227,7 @@ class Leftovers:
         return True
 
     async def _remove(self, place: Place, sessions: Sessions, roles: Mapping[str, Claim]) -> None:
-        """Remove the roles of an object that is gone."""
+        """Remove the roles of a deleted object."""
         try:
             settings = self._settings.current
             users, patterns = settings.excluded_users, settings.excluded_user_patterns
@@ -257,12 +257,12 @@ class Leftovers:
 
 
 def _record(object_: str) -> str:
-    """The name of the record about an object; a claim may have the uid of an older one."""
+    """Return the name of an object's record, by its names: a claim may have an older uid."""
     return f"given-up-{object_}"
 
 
 def _names(access: Object) -> frozenset[str]:
-    """The roles of a PostgresAccess; none when they cannot be read."""
+    """Return the role names of a PostgresAccess, none where it cannot be decoded."""
     try:
         return frozenset(names_of(decode_access(access)))
     except AccessError:
@@ -270,7 +270,7 @@ def _names(access: Object) -> frozenset[str]:
 
 
 def _server_of(access: Object) -> str:
-    """The identity of the server where an object's role is; "" where it may be another by now."""
+    """Return the system identifier of an object's server, "" where the spec has changed since."""
     try:
         decoded = decode_access(access)
     except AccessError:
@@ -281,13 +281,13 @@ def _server_of(access: Object) -> str:
 
 
 def _owners_first(roles: Mapping[str, Claim]) -> list[tuple[str, Claim]]:
-    """Roles of one object; what becomes of an owner becomes of its logins too."""
+    """Return the roles of one object, its owner first: the work on it includes its logins."""
     logins = {login for role in roles for login in login_names(role)}
     return sorted(roles.items(), key=lambda one: (one[0] in logins, one[0]))
 
 
 def _is_former(role: str, access: Object) -> bool:
-    """Whether the role was a login of an access that has one login now, and knows of no other."""
+    """Whether the role is a second login of an access that has only one login now."""
     try:
         username = decode_access(access).spec.username
     except AccessError:

@@ -1,9 +1,9 @@
-"""A pass over one PostgresAccess: what was read of it, and the plan of what is left to be done.
+"""A pass over one PostgresAccess: its observed state, and the plan of the actions that are left.
 
 The plan is a function of two values, :class:`Desired` and :class:`Observed`. The controller takes
-its first action, reads what came of that, and plans again. The flowchart is that of the
-access-operator project: each of its boxes is a stage, and so is each thing that is optional. Every
-edge is a row of a table test. Pure.
+its first action, observes the result, and plans again. The flowchart is that of the
+access-operator project: each of its boxes is a stage, and so is each optional feature. Every edge
+is a row of a table test. Pure.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Action(Enum):
 
 
 Plan = tuple[Action, ...]
-"""The actions that are left, in their order, as far as that is known."""
+"""The actions that are left, in their order, as far as they are known."""
 
 Reason = Literal["FinalizeFailed", "SecretSyncFailed", "DatabaseSyncFailed"]
 
@@ -52,7 +52,7 @@ _FAILURES: dict[Action, Reason] = {
     Action.REMOVE_FINALIZER: "FinalizeFailed",
     Action.WRITE_SECRET: "SecretSyncFailed",
 }
-"""The reason under which an action fails, where that is not DatabaseSyncFailed."""
+"""Reasons of failed actions, other than DatabaseSyncFailed."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class Failure(msgspec.Struct, frozen=True):
 class Verified(NamedTuple):
     """The state in which a pass has left a server that it has read again.
 
-    The pass that follows at once on a new password need not ask for the same a second time.
+    The pass right after a new password need not ask the server for the same state again.
     """
 
     place: Place
@@ -73,63 +73,63 @@ class Verified(NamedTuple):
     done: Synced
 
     def holds(self, place: Place, wanted: Wanted) -> bool:
-        """Whether the same is wanted there: not where it depends on what was granted before."""
+        """Whether an access with Authoritative grants wants the same state of the same server."""
         same = msgspec.structs.replace(wanted, ledger=self.wanted.ledger) == self.wanted
         return place == self.place and wanted.policy == "Authoritative" and same
 
     @property
     def synced(self) -> Synced:
-        """Return the answer to asking once more: nothing is changed."""
+        """Return the answer to the same request once more, without changes."""
         return msgspec.structs.replace(self.done, changed=False, created=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Credentials:
-    """The login and its password, and how far the Secret has them.
+    """The login and its password, and their state in the Secret.
 
-    ``state`` tells whether the Secret had the password already, or is to have none. Of two logins
-    the next one is ``due`` in the database before the Secret has it, and then it is ``staged``. A
-    password that is ``changing`` in its place is the server's before it is the Secret's, and
-    neither's if one of them refuses.
+    The Secret had the password already (``reused``), gets a new one (``generated``), or is not
+    written (``none``). The next one of two logins is ``due``, and ``staged`` once the database has
+    it; the Secret follows. A ``changing`` password is set on the server and then in the Secret, in
+    one transaction: in both or in none.
     """
 
     state: Literal["unknown", "due", "staged", "changing", "reused", "generated", "none"] = (
         "unknown"
     )
     login: str = ""
-    """The role that the password is of."""
+    """Name of the role that has the password."""
     password: str = field(default="", repr=False)
     iterations: int = ITERATIONS
     secret_uid: str = ""
     info: PasswordInfo | None = None
     postponed: bool = False
-    """Whether a new password is due that waits for an answer of the server."""
+    """Whether a due change of the password waits for an answer of the server."""
     elsewhere: bool = False
-    """Whether the server was given another password of the login before the Secret had this."""
+    """Whether the server has another password of the login than the Secret."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observed:
-    """The Secret and the server as they were read, and how the last actions have ended.
+    """The Secret and the server as they were read, and the results of the last actions.
 
-    ``published`` says that there is a generated Secret, ``keeping`` that there is none because the
-    role keeps a password that is not known here, ``rotating`` that its password may be due.
+    ``published`` tells that the generated Secret exists, ``keeping`` that it does not because the
+    role keeps its unknown password, ``rotating`` that a new password may be due.
     """
 
     published: bool = False
     keeping: bool = False
     rotating: bool = False
     renamed: frozenset[str] = frozenset()
-    """Roles that carry the claim of this access under another name."""
+    """Names of renamed roles that carry the claim of this access."""
     unchanged: bool = False
-    """Whether a suspended spec is known to ask for what its status tells of."""
+    """Whether a suspended spec is known to be the one that its status is about."""
     verified: Verified | None = None
     plan: Planned | None = None
     role: Literal["unknown", "silent", "free"] = "unknown"
-    """Whether the server has said that the role may be the access's own, or gave no answer."""
+    """The server's answer: the role is ``free`` for the access; ``silent`` is no answer."""
     credentials: Credentials = Credentials()
     wanted: Wanted | None = None
-    """The wishes that the last answer of the server is about."""
+    """Wanted state that the last answer of the server is about."""
     synced: Synced | None = None
     released: bool = False
     """Whether the role was dropped or given up."""
@@ -137,42 +137,42 @@ class Observed:
 
     @property
     def in_sync(self) -> bool:
-        """Whether the server has all that is wanted, with the password of the Secret."""
+        """Whether the server has the wanted state, with the password of the Secret."""
         return self.synced is not None and not self.credentials.elsewhere
 
     def planned(self, desired: Desired, plan: Planned) -> Observed:
-        """Return the same with the statements that would be run."""
+        """Return the observed state with the statements that would run."""
         before = desired.access.status.plan
         after = before.approved_digest if before is not None else ""
         return replace(self, plan=msgspec.structs.replace(plan, after=after))
 
     def checked(self, *, answered: bool) -> Observed:
-        """Return the same once the role is not another's, as far as can be said."""
+        """Return the observed state after the check of the role's owner, ``answered`` or not."""
         return replace(self, role="free" if answered else "silent")
 
     def with_login(self, credentials: Credentials) -> Observed:
-        """Return the same with the login and password that the Secret has, or shall have."""
+        """Return the observed state with login and password of the present or the next Secret."""
         return replace(self, credentials=credentials)
 
     def staged(self, done: Synced) -> Observed:
-        """Return the same once the server lets the next login in."""
+        """Return the observed state once the next login works on the server."""
         found = replace(self, credentials=replace(self.credentials, state="staged"))
         settled = done.is_settled and not done.problems
         return replace(found, synced=done) if settled else found
 
     def brought(self, done: Synced, wanted: Wanted | None) -> Observed:
-        """Return the same once the server has what is wanted."""
+        """Return the observed state once the server has the wanted state."""
         credentials = self.credentials
         if credentials.elsewhere:
             credentials = replace(credentials, elsewhere=False)
         return replace(self, synced=done, wanted=wanted, credentials=credentials)
 
     def without_role(self) -> Observed:
-        """Return the same once the role was dropped or given up."""
+        """Return the observed state once the role was dropped or given up."""
         return replace(self, released=True)
 
     def failed(self, action: Action, error: AccessError) -> Observed:
-        """Return the same after an action that failed."""
+        """Return the observed state after a failed action."""
         reason = _FAILURES.get(action, "DatabaseSyncFailed")
         return replace(self, failure=Failure(reason, error))
 
@@ -187,7 +187,7 @@ def first_look(
     unchanged: bool = False,
     verified: Verified | None = None,
 ) -> Observed:
-    """Return what is known of a PostgresAccess before anything was done; see :class:`Observed`."""
+    """Return the observed state of a PostgresAccess before the first action."""
     found = Observed(
         published=published,
         keeping=keeping,
@@ -196,7 +196,7 @@ def first_look(
         unchanged=unchanged,
         verified=verified,
     )
-    # An object that cannot be decoded can still be let go of.
+    # The finalizer of an abandoned object goes even if the object cannot be decoded.
     if desired.refused is None or (desired.deleting and desired.abandoned):
         return found
     action = Action.DROP_ROLE if desired.deleting else Action.RESOLVE
@@ -204,20 +204,20 @@ def first_look(
 
 
 def is_approved(desired: Desired, plan: Planned | None) -> bool:
-    """Whether the plan of an access was approved, where that is asked for."""
+    """Whether the access needs an approval of its plan and has it."""
     if plan is None or desired.planning != "Manual":
         return False
     asked = desired.found.meta.annotations.get(APPROVE_ANNOTATION, "")
-    # What cannot be had does not hinder an approval of the rest.
+    # Refused statements do not block approval of the others.
     return asked == plan.digest() if plan.statements else not plan.refused
 
 
 Stage = Callable[[Desired, Observed], Plan]
-"""From what is desired and observed to actions; REPORT is the last one of a plan."""
+"""A function from desired and observed state to actions; REPORT ends a plan."""
 
 
 def _finalizer(desired: Desired, _: Observed) -> Plan:
-    # Without it the object could be gone before anybody removes what is made from here on.
+    # Without the finalizer the object could go before its role and Secret are removed.
     return () if desired.finalized else (Action.ADD_FINALIZER,)
 
 
@@ -232,7 +232,7 @@ def _suspension(desired: Desired, _: Observed) -> Plan:
 def _expiry(desired: Desired, observed: Observed) -> Plan:
     if not desired.expired:
         return ()
-    # Who only observes removes nothing; the server itself ends the login (VALID UNTIL).
+    # In mode Observe nothing is removed; the server itself ends the login (VALID UNTIL).
     over = observed.released or desired.ended or desired.planning == "Observe"
     return (Action.REPORT,) if over else (Action.DROP_ROLE, Action.REPORT)
 
@@ -250,8 +250,8 @@ def _approval(desired: Desired, observed: Observed) -> Plan:
 
 
 def _ownership(_: Desired, observed: Observed) -> Plan:
-    # A refused access gets no Secret, for that would log in nowhere; and no password is made anew
-    # for a server that is away, for the old one still logs in there.
+    # A refused access gets no Secret, for its login would not work. An unreachable server gets no
+    # new password, for the old one still works there.
     asked = observed.role != "unknown" or observed.keeping
     needed = observed.rotating or not observed.published
     return (Action.CHECK_ROLE,) if needed and not asked else ()
@@ -292,11 +292,11 @@ STAGES: tuple[Stage, ...] = (
     _statements,
     _report,
 )
-"""The stages of an object that is there, in their order; those with a field are optional."""
+"""Stages of an object that is not being deleted, in their order; a comment names the field."""
 
 
 def _role(desired: Desired, observed: Observed) -> Plan:
-    # No role is dropped that is excluded, or given up by its user.
+    # An excluded role stays, and so does one that its user abandons.
     if desired.excluded or observed.released:
         return ()
     return (Action.GIVE_UP,) if desired.abandoned else (Action.DROP_ROLE,)
@@ -307,11 +307,11 @@ def _end(_: Desired, __: Observed) -> Plan:
 
 
 FINALIZING: tuple[Stage, ...] = (_role, _end)
-"""The stages of an object that is being deleted, in their order."""
+"""Stages of an object that is being deleted, in their order."""
 
 
 def plan(desired: Desired, observed: Observed) -> Plan:
-    """Return the actions that are left; the first is to be taken, and what came of it read."""
+    """Return the actions that are left; the controller takes the first one and plans again."""
     if desired.deleting and not desired.finalized:
         return (Action.IGNORE,)
     if observed.failure is not None:

@@ -1,4 +1,4 @@
-"""Writes the generated Secret before the database, and removes it with the PostgresAccess."""
+"""The generated Secret: written before the database, removed with its PostgresAccess."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ from fairlead.runtime import Delta, Informer, commit
 
 
 _ATTEMPTS = 4
-"""Tries to write a Secret that others delete or create meanwhile."""
+"""Number of tries to write a Secret that other writers delete or create meanwhile."""
 
 
 @dataclass(slots=True)
 class _Made:
-    """A Secret with a password just made, for the pass that follows at once.
+    """A Secret with a new password, for the pass that follows at once.
 
-    When that has ``used`` it, the cache has not told of it yet.
+    ``used`` is set when a pass has read it here, before the cache had it.
     """
 
     secret: Object
@@ -63,7 +63,7 @@ class _Made:
 
 
 class Published(NamedTuple):
-    """Whether there is a Secret, or the role keeps a password of its own, or a new one is due."""
+    """Whether the Secret exists, the role keeps its own password, or a new password is due."""
 
     published: bool
     keeping: bool
@@ -71,14 +71,14 @@ class Published(NamedTuple):
 
 
 class Publication:
-    """Writes and removes generated Secrets; those of others are never touched.
+    """Writes and removes generated Secrets, and leaves Secrets of other owners alone.
 
     Args:
-        client: of the cluster.
-        watches: tell which Secrets there are, which saves asking.
-        key: the installation's, for fingerprints.
-        opened: is called with each new lease on the Secrets of a namespace.
-        changed: is called with an access whose Secret another writer has changed meanwhile.
+        client: the client of the cluster.
+        watches: the caches of accesses and Secrets, which save requests.
+        key: the installation's key, for fingerprints of passwords.
+        opened: called with each new lease on the Secrets of a namespace.
+        changed: called with an access whose Secret another writer has changed meanwhile.
     """
 
     def __init__(
@@ -97,16 +97,16 @@ class Publication:
         self._changed = changed
         self._made: dict[Key, _Made] = {}
         self._making: dict[Key, Object | None] = {}
-        """Secrets being written, as the cache has told of them meanwhile."""
+        """Secrets under writing, with the version that the cache has received meanwhile."""
 
     def look(self, desired: Desired) -> Published:
-        """Return what is known of the Secret without asking: the cache's word, and our own."""
+        """Return the state of the Secret by the cache and our own writes, without a request."""
         meta, access = desired.found.meta, desired.access
         cached = self._watches.secrets.get(meta.namespace, access.spec.generated_secret)
         made = self._made.get(Key(meta.namespace, access.spec.generated_secret))
         secret = made.secret if cached is None and made is not None else cached
         exists = secret is not None and secret.meta.owned_by(meta.uid)
-        # By the cache's word alone; the write of the Secret decides.
+        # The cache may be late: the write of the Secret decides.
         rotating = (
             cached is not None
             and access.spec.password_secret_ref is None
@@ -118,8 +118,8 @@ class Publication:
     def seen(self, desired: Desired, observed: Observed) -> bool:
         """Whether the cache has the Secret that the pass has left.
 
-        One that came and went while the watch was behind is in no list that follows, and nothing
-        would tell that it is gone.
+        A Secret that was created and deleted while the watch was behind is in no later list, and
+        no event would report its deletion.
         """
         if observed.credentials.state not in {"generated", "reused"}:
             return True
@@ -127,9 +127,9 @@ class Publication:
         return self._watches.secrets.get(desired.found.meta.namespace, name) is not None
 
     async def peek(self, desired: Desired, observed: Observed) -> Credentials:
-        """Return the login and the password that there are.
+        """Return the present login and its password.
 
-        Without a Secret it is a password without a use, and "" where the role keeps its own.
+        The password is a random one without a Secret, and "" where the role keeps its own.
         """
         spec, namespace = desired.access.spec, desired.found.meta.namespace
         if observed.keeping:
@@ -137,7 +137,7 @@ class Publication:
         existing = None
         if observed.published:
             existing = await find(self._client, SECRETS, spec.generated_secret, namespace)
-        # One that is due is made when the plan is carried out; of it the plan shows nothing.
+        # A due password is generated when the plan is carried out, and no plan shows it.
         rules, (found, there) = _rules(desired), login_in(existing)
         changes = logins.must_rotate(rules.rotation, spec.username, found=found)
         kept = "" if observed.rotating or changes else there
@@ -145,19 +145,19 @@ class Publication:
         return Credentials(login=login, password=kept or rules.generate())
 
     def version(self, namespace: str, name: str) -> str:
-        """The resourceVersion of a generated Secret, or of one that spec.passwordSecretRef names.
+        """Return the cached resourceVersion of a generated Secret or a given one.
 
-        By the cache's word: "" where it has none. As long as it stays, nothing in the Secret has
-        changed.
+        A given Secret is one that spec.passwordSecretRef names. The version is "" where the cache
+        has no Secret, and stays the same as long as the Secret does.
         """
         found = self._watches.secret(namespace, name)
         return found.meta.resource_version if found is not None else ""
 
     def is_news(self, delta: Delta) -> bool:
-        """A predicate: it is not the Secret that we have just made."""
+        """Whether a change of a Secret is by another writer than this process."""
         key = delta.object.key
         if key in self._making and delta.new is not None:
-            # A watch may tell of a write before its answer does: that decides whose it was.
+            # The event may come before the answer, which decides whether the write was ours.
             self._making[key] = delta.new
             return False
         made = self._made.get(key)
@@ -169,7 +169,7 @@ class Publication:
         return not echo
 
     def used(self, desired: Desired) -> None:
-        """Note that no pass follows which needs the Secret just made: the cache will tell."""
+        """Note that no pass needs the new Secret any more: the cache follows."""
         key = Key(desired.found.meta.namespace, desired.access.spec.generated_secret)
         made, cached = self._made.get(key), self._watches.secrets.get(*key)
         if made is None:
@@ -179,30 +179,30 @@ class Publication:
             del self._made[key]
 
     def rotates_in(self, status: PostgresAccessStatus) -> float | None:
-        """Return the seconds until the password is due or a login ends, None for never.
+        """Return the seconds until a new password is due or a login ends, None for never.
 
-        0 is when it is late.
+        A late rotation returns 0.
         """
         return seconds_left(status.password, moment(), status.logins)
 
     async def write(self, desired: Desired, observed: Observed) -> Credentials:
-        """Take the password that is there or given, or make one: boxes S to W.
+        """Write the Secret with the present, the given or a new password: boxes S to W.
 
         Returns:
-            The login and its password, and what the status shall say of it once the server has
-            it. A password that takes the place of another, or that of another login, is only made
-            at first: it is written when the server has it.
+            The login and its password, with their part of the status. A password that replaces
+            another one, or belongs to the other login, is only generated: the Secret gets it in a
+            second call, once the server has it.
 
         Raises:
-            AccessError: the Secret is not ours, the template or the policy is wrong, or the
-                password is one that no client could log in with.
+            AccessError: the Secret has another owner, the template or the policy is invalid, or no
+                client could log in with the password.
         """
         spec, meta = desired.access.spec, desired.found.meta
         check_name(spec.generated_secret)
         if spec.secret_template is not None:
             check_template(spec.secret_template)
         rules = _rules(desired)
-        # Watched before it is read, so that no change in between goes unseen.
+        # The watch begins before the read, so that no change in between goes unseen.
         given = spec.password_secret_ref is not None
         await self._watches.follow_passwords(
             meta.namespace, meta.name, wanted=given, opened=self._opened
@@ -224,8 +224,8 @@ class Publication:
         self, desired: Desired, observed: Observed, rules: PasswordRules, given: str
     ) -> Credentials:
         name, namespace = desired.access.spec.generated_secret, desired.found.meta.namespace
-        # What the cache does not know is most likely not there: then one request does it. Logins
-        # that take turns have their password before the Secret, which must not be there then.
+        # A Secret that the cache lacks most likely does not exist: then one create is enough. Two
+        # logins get their password before the Secret: a late cache would replace one in use.
         key = Key(namespace, name)
         look = key in self._made or self._watches.secrets.get(*key) is not None
         look = look or rules.rotation == "TwoLogins"
@@ -253,12 +253,11 @@ class Publication:
         return existing
 
     def _just_made(self, key: Key) -> Object | None:
-        """The Secret that the last pass has made, unless the cache tells of another one."""
+        """Return the Secret of the last pass's write, None where the cache has another one."""
         made, cached = self._made.get(key), self._watches.secrets.get(*key)
         if made is None:
             return None
-        # This is trusted once: after that the Secret may be gone, and the cache have told of
-        # nothing.
+        # Without an event our write is trusted once: later the Secret may be gone unseen.
         if cached is None and not made.used:
             made.used = True
             return made.secret
@@ -288,8 +287,8 @@ class Publication:
             answers=observed.role == "free",
             now=moment(),
         )
-        # Stored before it is used: a password that only the database knew would be lost in a
-        # crash. Of a login that is in no Secret yet nothing is lost, and so it comes first.
+        # The Secret is written before the database: a crash would lose a password that only the
+        # database has. A staged login is in no Secret yet, so that the database goes first.
         staged = before.state == "staged" and login == before.login
         is_open = before.state == "changing"
         password = kept or (before.password if staged or is_open else rules.generate())
@@ -301,8 +300,8 @@ class Publication:
             password=password,
             iterations=rules.iterations,
             postponed=postponed,
-            # Another replica's last write may have come since the look: then the login has to have
-            # its password back.
+            # Another replica may have written the Secret since it was read: then the login gets
+            # the password of that Secret back.
             elsewhere=staged and password != before.password,
         )
         values = secret_values(access.spec, desired.reached.endpoint, password, login)
@@ -310,7 +309,7 @@ class Publication:
         body = secret_body(found, access.spec.generated_secret, wanted, existing)
         if turns and not staged:
             return replace(made, state="due")
-        # A Secret that has another password so far has one that logs in.
+        # The other password in the Secret still works: the server must have the new one first.
         if not (staged or is_open) and has[1] not in {"", password}:
             return replace(made, state="changing")
         if kept:
@@ -331,7 +330,7 @@ class Publication:
         )
 
     async def _make(self, access: Object, existing: Object | None, body: JSON) -> Object:
-        """Write a Secret with a new password, which is no news when the cache tells of it."""
+        """Write a Secret with a new password; its event in the cache starts no pass."""
         key = Key(access.meta.namespace, body["metadata"]["name"])
         self._making[key] = None
         stored = None
@@ -354,7 +353,7 @@ class Publication:
         return fingerprint(key, desired.found.meta.uid, password)
 
     async def _former(self, desired: Desired) -> Object | None:
-        """The Secret under a former name, whose password goes on to be used."""
+        """Return the Secret of a former name, whose password stays in use; None without one."""
         for name in self._former_names(desired):
             found = await find(self._client, SECRETS, name, desired.found.meta.namespace)
             if found is None or not _controls(desired.found, found):
@@ -374,7 +373,7 @@ class Publication:
         return sorted(names - {access.spec.generated_secret, ""})
 
     async def remove_renamed(self, desired: Desired) -> None:
-        """Delete Secrets of former names of spec.generatedSecret; the new one works by now."""
+        """Delete the Secrets of former names of spec.generatedSecret, once the new one works."""
         for name in self._former_names(desired):
             found = await find(self._client, SECRETS, name, desired.found.meta.namespace)
             if found is not None and _controls(desired.found, found):
@@ -385,15 +384,15 @@ class Publication:
             await self._client.delete(
                 SECRETS, secret.meta.name, secret.meta.namespace, uid=secret.meta.uid
             )
-        # With its uid as a precondition a conflict says that another Secret has the name by now.
+        # The uid is a precondition: a conflict means that another Secret has the name by now.
         except (NotFound, Conflict):
             return
 
     async def remove(self, desired: Desired) -> None:
-        """Delete the Secrets, without waiting for a garbage collector that may not be there."""
+        """Delete the Secrets of an access, for a cluster may run no garbage collector."""
         meta = desired.found.meta
         names = [desired.access.spec.generated_secret, *self._former_names(desired)]
-        # There is no Secret under a name that none can have, and the server would refuse to look.
+        # The API server refuses a request for an invalid name, and no such Secret exists.
         for name in filter(can_be, names):
             self._made.pop(Key(meta.namespace, name), None)
             existing = await find(self._client, SECRETS, name, meta.namespace)
@@ -408,7 +407,7 @@ def _rules(desired: Desired) -> PasswordRules:
     """Return the rules of the password.
 
     Raises:
-        AccessError: PasswordPolicyInvalid, naming the field.
+        AccessError: PasswordPolicyInvalid; the message names the field.
     """
     if isinstance(desired.rules, AccessError):
         raise desired.rules

@@ -1,4 +1,4 @@
-"""The outcome of a pass, as conditions, one log line, an event and when to look again. Pure."""
+"""The outcome of a pass: its conditions, log line, event and time of the next pass. Pure."""
 
 from __future__ import annotations
 
@@ -47,35 +47,35 @@ WITHOUT_SECRET = (
     f" Secret; annotate the object with {ROTATE_ANNOTATION} for a new one, or name the Secret that"
     " has it in spec.passwordSecretRef"
 )
-"""What the warning about an adopted role says."""
+"""Warning about an adopted role without a Secret."""
 MAX_LOG = 1024
-"""Characters of a message in the status."""
+"""Largest length of a message in the status, in characters."""
 RENAMED = "carries the claim of this object"
-"""What the warning about a renamed role says."""
+"""Text by which a warning is known as one about a renamed role."""
 _NOT_APPLIED = "; spec.suspend is set, and nothing after generation"
-"""How a message goes on that is about an earlier spec than the one that is there."""
+"""Suffix of a message about an earlier spec than the present one."""
 _WAITING = {"Locked", "Conflict", "TimedOut"}
 _MAX_GRANTED = 512
 _MAX_BLOCKERS = 3
 _MAX_WARNINGS = 64
-"""Lines of what was granted, of objects of a database, and of others that a status lists."""
+"""Largest numbers of grants, of blockers in one database, and of other items in a status."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict of a pass; ``again`` says how soon to look again."""
+    """The verdict of a pass; ``again`` sets the delay of the next one."""
 
     state: ReconcileState
     reason: str
     message: str
     again: Literal["synced", "pending", "at-once", "backoff", "waiting"]
     blockers: Sequence[tuple[str, Sequence[str]]] = ()
-    """Databases, and what a role owns there that keeps it from being removed."""
+    """Databases with the objects of a role there, which block its removal."""
     generation: int | None = None
-    """The generation that the verdict is about; None for that of the object as it is."""
+    """Generation that the verdict is about; None for the present one."""
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the database once the login works; ``secret`` is "" where there is none."""
+    """The state of a login that works; ``secret`` is "" where the access has no Secret."""
 
     username: str
     secret: str
@@ -112,11 +112,11 @@ def outcome_of(desired: Desired, observed: Observed) -> Outcome:
 
 
 def _is_read_again(desired: Desired, observed: Observed) -> bool:
-    """Whether the second look that a new password asks for would come to what is known already.
+    """Whether the second pass after a new password would find nothing new.
 
-    Every pass reads the server again after it has written. An object that has said nothing so far
-    is in progress as it was created, and so that need not be written first. Additive grants depend
-    on what was granted before, which the next pass reads from the status of this one.
+    Every pass reads the server again after it has written. A new object counts as in progress, so
+    that its status need not say so first. Additive grants depend on the earlier ones, which the
+    next pass reads from the status of this one.
     """
     access = desired.access
     is_first = not access.status.last_reconcile_state
@@ -124,20 +124,20 @@ def _is_read_again(desired: Desired, observed: Observed) -> bool:
 
 
 def former_status(desired: Desired, observed: Observed) -> PostgresAccessStatus:
-    """Return the status so far, without what has gone meanwhile."""
+    """Return the status so far, without the login and the grants of an ended access."""
     old = desired.access.status
     if desired.expired and observed.released:
         old = msgspec.structs.replace(
             old, secret=None, password=None, applied_grants=[], logins=[], group=""
         )
     if desired.ends or observed.in_sync:
-        # Until the server knows otherwise it is to end when it was told.
+        # Until the server has a later end, it ends the login at the earlier one.
         old = msgspec.structs.replace(old, expires_at=desired.ends)
     return old
 
 
 def login_of(desired: Desired, observed: Observed) -> Login | None:
-    """Return what is known of the login, if this pass has brought it about."""
+    """Return the state of the login, None unless this pass has synchronized it."""
     synced = observed.synced
     if synced is None or desired.place is None:
         return None
@@ -161,20 +161,20 @@ def login_of(desired: Desired, observed: Observed) -> Login | None:
 
 
 def _ledger(before: Sequence[str], synced: Synced) -> list[str]:
-    """Return what was granted, and what may not be revoked yet while there are problems."""
+    """Return the applied grants; with problems also earlier ones, which are not revoked yet."""
     left = before if synced.problems else []
     return [*synced.applied, *(one for one in left if one not in synced.applied)]
 
 
 def success() -> Outcome:
-    """Step 35: everything is as wanted."""
+    """Return the outcome of step 35: the server has all that is wanted."""
     return Outcome(state="Success", reason="Ready", message=IN_SYNC, again="synced")
 
 
 def generated() -> Outcome:
-    """Step 36: a new password makes one pass that is in progress.
+    """Return the outcome of step 36: after a new password one pass is in progress.
 
-    The next one comes at once instead of after 30 s: this pass has verified what it wrote.
+    The next pass comes at once instead of after 30 s: this pass has verified its writes.
     """
     return Outcome(
         state="InProgress", reason="Reconciling", message=NOT_YET_IN_SYNC, again="at-once"
@@ -182,12 +182,12 @@ def generated() -> Outcome:
 
 
 def suspended(old: PostgresAccessStatus, generation: int, *, unchanged: bool) -> Outcome:
-    """Nothing is done: what was said last stands, of the spec that it was said of.
+    """Return the outcome of a suspended access: its last verdict, about the spec of then.
 
     Args:
         old: the status so far.
-        generation: of the object as it is.
-        unchanged: whether the spec is known to ask for what it asked for then.
+        generation: the present generation of the object.
+        unchanged: whether the spec is known to differ from that of then in ``suspend`` alone.
     """
     ready = get_condition(old.conditions, READY)
     if ready is None or ready.reason == "Suspended":
@@ -214,7 +214,7 @@ def suspended(old: PostgresAccessStatus, generation: int, *, unchanged: bool) ->
 
 
 def expired(expires_at: str) -> Outcome:
-    """The role has gone, for its time was up."""
+    """Return the outcome of an access whose role was removed at its end."""
     return Outcome(
         state="Error",
         reason="Expired",
@@ -225,7 +225,7 @@ def expired(expires_at: str) -> Outcome:
 
 
 def planned(plan: Planned, why: Literal["", "Observe", "Manual"]) -> Outcome:
-    """Nothing is done but to say what would be."""
+    """Return the outcome of a pass that only plans its statements."""
     refused = [error for errors in plan.refused.values() for error in errors]
     if refused:
         return failed(problems(refused))
@@ -252,12 +252,12 @@ def planned(plan: Planned, why: Literal["", "Observe", "Manual"]) -> Outcome:
 
 
 def plan_of(plan: Planned | None, old: Plan | None, approved_by: str = "") -> Plan | None:
-    """A plan as the status tells it: as many statements as fit, and what was approved last.
+    """Return the status.plan of a plan: its first statements, and the last approval.
 
     Args:
-        plan: what would be done; with ``approved_by``, what has been done.
-        old: what the status said before.
-        approved_by: who has approved this plan; "" when nobody has.
+        plan: the statements that would run; with ``approved_by``, those that have run.
+        old: the status.plan so far.
+        approved_by: the field manager that has approved this plan, "" without an approval.
     """
     approved = Plan() if old is None else old
     digest, by = approved.approved_digest, approved.approved_by
@@ -277,7 +277,7 @@ def plan_of(plan: Planned | None, old: Plan | None, approved_by: str = "") -> Pl
 
 
 def approver_of(metadata: JSON) -> str:
-    """The manager of fields that wrote the approval last, and when; "" when nobody says."""
+    """Return the field manager of the last approval, and its time; "" where none is recorded."""
     field = f"f:{APPROVE_ANNOTATION}"
     found: list[tuple[str, str]] = []
     for entry in metadata.get("managedFields") or []:
@@ -292,7 +292,7 @@ def approver_of(metadata: JSON) -> str:
 
 
 def failed(failure: Failure) -> Outcome:
-    """The three error boxes, and decisions against an access."""
+    """Return the outcome of a failed action, or of a decision against an access."""
     error = failure.error
     if error.reason in _WAITING:
         return Outcome(
@@ -311,7 +311,7 @@ def failed(failure: Failure) -> Outcome:
 
 
 def deletion_of(blockers: Sequence[tuple[str, Sequence[str]]]) -> Deletion | None:
-    """What a deletion waits for."""
+    """Return the status.deletion of a role's blockers, None without any."""
     if not blockers:
         return None
     return Deletion(
@@ -325,7 +325,7 @@ def deletion_of(blockers: Sequence[tuple[str, Sequence[str]]]) -> Deletion | Non
 
 
 def problems(found: Sequence[AccessError]) -> Failure:
-    """Several grants that do not hold, as one failure."""
+    """Return several refused grants as one failure."""
     first = found[0]
     if len(found) == 1:
         return Failure("DatabaseSyncFailed", first)
@@ -350,10 +350,10 @@ def new_status(
     login: Login | None,
     refused: bool,
 ) -> PostgresAccessStatus:
-    """The status after a pass; equal to the old one when nothing has turned.
+    """Return the status after a pass, equal to the old one where nothing has changed.
 
-    What was known of the login stays through a failure; a decision against the access
-    (``refused``) takes the binding back.
+    The state of the login stays after a failure; a decision against the access (``refused``)
+    removes the binding.
     """
     conditions = old.conditions
     generation = generation if outcome.generation is None else outcome.generation
@@ -367,7 +367,7 @@ def new_status(
         (STALLED, stalled),
     ):
         if type_ in {RECONCILING, STALLED} and not holds:
-            # kstatus takes these to be there only while they hold.
+            # kstatus expects these two conditions only while they hold.
             conditions = [one for one in conditions if one.type != type_]
             continue
         status: ConditionStatus = "True" if holds else "False"
@@ -402,14 +402,14 @@ def new_status(
 
 
 def access_events(old: Object, new: Object) -> list[Event]:
-    """What to tell about a PostgresAccess whose status has changed."""
+    """Return the events for a change of a PostgresAccess's status."""
     before, after = _status(old), _status(new)
     told = event(before, after)
     return [*([] if told is None else [told]), *turns(before, after)]
 
 
 def _status(access: Object) -> PostgresAccessStatus:
-    """The status; an empty one where others wrote what cannot be read."""
+    """Return the status, an empty one where another writer made it invalid."""
     try:
         return access.decode(_WithStatus).status
     except msgspec.ValidationError:
@@ -421,7 +421,7 @@ class _WithStatus(msgspec.Struct):
 
 
 def turns(old: PostgresAccessStatus, new: PostgresAccessStatus) -> list[Event]:
-    """What to tell whatever the verdict: roles that are elsewhere than their object says."""
+    """Return the events that no verdict includes: renamed roles, and a change of the server."""
     found = [
         Event("Warning", "RoleRenamed", one)
         for one in new.warnings
@@ -440,7 +440,7 @@ def turns(old: PostgresAccessStatus, new: PostgresAccessStatus) -> list[Event]:
 
 
 def renamed(role: str) -> str:
-    """The warning about a role that carries an access's claim under another name."""
+    """Return the warning about a role that carries an access's claim under another name."""
     return (
         f"role {role} {RENAMED}: it was renamed by hand, and has lost its login; drop it, or"
         " give it its name back"
@@ -448,7 +448,7 @@ def renamed(role: str) -> str:
 
 
 def event(old: PostgresAccessStatus, new: PostgresAccessStatus) -> Event | None:
-    """What to tell, on transitions only."""
+    """Return the event for a change of the Ready condition, None without one."""
     before, after = get_condition(old.conditions, READY), get_condition(new.conditions, READY)
     if after is None or new.last_reconcile_state == "InProgress":
         return None

@@ -1,4 +1,4 @@
-"""Takes the actions of a plan, at the API server and at the access's own server."""
+"""The actions of a plan, at the API server and at the access's own server."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 
 class Going(NamedTuple):
-    """A pass on its way: two values, and the ``job`` that its server has yet to answer.
+    """A pass under way: its two values, and the ``job`` that its server has yet to answer.
 
-    ``action`` is that which the job is for; ``written`` has the Secret that was written meanwhile.
+    ``action`` is the action of the job; ``written`` has the credentials of the Secret that the job
+    has written.
     """
 
     desired: Desired
@@ -58,10 +59,10 @@ class Going(NamedTuple):
 
 
 class Steps:
-    """Takes actions, and reads what came of them.
+    """Takes actions, and observes their results.
 
-    ``wrote`` is told of each write to an access, ``look_at`` of owners of connections at whose
-    servers a role may have been given up.
+    ``wrote`` is called with each written access, ``look_at`` with the owner of connections on
+    whose servers a role may have been given up.
     """
 
     def __init__(
@@ -84,25 +85,25 @@ class Steps:
         self._look_at = look_at
 
     async def take(self, action: Action, going: Going) -> Going | None:
-        """Take an action, or leave a job to the server; None where the object is let go of.
+        """Take an action, or return its job for the server; None once the object needs no more.
 
         Raises:
-            ApiError: trying all of it again at once may help.
+            ApiError: a conflict or a server error, after which the whole pass is retried.
         """
         desired, observed = going.desired, going.observed
         try:
             return await self._take(action, desired, observed)
         except (AccessError, ApiError) as error:
-            # The cache has not heard yet that the object is gone.
+            # The object is gone, and the cache is late.
             if action is Action.ADD_FINALIZER and isinstance(error, NotFound):
                 return None
             return Going(desired, _failed(observed, action, error))
 
     async def answered(self, going: Going, answer: Answer) -> Going:
-        """Go on with the answer of the server to the job that it was asked to do.
+        """Return the pass after the server's answer to its job.
 
         Raises:
-            ApiError: trying all of it again at once may help.
+            ApiError: a conflict or a server error, after which the whole pass is retried.
         """
         try:
             return await self._answered(going, answer)
@@ -130,8 +131,7 @@ class Steps:
             case Action.WRITE_SECRET:
                 found = await self._publication.write(desired, observed)
                 observed = observed.with_login(found)
-                # Staging has brought all of it into the database, so that no sync follows which
-                # would do this.
+                # Staging has synchronized the database, so that no sync follows to do this.
                 if observed.in_sync:
                     await self._publication.remove_renamed(desired)
             case Action.STAGE_LOGIN:
@@ -148,8 +148,8 @@ class Steps:
                 job = Sync(wanted)
             case Action.GIVE_UP:
                 owner = desired.owner
-                # It is recorded while the object is there: a claim that has neither an object nor
-                # a record is taken for a leftover, and its role is dropped.
+                # The record comes before the object goes: a claim with neither object nor record
+                # is a leftover, whose role is dropped.
                 await self._leftovers.record(desired.found, owner, "Abandon")
                 self._look_at(owner)
                 observed = observed.without_role()
@@ -170,9 +170,9 @@ class Steps:
                     raise answered_otherwise(answer)
                 observed = observed.planned(desired, answer)
             case Check():
-                # A first password for a server that cannot be asked would log in nowhere, and be a
-                # trace of something that was never made. With one that is there, the actions that
-                # need the server tell why it cannot be asked.
+                # An unreachable server gets no first password: its Secret would not work, and
+                # would stay behind for a role that was never created. With a Secret, the later
+                # actions report why the server cannot be reached.
                 if isinstance(answer, AccessError) and (answer.verdict or not observed.published):
                     raise answer
                 observed = observed.checked(answered=answer is None)
@@ -181,7 +181,7 @@ class Steps:
             case Sync() if going.action is Action.STAGE_LOGIN:
                 if not isinstance(answer, Synced):
                     raise answered_otherwise(answer)
-                # The server lets the next login in, so that the Secret may have it.
+                # The next login works on the server, so that the Secret may have it.
                 observed = observed.staged(answer)
             case Sync():
                 return await self._synced(desired, observed, job.wanted, answer)
@@ -194,7 +194,7 @@ class Steps:
     async def wanted(
         self, desired: Desired, observed: Observed, login: Credentials, *, staged: bool = False
     ) -> Wanted:
-        """Return all that an access asks of its server; ``staged``: of its next login alone."""
+        """Return the wanted state of an access; with ``staged`` that of its next login alone."""
         access, place = desired.access, desired.reached
         shares = shares_groups(access, place.endpoint)
         return wanted_of(
@@ -213,7 +213,7 @@ class Steps:
         self, desired: Desired, observed: Observed, written: list[Credentials]
     ) -> Callable[[], Awaitable[None]]:
         async def publish() -> None:
-            # The server's transaction may be tried again, and the Secret with it.
+            # A retry of the server's transaction writes the Secret once more.
             try:
                 written[:] = [await self._publication.write(desired, observed)]
             except Exception as error:
@@ -227,7 +227,7 @@ class Steps:
         if not isinstance(answer, Synced):
             lost = isinstance(answer, AccessError) and answer.reason in NOT_OURS
             if lost and not desired.access.status.username:
-                # Another one has made the role since it was looked at: this login is nowhere.
+                # Another owner has created the role since the check: this login does not work.
                 await self._publication.remove(desired)
             raise answered_otherwise(answer)
         observed = observed.brought(answer, wanted)
@@ -235,7 +235,7 @@ class Steps:
             error = problems(answer.problems).error
             observed = observed.failed(Action.SYNC_DATABASE, error)
         try:
-            # After the database: until now the old Secret was the one that works.
+            # After the database: until now only the old Secret worked.
             await self._publication.remove_renamed(desired)
         except (AccessError, ApiError) as error:
             observed = _failed(observed, Action.SYNC_DATABASE, error)
@@ -248,25 +248,25 @@ class Steps:
         claim = await self._claims.of(desired.found.meta)
         policy: Removal = access.spec.cleanup_policy
         if desired.expired:
-            # The server knows the end itself (VALID UNTIL), so that this logs in nowhere any more.
+            # The server itself ends the login (VALID UNTIL): the Secret works no more.
             await self._publication.remove(desired)
-            # The object stays, and the role its own: raised, the end gives back the login.
+            # The object stays and keeps its role: a later end gives the login back.
             policy = "Fence" if policy == "Retain" else policy
         try:
             desired = desired.at(await self._sources.endpoint(access, enforce=False))
             denied = await self._denied(desired)
         except AccessError as error:
-            # A role is made after its Secret: without one no server was ever found.
+            # A role is created after its Secret: without a Secret no server was ever found.
             if not (access.status.username or observed.published):
                 return Going(desired, observed.without_role())
             return await self._dropped(desired, observed, error, "")
-        # The login goes in any case, and nothing that is owned goes to anybody.
+        # With a refused heir the login still goes, and the role keeps its objects.
         policy = "Restrict" if denied else policy
         job = Drop(username, claim, policy, access.spec.orphan_to or "", denied)
         return Going(desired, observed, Action.DROP_ROLE, job)
 
     async def _denied(self, desired: Desired) -> str:
-        """Return why what is owned may not go to spec.orphanTo, "" where it may."""
+        """Return why spec.orphanTo may not receive the role's objects, "" where it may."""
         try:
             await self._sources.check_heir(desired.access)
         except AccessError as error:
@@ -286,8 +286,7 @@ class Steps:
             if isinstance(answer, AccessError) and _made_nothing(desired, observed, answer):
                 self._look_at(desired.owner)
                 return Going(desired, observed.without_role())
-            # A role that stays anyway must not keep its object from going when the server is
-            # gone.
+            # A retained role stays anyway: a missing server must not block the deletion.
             retained = desired.deleting and desired.access.spec.cleanup_policy == "Retain"
             if not retained or not isinstance(answer, AccessError):
                 raise answer
@@ -299,10 +298,10 @@ class Steps:
 
 
 def _failed(observed: Observed, action: Action, error: AccessError | ApiError) -> Observed:
-    """Return what is observed after an action that failed.
+    """Return the observed state after a failed action.
 
     Raises:
-        ApiError: trying all of it again at once may help.
+        ApiError: a conflict or a server error, after which the whole pass is retried.
     """
     if isinstance(error, (AlreadyExists, Conflict, ServerError)):
         raise error
@@ -310,7 +309,7 @@ def _failed(observed: Observed, action: Action, error: AccessError | ApiError) -
 
 
 def _changed(going: Going, answer: Answer) -> Observed:
-    """Return what is observed once the server has the password that is in the Secret now."""
+    """Return the observed state after a change of the password in server and Secret."""
     if isinstance(answer, UnpublishedError):
         cause = answer.cause
         if not isinstance(cause, (AccessError, ApiError)):
@@ -322,11 +321,11 @@ def _changed(going: Going, answer: Answer) -> Observed:
 
 
 def _made_nothing(desired: Desired, observed: Observed, why: AccessError) -> bool:
-    """Whether nothing was made for an access whose server does not say that nothing is there.
+    """Whether an access has no role on its server, though the server cannot confirm that.
 
-    That is so of what was refused from the beginning, and of what has no Secret yet because its
-    server never answered. A role of ours that is there all the same, as one of two logins may be
-    after a crash, is a leftover: looks at its server find it.
+    An access that was refused from the start has none, nor has one without a Secret whose server
+    never answered. A role that exists all the same, such as one of two logins after a crash, is a
+    leftover, and a sweep of its server finds it.
     """
     if desired.access.status.username:
         return False
@@ -335,11 +334,11 @@ def _made_nothing(desired: Desired, observed: Observed, why: AccessError) -> boo
 
 
 _SILENT = {"ConnectionFailed", "AuthenticationFailed", "TLSFailed", "RoleIsFull", "TimedOut"}
-"""Reasons of servers that nothing can be learnt from."""
+"""Reasons of errors by servers that give no answer about their roles."""
 
 
 def answered_otherwise(answer: Answer) -> Exception:
-    """The failure that an answer is, which is not what was asked for."""
+    """Return the error in an answer, or a Conflict for an answer of a wrong type."""
     if isinstance(answer, Exception):
         return answer
     return AccessError("Conflict", "the server has not been asked")

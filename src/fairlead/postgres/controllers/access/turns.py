@@ -1,8 +1,8 @@
-"""How many passes are under way for one owner of connections at once.
+"""Limit of the passes that are under way at once for one owner of connections.
 
-A pass that waits for its server holds its object, decoded. Where thousands come at once, all but
-some of them hold nothing yet but their names: as many are under way as keep a server at work while
-the API server is asked for the next.
+A pass that waits for its server keeps its decoded object in memory. Of thousands that begin at
+once, only as many are under way as keep a server busy while the API server answers the next; the
+others hold their names alone.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from fairlead.runtime import Request
 
 
 MOST = 250
-"""A batch of a server, and its passes that write to the API server meanwhile."""
+"""Number of passes at once for one owner: a batch at the server, and writes of the one before."""
 _MANY = 4
-"""Where so many times more wait, two batches are under way: one of them is at the server while the
-other one is at the API server. Where fewer wait it would be memory for nothing."""
+"""Factor by which waiting passes exceed the limit before it doubles: then one batch is at the
+server while another one is at the API server. With fewer the memory would buy nothing."""
 
 
 class Turns:
     """Lets some passes begin, and enqueues the others when it is their turn.
 
-    The newest are first: what changes now shall not wait for all that was there at a start.
+    The newest request is first: a change must not wait for the passes of a start.
     """
 
     def __init__(self, enqueue: Callable[[Request], None], most: int = MOST) -> None:
@@ -32,13 +32,13 @@ class Turns:
         self._later: dict[str, dict[Request, None]] = {}
         self._owners: dict[Request, str] = {}
         self._called: dict[Request, str] = {}
-        """Requests whose turn it is, by the owner whose pass has ended."""
+        """Owner whose ended pass has freed a turn, by the request that got the turn."""
 
     def begin(self, request: Request, owner: str) -> bool:
-        """Whether a pass may begin; if not, its request comes again."""
+        """Whether the pass of a request may begin; if not, the request is enqueued at its turn."""
         called = self._called.pop(request, owner)
         if called != owner:
-            # It has moved since: the turn is somebody else's.
+            # The access has another owner now: its turn goes to the next request of the old one.
             self._call(called)
         self.end(request)
         under_way = self._under_way.setdefault(owner, set())
@@ -53,7 +53,7 @@ class Turns:
         return True
 
     def end(self, request: Request) -> None:
-        """The pass is over, if one was under way."""
+        """Note the end of a request's pass, and call the next request."""
         owner = self._owners.pop(request, None)
         if owner is None:
             return
@@ -71,7 +71,7 @@ class Turns:
             self._later.pop(owner, None)
 
     def clear(self) -> list[Request]:
-        """Forget everything; returns those that wait for their turn."""
+        """Forget all passes; return the requests that wait for their turn."""
         waiting = [request for later in self._later.values() for request in later]
         for known in (self._under_way, self._later, self._owners, self._called):
             known.clear()
