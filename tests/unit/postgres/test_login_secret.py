@@ -123,9 +123,11 @@ def test_the_generated_secret_has_a_name_that_a_secret_can_have(name: str, wrong
         pytest.param(secret(access()), "Opaque", "", id="ours"),
         pytest.param(secret(access(), type_=""), "Opaque", "", id="no-type-is-Opaque"),
         pytest.param(secret(access(), type_="a/b"), "a/b", "", id="the-templates-type"),
-        pytest.param(secret(None), "Opaque", "controlled by nobody", id="nobodys"),
+        pytest.param(secret(None), "Opaque", "controlled by no object", id="without-owner"),
         pytest.param(restored(), "Opaque", "", id="restored-without-owner"),
-        pytest.param(restored("team"), "Opaque", "controlled by nobody", id="labelled-by-others"),
+        pytest.param(
+            restored("team"), "Opaque", "controlled by no object", id="labelled-by-others"
+        ),
         pytest.param(
             secret(access(uid="u2", name="other")), "Opaque",
             "controlled by PostgresAccess other", id="A10-anothers",

@@ -1,6 +1,6 @@
-"""What is decided about objects in the cluster, without asking anybody.
+"""Decisions about objects in the cluster, without a request to any server.
 
-``resolution`` finds the server that an access names, ``policy`` says what is allowed there,
-``wishes`` what the access asks for; ``login_secret`` composes the generated Secret, and
-``rotation`` says when its password is due.
+``resolution`` composes the endpoint of an access, ``policy`` checks the rights to it, ``desired``
+the wanted state; ``login_secret`` composes the generated Secret, and ``rotation`` decides when a
+new password is due.
 """

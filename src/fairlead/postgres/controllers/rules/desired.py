@@ -1,6 +1,6 @@
-"""The wishes of a PostgresAccess under the settings in force: a value that is made once a pass.
+"""The desired state of a PostgresAccess under the settings in force, a value of each pass.
 
-The controller works on it, and the commands tell what would be worked on. Pure.
+The controller brings it into the server, and the commands plan it. Pure.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from fairlead.postgres.options import PostgresOptions
 
 
 Planning = Literal["", "Observe", "Manual"]
-"""The reason why nothing is done at once, "" where there is none."""
+"""The field that holds statements back: spec.mode or spec.approval, "" for neither."""
 _NAMESPACE = "namespace "
 _NO_RULES = PasswordRules()
-"""The rules where nothing asks for others."""
+"""Rules of the password without any policy."""
 
 
 class Place(NamedTuple):
-    """A server: ``owner`` is the PostgresServer, or the namespace of the accesses that name it."""
+    """A server; ``owner`` is its PostgresServer, or the namespace of accesses that name it."""
 
     owner: str
     endpoint: Endpoint
@@ -66,7 +66,7 @@ class Place(NamedTuple):
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the platform's team names the server, rather than a tenant."""
+        """Whether the platform team names the server, rather than a tenant."""
         return not self.owner.startswith(_NAMESPACE)
 
 
@@ -76,7 +76,7 @@ def owner_of_server(name: str) -> str:
 
 
 def owner_of(access: PostgresAccess) -> str:
-    """Return the owner of the connection that an access is worked on through."""
+    """Return the owner of an access's connection."""
     reference = access.spec.connection.server_ref
     return owner_named(reference.name if reference else "", access.metadata.namespace)
 
@@ -90,33 +90,33 @@ def owner_named(server: str, namespace: str) -> str:
 class Desired:
     """A PostgresAccess, its server, the settings in force, and the rules of its password.
 
-    ``names`` are all roles that it has, its username first; ``ends`` is the time of its end, or ""
-    for never. ``refused`` says why none of it can be worked on. Of an object that cannot be
-    decoded only ``found`` is known.
+    ``names`` are all its roles, its username first; ``ends`` is the time of its end, "" for never.
+    ``refused`` is the error that stops the pass. An object that cannot be decoded has only
+    ``found``.
     """
 
     found: Object
     access: PostgresAccess
     rules: PasswordRules | AccessError = _NO_RULES
-    """The rules of the password, or what is wrong with them."""
+    """Rules of the password, or the error in them."""
     owner: str = ""
     names: tuple[str, ...] = ()
     ends: str = ""
     expired: bool = False
     ended: bool = False
-    """Whether the role has gone because the access has expired."""
+    """Whether the role was removed at the end of the access."""
     excluded: bool = False
     adopts: bool = False
     """Whether the access may take over a role without a claim."""
     planning: Planning = ""
     place: Place | None = None
-    """The server, once it was found."""
+    """Server of the access, None before it was found."""
     refused: AccessError | None = None
     deleting: bool = False
     finalized: bool = False
     """Whether the object carries the operator's finalizer."""
     abandoned: bool = False
-    """Whether the role of a deleted object is to be given up, whatever the policy says."""
+    """Whether the deletion gives the role up, whatever the cleanup policy is."""
 
     @property
     def reached(self) -> Place:
@@ -126,21 +126,21 @@ class Desired:
         return self.place
 
     def at(self, endpoint: Endpoint) -> Desired:
-        """Return the same with its server."""
+        """Return the desired state with its server."""
         return replace(self, place=Place(self.owner, endpoint))
 
     def stored(self, found: Object) -> Desired:
-        """Return the same after a write of the object's metadata."""
+        """Return the desired state after a write of the object's metadata."""
         return replace(self, found=found, finalized=FINALIZER in found.meta.finalizers)
 
 
 def desired_of(found: Object, settings: PostgresOptions | AccessError, now: datetime) -> Desired:
-    """Return what an object asks for.
+    """Return the desired state of an object.
 
     Args:
         found: the object.
-        settings: that are in force, or why there are none.
-        now: this moment.
+        settings: the settings in force, or the error in them.
+        now: the present time.
     """
     meta, refused = found.meta, None
     try:
@@ -190,10 +190,10 @@ def desired_of(found: Object, settings: PostgresOptions | AccessError, now: date
 
 
 def decode_access(found: Object) -> PostgresAccess:
-    """Return a PostgresAccess from what the API server holds.
+    """Return the decoded PostgresAccess of an object.
 
     Raises:
-        AccessError: InvalidSpec, naming the field.
+        AccessError: InvalidSpec; the message names the field.
     """
     try:
         return found.decode(PostgresAccess)
@@ -202,10 +202,10 @@ def decode_access(found: Object) -> PostgresAccess:
 
 
 def check_spec(access: PostgresAccess) -> None:
-    """Refuse what no server would take, and a username that has changed.
+    """Refuse a spec that no server would take, and a change of the username.
 
     Raises:
-        AccessError: naming the field.
+        AccessError: the spec is refused; the message names the field.
     """
     spec = access.spec
     check_username(spec.username)
@@ -225,19 +225,19 @@ def check_spec(access: PostgresAccess) -> None:
 
 
 def needed_names(access: PostgresAccess) -> tuple[str, ...]:
-    """The roles that an access asks for, its username first."""
+    """Return the names of the roles that an access needs, its username first."""
     username, policy = access.spec.username, access.spec.password_policy
     takes_turns = policy is not None and policy.rotation == "TwoLogins"
     return family(username) if takes_turns else (username,)
 
 
 def names_of(access: PostgresAccess) -> tuple[str, ...]:
-    """The same, with those that it had before, and has still to end."""
+    """Return the names of an access's roles, with former logins that have yet to end."""
     return family(access.spec.username) if access.status.logins else needed_names(access)
 
 
 def end_of(created: str, after: str) -> datetime | None:
-    """When an access ends that was created then; None where ``after`` is no duration of use."""
+    """Return the end of an access by its creation, None where ``after`` is no valid duration."""
     duration = parse_duration(after)
     if duration is None or duration < timedelta() or not created:
         return None
@@ -248,10 +248,10 @@ def end_of(created: str, after: str) -> datetime | None:
 
 
 def expires_at(access: PostgresAccess) -> str:
-    """When the access ends, in RFC 3339; "" for never, and while it is being deleted.
+    """Return the end of the access in RFC 3339, "" for never and during its deletion.
 
     Raises:
-        AccessError: InvalidSpec, when spec.expiresAfter is no duration.
+        AccessError: InvalidSpec, where spec.expiresAfter is no duration.
     """
     meta, after = access.metadata, access.spec.expires_after
     if not after or meta.deleting:
@@ -281,18 +281,18 @@ def wanted_of(
     adopt: bool = False,
     scope: str | None = "",
 ) -> Wanted:
-    """All that an access asks for.
+    """Return the wanted state of an access in its server.
 
     Args:
         access: the object.
-        claim: that it makes on its role.
-        password: of the login; "" leaves that of a role which exists alone.
-        ends: when it ends, "" for never.
-        keeps: whether the role has to be there, with a password that stays as it is.
-        turns: whose turn it is to log in.
-        iterations: of the verifier of a new password.
-        adopt: whether it may take over a role without a claim.
-        scope: of the groups that it shares, see :class:`Wanted`.
+        claim: the claim of the object on its role.
+        password: the password of the login; "" leaves the password of an existing role alone.
+        ends: the end of the access, "" for never.
+        keeps: whether the role must exist and keeps its password.
+        turns: the turns of two logins, None for one login.
+        iterations: the SCRAM iterations of a new password's verifier.
+        adopt: whether the access may take over a role without a claim.
+        scope: the scope of the access's shared groups, see :class:`Wanted`.
     """
     spec, status = access.spec, access.status
     return Wanted(
@@ -303,7 +303,7 @@ def wanted_of(
         claim=claim,
         grants=tuple(spec.grants),
         policy=spec.grants_policy,
-        # What a group has was not granted to the login itself, but for what it may pass on.
+        # A group holds the grants in place of the login, except those with a grant option.
         ledger=frozenset(
             line for line in status.applied_grants if not status.group or is_passed_on(line)
         ),
@@ -317,7 +317,7 @@ def wanted_of(
 
 
 def shares_groups(access: PostgresAccess, endpoint: Endpoint) -> bool:
-    """Whether what the access asks for is put on a group."""
+    """Whether a group holds the grants of the access."""
     if access.spec.groups is not None:
         return access.spec.groups == "Shared"
     return endpoint.shares_groups

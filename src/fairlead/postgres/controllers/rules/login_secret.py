@@ -1,7 +1,7 @@
-"""The generated Secret: what is in it, and when it must not be written.
+"""The generated Secret: its content, and the conditions under which it must not be written.
 
-Its owner reference says whose it is. Of keys, labels and annotations those that we made are ours
-to take away again: an annotation lists them where they are others than the default keys.
+Its owner reference names its PostgresAccess. The operator removes only keys, labels and
+annotations of its own: an annotation lists them where they differ from the default keys.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "fairlead-postgres"
 SELECTOR = f"{MANAGED_BY_LABEL}={MANAGED_BY}"
 GENERATED_ANNOTATION = f"{GROUP}/generated"
-"""On the Secret: the names of its keys, labels and annotations that are ours, as JSON."""
+"""Annotation of a Secret: names of the operator's keys, labels and annotations, as JSON."""
 
 _LOGIN_KEYS = ("username", "password")
 _DEFAULT_KEYS = frozenset(
@@ -45,12 +45,12 @@ _DEFAULT_KEYS = frozenset(
     }
 )
 _MAY_LACK = (_DEFAULT_KEYS | {"ca.crt"}) - {*_LOGIN_KEYS}
-"""Keys that an immutable Secret need not have, for it may be older than they are."""
+"""Keys that an immutable Secret may lack, for it may be older than they are."""
 _MAX_BYTES = 256 * 1024
-"""Of all values together; API servers take 1 MiB."""
+"""Largest size of all values together in bytes; API servers take 1 MiB."""
 _OPAQUE = "Opaque"
 _KUBERNETES_TYPES = {_OPAQUE, "kubernetes.io/basic-auth"}
-"""Others mean something to Kubernetes: it would fill one with a ServiceAccount's token."""
+"""Kubernetes' own types that a template may have: no controller writes into such a Secret."""
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _PLACEHOLDER = re.compile(r"\{\{(.*?)(\}\}|$)", re.DOTALL)
 _FILTERS: dict[str, Callable[[str], str]] = {
@@ -64,7 +64,7 @@ _NAMES = {
     "url": "uri",
     "jdbcUrl": "jdbc-uri",
 }
-"""What templates may name, and the default key that has its value."""
+"""Default keys by the names that templates may use for them."""
 
 
 class _Flags(msgspec.Struct):
@@ -73,7 +73,7 @@ class _Flags(msgspec.Struct):
 
 
 class _Made(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The names of what is ours in a Secret; ``data`` beside the default keys."""
+    """Names of the operator's items in a Secret; ``data`` is without the default keys."""
 
     defaults: bool = True
     data: frozenset[str] = frozenset()
@@ -81,12 +81,12 @@ class _Made(msgspec.Struct, frozen=True, omit_defaults=True):
     annotations: frozenset[str] = frozenset()
 
     def keys(self) -> frozenset[str]:
-        """Of the data."""
+        """Return the operator's keys of the data, default keys included."""
         return self.data | _DEFAULT_KEYS if self.defaults else self.data
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a Secret of ours has; ``mark`` is the annotation that its password was made for."""
+    """The content of a generated Secret; ``mark`` is the rotation annotation of its password."""
 
     values: Mapping[str, str]
     labels: Mapping[str, str] = {}
@@ -99,25 +99,25 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_name(name: str, field: str = "spec.generatedSecret") -> None:
-    """Refuse what no Secret can be called.
+    """Refuse an invalid name of a Secret.
 
     Raises:
-        AccessError: NameInvalid, naming the field.
+        AccessError: NameInvalid; the message names the field.
     """
     for wrong in subdomain_errors(name):
         raise invalid("NameInvalid", f"{field} {name!r} names no Secret: {wrong}")
 
 
 def can_be(name: str) -> bool:
-    """Whether a Secret can be called so."""
+    """Whether the name is a valid name of a Secret."""
     return not subdomain_errors(name)
 
 
 def check_template(template: SecretTemplate) -> None:
-    """Refuse a template of which no Secret can be made.
+    """Refuse an invalid template of a Secret.
 
     Raises:
-        AccessError: SecretTemplateInvalid, naming the key and the remedy.
+        AccessError: SecretTemplateInvalid; the message names the key and the remedy.
     """
     if _is_kubernetes(template.type) and template.type not in _KUBERNETES_TYPES:
         raise _bad_template("type", f"{template.type} is Kubernetes' own; take Opaque, or another")
@@ -160,7 +160,7 @@ def _check_placeholder(key: str, found: re.Match[str]) -> None:
 
 def _parts(placeholder: str) -> tuple[str, str]:
     name, bar, filter_ = placeholder.partition("|")
-    # A bar with nothing behind it is no filter either.
+    # A bar without a filter is an unknown filter, which is refused.
     return name.strip(), filter_.strip() or bar
 
 
@@ -169,15 +169,15 @@ def _bad_template(field: str, why: str) -> AccessError:
 
 
 def check_ours(existing: Object, access: Object, type_: str = _OPAQUE) -> None:
-    """Refuse a Secret that this access did not make, or that has another type.
+    """Refuse a Secret with another controller or another type than the access's own.
 
     Raises:
-        AccessError: SecretConflict, naming who owns it.
+        AccessError: SecretConflict; the message names the controller of the Secret.
     """
     flags = existing.decode(_Flags)
     owner = existing.meta.controller()
     if (owner is None or owner.uid != access.meta.uid) and not is_restored(existing):
-        whose = f"{owner.kind} {owner.name}" if owner else "nobody"
+        whose = f"{owner.kind} {owner.name}" if owner else "no object"
         raise invalid(
             "SecretConflict",
             f"Secret {existing.key} exists and is controlled by {whose};"
@@ -192,17 +192,17 @@ def check_ours(existing: Object, access: Object, type_: str = _OPAQUE) -> None:
 
 
 def is_restored(existing: Object) -> bool:
-    """Whether a backup brought the Secret back without its owner: its password may be in use.
+    """Whether a backup restored the Secret without its owner: its password may be in use.
 
-    In its own namespace nothing is won by passing another Secret off as such a one, whose login
-    and password are written over or taken up, as those of any generated Secret.
+    A tenant gains nothing by a forged one: its login and password are replaced or adopted, as
+    those of each generated Secret of the namespace.
     """
     meta = existing.meta
     return not meta.owner_references and meta.labels.get(MANAGED_BY_LABEL) == MANAGED_BY
 
 
 def is_leftover(existing: Object, access: Object) -> bool:
-    """Whether the Secret belongs to a deleted object of the same name, and is collected soon."""
+    """Whether the Secret's controller is a deleted access of the same name."""
     owner = existing.meta.controller()
     return (
         owner is not None
@@ -213,10 +213,10 @@ def is_leftover(existing: Object, access: Object) -> bool:
 
 
 def current_password(existing: Object | None) -> str:
-    """The password in the Secret, as its user may have edited it; "" asks for a new one.
+    """Return the password in the Secret, which a user may have edited; "" asks for a new one.
 
     Raises:
-        AccessError: PasswordInvalid or ConnectionInvalid, when no client could use it.
+        AccessError: PasswordInvalid or ConnectionInvalid, where no client could use it.
     """
     if existing is None:
         return ""
@@ -236,7 +236,7 @@ def current_password(existing: Object | None) -> str:
 
 
 def current_login(existing: Object | None) -> str:
-    """The username in the Secret, as its user may have edited it; "" where there is none."""
+    """Return the username in the Secret, which a user may have edited, "" where it has none."""
     if existing is None:
         return ""
     try:
@@ -249,16 +249,16 @@ def login_in(existing: Object | None) -> tuple[str, str]:
     """Return the login and the password in the Secret, see the two functions above.
 
     Raises:
-        AccessError: PasswordInvalid or ConnectionInvalid, when no client could use it.
+        AccessError: PasswordInvalid or ConnectionInvalid, where no client could use it.
     """
     return current_login(existing), current_password(existing)
 
 
 def given_password(spec: PostgresAccessSpec, existing: Object) -> str:
-    """The password in the Secret that spec.passwordSecretRef names.
+    """Return the password in the Secret that spec.passwordSecretRef names.
 
     Raises:
-        AccessError: PasswordInvalid, naming the key.
+        AccessError: PasswordInvalid; the message names the key.
     """
     key = spec.password_secret_ref.key if spec.password_secret_ref else ""
     what = f"key {key} of Secret {existing.key} of spec.passwordSecretRef"
@@ -278,10 +278,10 @@ def given_password(spec: PostgresAccessSpec, existing: Object) -> str:
 
 
 def given_secret(spec: PostgresAccessSpec) -> str:
-    """The Secret that a password is taken from, "" where it is made.
+    """Return the name of the Secret with a given password, "" for generated passwords.
 
     Raises:
-        AccessError: NameInvalid or PasswordInvalid, when there can be no such Secret.
+        AccessError: NameInvalid or PasswordInvalid, where the name is refused.
     """
     if spec.password_secret_ref is None:
         return ""
@@ -296,7 +296,7 @@ def given_secret(spec: PostgresAccessSpec) -> str:
 
 
 def missing_password_secret(name: str, namespace: str) -> AccessError:
-    """The Secret that spec.passwordSecretRef names is not there."""
+    """Return the error for a Secret of spec.passwordSecretRef that does not exist."""
     return invalid(
         "PasswordSecretMissing",
         f"Secret {namespace}/{name} of spec.passwordSecretRef does not exist; create it",
@@ -306,9 +306,9 @@ def missing_password_secret(name: str, namespace: str) -> AccessError:
 def secret_values(
     spec: PostgresAccessSpec, endpoint: Endpoint, secret: str, login: str = ""
 ) -> dict[str, str]:
-    """All default keys: a Service Binding's, and the names that clients of PostgreSQL look for.
+    """Return the values of all default keys: those of Service Binding and of PostgreSQL's clients.
 
-    ``login`` is the role that logs in, if not spec.username itself.
+    ``login`` is the role that logs in, where it is not spec.username itself.
     """
     username = login or spec.username
     database = spec.grants[0].database if spec.grants else endpoint.fallback
@@ -341,12 +341,12 @@ def secret_values(
 
 
 def _password_file(hosts: Iterable[str], port: str, username: str, secret: str) -> str:
-    """A line of libpq's password file for each host, for any database.
+    """Return libpq's password file with a line for each host, for any database.
 
     https://www.postgresql.org/docs/current/libpq-pgpass.html
     """
     if "\n" in secret or "\r" in secret:
-        # No line can hold it; an empty file fails at once and in clear words.
+        # No line can hold such a password; with an empty file a client fails at once.
         return ""
     login = f"{_escaped(username)}:{_escaped(secret)}"
     return "".join(f"{_escaped(host)}:{port}:*:{login}\n" for host in hosts)
@@ -357,10 +357,10 @@ def _escaped(field: str) -> str:
 
 
 def content(template: SecretTemplate | None, values: Mapping[str, str], mark: str) -> Content:
-    """What the Secret shall have.
+    """Return the wanted content of the Secret.
 
     Raises:
-        AccessError: SecretTemplateInvalid, when it would be too much.
+        AccessError: SecretTemplateInvalid, where the values are too large together.
     """
     if template is None:
         return Content(values=values, mark=mark)
@@ -387,10 +387,10 @@ def _filled(placeholder: str, values: Mapping[str, str]) -> str:
 
 
 def secret_body(access: Object, name: str, wanted: Content, existing: Object | None) -> JSON:
-    """The Secret as it shall be; keys, labels and annotations of others stay.
+    """Return the wanted Secret; keys, labels and annotations of other writers stay.
 
     Raises:
-        AccessError: SecretConflict, when it would change but must not.
+        AccessError: SecretConflict, where an immutable Secret is out of date.
     """
     body: JSON = existing.to_dict() if existing else _fresh(access, name, wanted.type)
     if existing and not existing.meta.owner_references:
@@ -449,15 +449,14 @@ def _check_immutable(
 
 
 def _made(existing: Object | None) -> _Made:
-    """What is ours in a Secret; nothing where somebody has spoilt the list."""
+    """Return the names of the operator's items in a Secret, none where the list is invalid."""
     text = existing.meta.annotations.get(GENERATED_ANNOTATION, "") if existing else ""
     if not text:
         return _Made()
     try:
         return msgspec.json.decode(text, type=_Made)
     except msgspec.DecodeError:
-        # Then nobody knows which keys are old ones of ours, so that all stay which are not written
-        # anew.
+        # Without the list the operator's old keys are unknown, so that all unwritten keys stay.
         return _Made(defaults=False)
 
 

@@ -1,4 +1,4 @@
-"""What an access is allowed: by its PostgresServer's profile, and by the operator's settings."""
+"""Checks of an access against its PostgresServer's profile and the operator's settings."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def check_policy(
     labels: Mapping[str, str],
     names: Iterable[str] = (),
 ) -> None:
-    """Whether a server's profile allows this access; ``names`` are its roles, if several.
+    """Refuse an access that its server's profile does not allow; ``names`` are all its roles.
 
     Raises:
-        AccessError: PolicyDenied, naming the field of the profile.
+        AccessError: PolicyDenied; the message names the field of the profile.
     """
     name = server.metadata.name
     try:
@@ -60,12 +60,13 @@ def check_heir(
     server: PostgresServer | None,
     settings: PostgresOptions,
 ) -> None:
-    """Whether spec.orphanTo may get what a role owns, whose code then runs with its rights.
+    """Refuse a spec.orphanTo that may not receive the role's objects.
 
-    PostgreSQL lets only members of the new owner give something away, and so does this.
+    Functions and triggers among them then run with the rights of that role. PostgreSQL lets only
+    members of the new owner give objects away, and so does this check.
 
     Raises:
-        AccessError: PolicyDenied, naming the field that does not allow it.
+        AccessError: PolicyDenied; the message names the field that does not allow it.
     """
     if spec.cleanup_policy == "Orphan" and spec.orphan_to:
         check_membership(spec.orphan_to, namespace, server, settings, field="spec.orphanTo")
@@ -79,13 +80,14 @@ def check_membership(
     *,
     field: str = "spec.memberOf",
 ) -> None:
-    """Whether a role may be joined; those of PostgreSQL and its providers by their names alone.
+    """Refuse a membership that neither profile nor settings allow.
 
-    The administrator of a tenant's own connection is the tenant's: there all others may be joined,
-    unless the Controller lists some. ``field`` is the one that names the role.
+    A role of PostgreSQL or a provider is allowed only by its full name, not by a pattern. On a
+    tenant's own connection the tenant is the administrator: all other roles are allowed, unless
+    the Controller lists some. ``field`` is the field that names the role.
 
     Raises:
-        AccessError: PolicyDenied, naming the field that does not allow it.
+        AccessError: PolicyDenied; the message names the field that does not allow it.
     """
     allowed: Iterable[str] = settings.allowed_member_of
     if server is not None and server.spec.allowed_member_of is not None:
@@ -107,10 +109,10 @@ def check_membership(
 
 
 def secret_namespace(connection: Connection, namespace: str, settings: PostgresOptions) -> str:
-    """Where the Secrets of an access's own connection are.
+    """Return the namespace of the Secrets of an access's own connection.
 
     Raises:
-        AccessError: PolicyDenied, when the settings do not allow that namespace.
+        AccessError: PolicyDenied, where the settings do not allow that namespace.
     """
     other = (connection.existing_secret_namespace or "").strip()
     if other in {"", namespace}:
@@ -128,10 +130,10 @@ def secret_namespace(connection: Connection, namespace: str, settings: PostgresO
 
 
 def check_own_connections(settings: PostgresOptions) -> None:
-    """Whether any access may bring a connection of its own.
+    """Refuse an own connection where the settings forbid all of them.
 
     Raises:
-        AccessError: PolicyDenied.
+        AccessError: PolicyDenied; the message names serverRef as the remedy.
     """
     if settings.connections == "Forbidden":
         raise refusal(
@@ -142,10 +144,10 @@ def check_own_connections(settings: PostgresOptions) -> None:
 
 
 def check_host(host: str, port: int, namespace: str, settings: PostgresOptions) -> bool:
-    """Whether the settings list this host, or all of several that commas separate.
+    """Whether the settings list the host, or each of several hosts with commas between them.
 
     Raises:
-        AccessError: PolicyDenied, when it must be listed and is not.
+        AccessError: PolicyDenied, where the host must be listed and is not.
     """
     listed = all(
         any(_host_matches(pattern, one, port, namespace) for pattern in settings.connection_hosts)
@@ -164,7 +166,7 @@ def _host_matches(pattern: str, host: str, port: int, namespace: str) -> bool:
     wanted, wanted_port = split_host(pattern.strip().lower())
     if wanted_port not in {"", "*", str(port)}:
         return False
-    # A name with a dot at its end is the same host to a name server.
+    # A name server takes a name with a dot at its end for the same host.
     host = host.strip().strip("[]").lower().removesuffix(".")
     if "/" in wanted:
         return _in_network(host, wanted)
@@ -172,11 +174,11 @@ def _host_matches(pattern: str, host: str, port: int, namespace: str) -> bool:
 
 
 def _in_network(host: str, network: str) -> bool:
-    """Whether an address that is written out is in a network; names are not looked up."""
+    """Whether the host is an IP address in the network; names are not looked up."""
     try:
         address = ipaddress.ip_address(host)
-        # An address like ::ffff:10.0.0.1 leads to the IPv4 address in it, and is in no IPv4
-        # network as it is written.
+        # An address like ::ffff:10.0.0.1 leads to its IPv4 address, but in this form is in no IPv4
+        # network.
         if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped
         return address in ipaddress.ip_network(network)

@@ -1,4 +1,4 @@
-"""From the objects that describe a server to an endpoint."""
+"""The endpoint of a server, by the objects that describe it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _DEFAULT_PORT = 5432
 _DEFAULT_DATABASE = "postgres"
 _NO_DATABASE = {"", "*", "%", "(none)", "null"}
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
-"""From the least strict to the strictest."""
+"""TLS modes, from the least strict to the strictest."""
 
 
 class Certificates(NamedTuple):
-    """PEM of the CAs to trust, and of our own certificate with its key; "" where there is none."""
+    """The trusted CAs, and the client certificate with its key, as PEM; "" for none."""
 
     ca: str = ""
     certificate: str = ""
@@ -39,10 +39,10 @@ class _SecretBody(msgspec.Struct):
 
 
 def secret_data(secret: Object) -> dict[str, bytes]:
-    """The decoded values of a Secret.
+    """Return the decoded values of a Secret.
 
     Raises:
-        AccessError: ConnectionInvalid, when a value is not base64.
+        AccessError: ConnectionInvalid, where a value is not base64.
     """
     try:
         return secret.decode(_SecretBody).data or {}
@@ -51,10 +51,10 @@ def secret_data(secret: Object) -> dict[str, bytes]:
 
 
 def text_of(data: Mapping[str, bytes], key: str, secret: str) -> str:
-    """One value of a Secret as text, "" when it is missing.
+    """Return one value of a Secret as text, "" where it is missing.
 
     Raises:
-        AccessError: ConnectionInvalid, when it is not UTF-8 or contains a NUL byte.
+        AccessError: ConnectionInvalid, where the value is not UTF-8 or contains a NUL byte.
     """
     try:
         text = data.get(key, b"").decode()
@@ -66,11 +66,11 @@ def text_of(data: Mapping[str, bytes], key: str, secret: str) -> str:
 
 
 def login_value(data: Mapping[str, bytes], key: str, secret: str) -> str:
-    """One value of a Secret that a login is made of, "" when it is missing.
+    """Return one value of a login's Secret, "" where it is missing.
 
     Raises:
-        AccessError: ConnectionInvalid, when it is no text, or ends in a line break: nobody wants
-            that, and whoever reads it from elsewhere sees no difference.
+        AccessError: ConnectionInvalid, where the value is no text or ends in a line break. Such a
+            break is a mistake, and invisible in most outputs.
     """
     text = text_of(data, key, secret)
     if text.endswith(("\n", "\r")):
@@ -83,10 +83,10 @@ def login_value(data: Mapping[str, bytes], key: str, secret: str) -> str:
 
 
 def check_connection(connection: Connection) -> None:
-    """One way to the server must be given, and one only.
+    """Refuse a connection that does not give exactly one way to its server.
 
     Raises:
-        AccessError: ConnectionInvalid.
+        AccessError: ConnectionInvalid; the message names the fields.
     """
     direct = {
         "host": connection.host,
@@ -124,10 +124,10 @@ def server_endpoint(
     credentials: Mapping[str, bytes],
     certificates: Certificates = NO_CERTIFICATES,
 ) -> Endpoint:
-    """The endpoint of a PostgresServer.
+    """Return the endpoint of a PostgresServer.
 
     Raises:
-        AccessError: ConnectionInvalid, when its Secret lacks a key.
+        AccessError: ConnectionInvalid, where its Secret lacks a key.
     """
     spec = server.spec
     what = f"PostgresServer {server.metadata.name}"
@@ -161,13 +161,13 @@ def secret_endpoint(
     namespace: str,
     certificates: Certificates = NO_CERTIFICATES,
 ) -> Endpoint:
-    """The endpoint that an existing Secret describes, in any of the shapes operators write.
+    """Return the endpoint that an existing Secret describes, in the format of any known operator.
 
-    Of the Secret's sslmode and the connection's the stricter one counts: neither can weaken what
-    the other demands.
+    The stricter one of the Secret's sslmode and the connection's counts: neither can weaken the
+    other.
 
     Raises:
-        AccessError: ConnectionInvalid, naming what is missing.
+        AccessError: ConnectionInvalid; the message names the missing key.
     """
 
     def value(*keys: str) -> str:
@@ -204,10 +204,10 @@ def direct_endpoint(
     password: str,
     certificates: Certificates = NO_CERTIFICATES,
 ) -> Endpoint:
-    """The endpoint of a connection that is written out.
+    """Return the endpoint of a connection with its host in the spec.
 
     Raises:
-        AccessError: ConnectionInvalid, naming what is missing.
+        AccessError: ConnectionInvalid; the message names the missing field.
     """
     mode = connection.ssl_mode or _default_mode(certificates)
     for field, found in (
@@ -229,7 +229,7 @@ def direct_endpoint(
 
 
 def missing_secret(name: str, namespace: str, what: str) -> AccessError:
-    """The Secret that a connection needs is not there."""
+    """Return the error for a connection's Secret that does not exist."""
     return AccessError(
         "ConnectionSecretMissing", f"Secret {namespace}/{name} of {what} does not exist; create it"
     )
@@ -240,7 +240,7 @@ def _default_mode(certificates: Certificates) -> str:
 
 
 def _certified(certificates: Certificates, mode: str) -> bool:
-    """Whether a certificate may take the password's place: an impostor takes any of us in."""
+    """Whether a certificate may replace the password: an unverified impostor would accept any."""
     return bool(certificates.certificate) and mode.startswith("verify-")
 
 
@@ -263,7 +263,7 @@ def _endpoint(
     certificates: Certificates,
     database: str,
 ) -> Endpoint:
-    """The endpoint that a tenant wrote, who must not reach sockets of the operator's machine."""
+    """Return the endpoint of a tenant's connection, which must not be a local socket."""
     if any(part.strip().startswith(("/", "@")) for part in host.split(",")):
         raise invalid(
             "ConnectionInvalid", "the host of spec.connection is a local socket; name a host"
@@ -300,7 +300,7 @@ def _port(text: str, secret: str) -> int:
 
 
 def _qualified(host: str, namespace: str) -> str:
-    """The host, with the Secret's namespace where it is the short name of a Service."""
+    """Return the host; a Service's short name gets the Secret's namespace."""
     if "." in host or host == "localhost":
         return host
     try:

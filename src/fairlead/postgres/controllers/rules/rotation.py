@@ -1,9 +1,9 @@
-"""How passwords are made, and when anew: by the clock, by an annotation, or where there is none.
+"""Rules of passwords, and times of new ones: by the clock, an annotation, or where none exists.
 
-A new password is stored in the Secret first, then in the database, then in the status. Whoever
-dies in between leaves a Secret whose password the status does not know: that one is brought on,
-and none is made by the clock before it has arrived. The annotation's value is written together
-with the password made for it, so that each value counts once however the writer ends.
+A new password is stored in the Secret first, then in the database, then in the status. A crash in
+between leaves a Secret whose password the status does not know: the next pass brings this password
+to the database, and the clock asks for no other before that. The annotation's value is written
+together with its password, so that each value counts once, even after a crash.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from fairlead.postgres.errors import AccessError, invalid
 
 
 MIN_BITS = 96
-"""Of a password, were its characters to be guessed."""
+"""Smallest entropy of a generated password, in bits."""
 _MIN_EVERY, _MAX_EVERY = timedelta(minutes=1), timedelta(hours=87_600)
 GRACE = timedelta(hours=1)
-"""How long a login works after another one has taken its turn, unless the policy says so."""
+"""Default time for which a login works after the other one has taken its turn."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _MAX_MARK = 128
-"""Characters of an annotation's value that are copied; of longer ones a digest is."""
+"""Largest number of characters of an annotation that is copied; a digest replaces longer ones."""
 
 
 class PasswordDefaults(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for accesses that do not say; ``rotate_every`` is in seconds, 0 is never."""
+    """Defaults of the password policy; ``rotate_every`` is in seconds, 0 for never."""
 
     length: int = password.LENGTH
     alphabet: str = "urlsafe"
@@ -52,7 +52,7 @@ class PasswordDefaults(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def password_defaults(policy: PasswordPolicy) -> PasswordDefaults:
-    """What a Controller says for all, where it says something that has been checked."""
+    """Return the defaults in a Controller's settings, which must be valid."""
     every = parse_duration(policy.rotate_every or "")
     return PasswordDefaults(
         length=policy.length or password.LENGTH,
@@ -72,20 +72,20 @@ class PasswordRules(msgspec.Struct, frozen=True, kw_only=True):
     rotation: Rotation = "InPlace"
 
     def generate(self) -> str:
-        """A new password."""
+        """Return a new password."""
         return password.generate(self.length, self.alphabet)
 
 
 def password_rules(spec: PostgresAccessSpec, defaults: PasswordDefaults) -> PasswordRules:
-    """The rules of an access: its own policy over the options, which a Controller sets.
+    """Return the rules of an access: its own policy over the defaults.
 
     Raises:
-        AccessError: PasswordPolicyInvalid, naming the field.
+        AccessError: PasswordPolicyInvalid; the message names the field.
     """
     own = spec.password_policy or LoginPolicy()
     length = own.length or defaults.length
     alphabet = _characters(own.alphabet or defaults.alphabet)
-    # 2 to the 96th is an integer, so that no rounding decides.
+    # The comparison is between integers, so that no rounding decides.
     if len(alphabet) ** length < 2**MIN_BITS:
         raise _wrong(
             "alphabet",
@@ -148,7 +148,7 @@ def _wrong(field: str, why: str) -> AccessError:
 
 
 def mark_of(meta: ObjectMeta) -> str:
-    """The value of the annotation that asks for a new password, or that one was made for."""
+    """Return the rotation annotation of an access, or of a Secret; a digest of a long value."""
     value = meta.annotations.get(ROTATE_ANNOTATION, "")
     if len(value) <= _MAX_MARK:
         return value
@@ -156,17 +156,17 @@ def mark_of(meta: ObjectMeta) -> str:
 
 
 def asked_for(access: ObjectMeta, secret: ObjectMeta) -> bool:
-    """Whether the access carries a value that no password was made for yet."""
+    """Whether the access's rotation annotation asks for a password that the Secret lacks."""
     wanted = mark_of(access)
     return bool(wanted) and wanted != mark_of(secret)
 
 
 def keeps_password(access: PostgresAccess, *, published: bool) -> bool:
-    """Whether the role has the password that it was taken over with, which nobody can read.
+    """Whether the role keeps the unreadable password that it had at its adoption.
 
     Args:
         access: the object.
-        published: whether it has a Secret, which tells the password.
+        published: whether the access has a Secret with a password.
     """
     spec, status = access.spec, access.status
     return (
@@ -179,15 +179,15 @@ def keeps_password(access: PostgresAccess, *, published: bool) -> bool:
 
 
 def rotation_of(spec: PostgresAccessSpec) -> Rotation:
-    """How the password changes."""
+    """Return the way in which the password changes: in its place, or by two logins."""
     return spec.password_policy.rotation if spec.password_policy is not None else "InPlace"
 
 
 def grace_of(spec: PostgresAccessSpec) -> timedelta:
-    """How long a login works after another one has taken its turn.
+    """Return the time for which a login works after the other one has taken its turn.
 
     Raises:
-        AccessError: PasswordPolicyInvalid, when that is no duration of use.
+        AccessError: PasswordPolicyInvalid, where gracePeriod is no valid duration.
     """
     own = spec.password_policy or LoginPolicy()
     every = parse_duration(own.rotate_every or "")
@@ -209,7 +209,7 @@ def grace_of(spec: PostgresAccessSpec) -> timedelta:
 
 
 def is_old(rules: PasswordRules, info: PasswordInfo | None, now: datetime) -> bool:
-    """Whether the password's time is up."""
+    """Whether the password is older than the policy allows."""
     due = _next_rotation(rules, info)
     return due is not None and due <= now
 
@@ -222,30 +222,28 @@ def is_due(
     fingerprint: str,
     now: datetime,
 ) -> bool:
-    """Whether the password of this Secret shall be made anew.
+    """Whether a new password of the Secret is due.
 
     Args:
-        rules: of the access.
-        access: its metadata.
-        secret: the generated Secret's metadata.
-        info: what the status knows of the password that the server has.
-        fingerprint: of the password in the Secret.
-        now: this moment.
+        rules: the rules of the access.
+        access: the metadata of the access.
+        secret: the metadata of the generated Secret.
+        info: the status.password, which is about the password in the server.
+        fingerprint: the fingerprint of the password in the Secret.
+        now: the present time.
     """
     if asked_for(access, secret):
         return True
-    # A password that the status does not know has yet to reach the server, and its period begins
-    # there.
+    # A password that the status does not know has yet to reach the server; then its period begins.
     known = info is not None and info.fingerprint == fingerprint
     return known and is_old(rules, info, now)
 
 
 class Choice(NamedTuple):
-    """The login that a Secret shall have, and the password that it keeps, "" for a new one.
+    """The next login of a Secret, and the password that it keeps, "" for a new one.
 
-    ``mark`` is the annotation that the password was made for. ``turns`` says that the login is
-    another than before, or that the next one takes its turn; ``postponed`` that a new password is
-    due which waits for an answer of the server.
+    ``mark`` is the rotation annotation of the password. ``turns`` tells that the other login takes
+    its turn, ``postponed`` that a due new password waits for an answer of the server.
     """
 
     login: str
@@ -270,13 +268,13 @@ def choose(
 
     Args:
         access: the object.
-        rules: of its password.
-        source: the metadata of the Secret that there is.
-        found: the login and the password in that Secret.
+        rules: the rules of its password.
+        source: the metadata of the present Secret.
+        found: the login and the password in the present Secret.
         given: the password that spec.passwordSecretRef names.
-        fingerprint: of the password in the Secret.
+        fingerprint: the fingerprint of the password in the Secret.
         answers: whether the server has answered.
-        now: this moment.
+        now: the present time.
     """
     status, meta = access.status, access.metadata
     login, there = found
@@ -290,7 +288,7 @@ def choose(
                 and is_late(rules, status, now)
             )
         )
-        # While the server does not answer, the old password is the one that logs in.
+        # While the server does not answer, only the old password works.
         postponed = due and not answers
         if changes or (due and answers):
             kept = ""
@@ -308,7 +306,7 @@ def choose(
 def next_login(
     access: PostgresAccess, rules: PasswordRules, found: str, now: datetime, *, rotating: bool
 ) -> str:
-    """Return the login that the Secret shall have; ``found`` is the one that it has."""
+    """Return the next login of the Secret; ``found`` is the present one."""
     told = access.status.logins
     return logins.current_login(
         rules.rotation,
@@ -321,7 +319,7 @@ def next_login(
 
 
 def is_late(rules: PasswordRules, status: PostgresAccessStatus, now: datetime) -> bool:
-    """Whether the clock asks for a new password, and no login would lose its grace for it."""
+    """Whether the password is too old, and no login would lose its grace period by a new one."""
     free = logins.may_rotate(rules.rotation, ends_of(status.logins), now)
     return free and is_old(rules, status.password, now)
 
@@ -329,7 +327,7 @@ def is_late(rules: PasswordRules, status: PostgresAccessStatus, now: datetime) -
 def password_info(
     rules: PasswordRules, old: PasswordInfo | None, fingerprint: str, now: datetime
 ) -> PasswordInfo:
-    """What the status says once the server has this password; equal while it stays."""
+    """Return the status.password for a password in the server, unchanged while it stays."""
     since = old.changed_at if old is not None and old.fingerprint == fingerprint else ""
     info = PasswordInfo(fingerprint=fingerprint, changed_at=since or format_time(now))
     due = _next_rotation(rules, info)
@@ -339,9 +337,9 @@ def password_info(
 def seconds_left(
     info: PasswordInfo | None, now: datetime, told: Iterable[LoginInfo] = ()
 ) -> float | None:
-    """Until the next rotation, or the next end of a login; None when there is none.
+    """Return the seconds until the next rotation or the next end of a login, None for never.
 
-    0 when it is late. A rotation by the clock waits for the ends.
+    A late rotation returns 0. A rotation by the clock waits for the ends.
     """
     ends = [end for one in told if (end := _moment(one.ends_at)) is not None and end > now]
     due = _moment(info.next_rotation) if info is not None else None
@@ -352,25 +350,25 @@ def seconds_left(
 
 
 def ends_of(told: Iterable[LoginInfo]) -> dict[str, datetime]:
-    """When the logins that the status tells of end, or have ended."""
+    """Return the ends of the logins in the status by their names."""
     return {one.name: end for one in told if (end := _moment(one.ends_at)) is not None}
 
 
 def current_of(told: Iterable[LoginInfo]) -> str:
-    """The login that is in the Secret by the status, "" where it says nothing."""
+    """Return the login of the Secret by the status, "" where it names none."""
     return next((one.name for one in told if one.current), "")
 
 
 def turns_of(access: PostgresAccess, login: str, *, staged: bool = False) -> LoginTurns | None:
-    """Whose turn it is; None where there is one login, and never was another.
+    """Return the turns of two logins, None where the access never had a second one.
 
     Args:
         access: the object.
-        login: the one in the Secret, or in the Secret that is about to be written.
-        staged: whether it is about to be written.
+        login: the login of the present Secret, or of the next one if ``staged``.
+        staged: whether the Secret has yet to be written.
 
     Raises:
-        AccessError: PasswordPolicyInvalid.
+        AccessError: PasswordPolicyInvalid; the message names the field.
     """
     spec, told = access.spec, access.status.logins
     rotation = rotation_of(spec)
@@ -379,7 +377,7 @@ def turns_of(access: PostgresAccess, login: str, *, staged: bool = False) -> Log
         return None
     known = ends_of(told)
     if told:
-        # What the status does not tell of has no password that anybody has been given.
+        # No Secret ever had the password of a login that the status does not name.
         names = {one.name for one in told}
         known |= {name: _LONG_AGO for name in family(spec.username) if name not in names}
     return LoginTurns(
@@ -403,7 +401,7 @@ def _next_rotation(rules: PasswordRules, info: PasswordInfo | None) -> datetime 
 
 
 def _moment(text: str) -> datetime | None:
-    """The moment; None where somebody wrote what is none."""
+    """Return the time in a text, None for "" and invalid texts."""
     try:
         return parse_time(text) if text else None
     except (ValueError, OverflowError):
