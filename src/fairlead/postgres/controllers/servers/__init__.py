@@ -1,5 +1,5 @@
-"""Servers: where they are, and what is worked on in each.
+"""Servers: their endpoints, and the work in each of them.
 
-``sources`` finds the server of an access, ``work`` keeps a task for each of them that takes the
-``jobs`` in batches, and ``controller`` reports on PostgresServers.
+``sources`` finds the server of an access, ``work`` runs the ``jobs`` of each server in batches,
+``looks`` compares synchronized accesses with it, and ``controller`` reports on PostgresServers.
 """

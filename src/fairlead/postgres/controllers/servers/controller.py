@@ -1,4 +1,4 @@
-"""The PostgresServer controller: whether the administrator can log in, and where."""
+"""The PostgresServer controller: logins as administrator, and their results in the status."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from fairlead.runtime import BackoffPolicy, Cluster, Controller, Request, Result
 
 
 _WORKERS = 64
-"""Servers that are looked at at once: one that hangs keeps a worker for as long as it may."""
+"""Number of servers at once: a server that hangs occupies a worker until its timeout."""
 _UNREACHABLE = {"ConnectionFailed", "TLSFailed"}
 
 
 class ServerController:
-    """Logs in to every PostgresServer now and then."""
+    """Logs in to every PostgresServer at an interval, and writes its status."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ServerController:
             await sessions.close()
 
     async def reconcile(self, request: Request) -> Result | None:
-        """One look at one server."""
+        """Log in to one server, and write its status."""
         try:
             found = await self._client.get(POSTGRESSERVERS, request.name)
         except NotFound:
@@ -124,7 +124,7 @@ class ServerController:
 
 
 def server_events(old: Object, new: Object) -> list[Event]:
-    """What to tell about a PostgresServer whose status has changed."""
+    """Return the events for a change of a PostgresServer's status."""
     return turned(_conditions(old), _conditions(new), READY)
 
 
@@ -147,7 +147,7 @@ def server_status(
     facts: ServerFacts | None = None,
     error: AccessError | None = None,
 ) -> PostgresServerStatus:
-    """The status after a look; equal to the old one when nothing has turned."""
+    """Return the status after a login, equal to the old one where nothing has changed."""
     conditions = old.conditions
     if error is None:
         ready = Condition(READY, "True", "Ready", "the administrator can log in", "", generation)

@@ -1,8 +1,7 @@
 """Jobs for servers, their answers, and the lines in which jobs wait for a server.
 
-Two jobs that may want the same role are never done at once, in whatever lines they are. Namespaces
-take turns, so that one with many jobs, or with jobs that take long, keeps no other waiting for all
-of them.
+Two jobs about the same role never run at once, whatever their lines are. Namespaces take turns, so
+that one with many or long jobs does not delay the others by all of them.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from fairlead.runtime import Request
 
 
 Removal = CleanupPolicy | Literal["Fence"]
-"""The fate of a role; Fence takes its login, and leaves it and its claim."""
+"""Ways to remove a role; Fence takes only its LOGIN, and keeps role and claim."""
 
 Answer = Synced | Planned | AccessError | Exception | None
 
 
 class Check(NamedTuple):
-    """May this claim have these roles, the username first? The answer is None, or why not."""
+    """Check that a claim may have the roles, username first; the answer is None or an error."""
 
     names: tuple[str, ...]
     claim: Claim
@@ -58,20 +57,20 @@ class _OfWanted(msgspec.Struct, frozen=True):
 
 
 class Sync(_OfWanted, frozen=True):
-    """Bring it into the server."""
+    """Bring an access into the server; the answer is a Synced or an error."""
 
 
 class Rotate(_OfWanted, frozen=True):
-    """Change the password of the login, and ``publish`` it before that holds.
+    """Change the password of the login; ``publish`` writes the Secret before the commit.
 
-    The answer is None, or why not: an :class:`UnpublishedError` where the Secret was the reason.
+    The answer is None or an error, an :class:`UnpublishedError` where the Secret was refused.
     """
 
     publish: Callable[[], Awaitable[None]]
 
 
 class UnpublishedError(Exception):
-    """The Secret could not be written; the ``cause`` says why."""
+    """The Secret was not written; ``cause`` is the error."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(str(cause))
@@ -79,7 +78,7 @@ class UnpublishedError(Exception):
 
 
 class Drop(NamedTuple):
-    """Remove the role as the policy says; ``denied`` is why that is not the one of the spec."""
+    """Remove the role by the policy; ``denied`` tells why it differs from the spec's policy."""
 
     username: str
     claim: Claim
@@ -94,25 +93,25 @@ class Drop(NamedTuple):
 
 
 class Look(_OfWanted, frozen=True):
-    """Say what would be done for it; the answer is a plan."""
+    """Plan the statements for an access; the answer is a Planned or an error."""
 
 
 Job = Check | Sync | Rotate | Drop | Look
 
 
 class Roles:
-    """The names of roles that are being worked on."""
+    """The names of roles under work."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
         self._freed = asyncio.Event()
 
     def are_free(self, job: Job) -> bool:
-        """Whether no role of the job is being worked on."""
+        """Whether no role of the job is under work."""
         return self._names.isdisjoint(job.names)
 
     def begin(self, job: Job) -> None:
-        """Note that the roles of the job are being worked on."""
+        """Note that the roles of the job are under work."""
         self._names.update(job.names)
 
     def end(self, jobs: Iterable[Job]) -> None:
@@ -131,7 +130,7 @@ class Roles:
 
     @property
     def names(self) -> frozenset[str]:
-        """All of them, as they are now."""
+        """Names of the roles that are under work now."""
         return frozenset(self._names)
 
 
@@ -145,22 +144,22 @@ class Line:
         self._at_work = 0
 
     def __len__(self) -> int:
-        """How many wait or are at work."""
+        """Return the number of jobs that wait or are at work."""
         return sum(map(len, self.waiting.values())) + self._at_work
 
     def put(self, request: Request, job: Job) -> None:
-        """Have a job wait; a newer one of the same request takes the place of the older."""
+        """Add a job, in place of an older one of the same request."""
         self.waiting.setdefault(request.namespace, {})[request] = job
 
     def drop(self, request: Request) -> None:
-        """Have the job of a request wait no more."""
+        """Remove the job of a request."""
         jobs = self.waiting.get(request.namespace, {})
         jobs.pop(request, None)
         if not jobs:
             self.waiting.pop(request.namespace, None)
 
     def take(self, most: int) -> dict[Request, Job]:
-        """The next jobs, whose roles are at work until :meth:`done`."""
+        """Return the next jobs, whose roles are under work until :meth:`done`."""
         batch: dict[Request, Job] = {}
         turns = {namespace: iter(jobs.items()) for namespace, jobs in self.waiting.items()}
         while turns and len(batch) < most:
@@ -173,7 +172,7 @@ class Line:
                 batch[request] = job
                 self._roles.begin(job)
         for request in batch:
-            # Who was served is last in the next turn.
+            # A namespace that was served comes last in the next turn.
             left = self.waiting.pop(request.namespace)
             del left[request]
             if left:
@@ -185,21 +184,21 @@ class Line:
         return next((one for one in jobs if self._roles.are_free(one[1])), None)
 
     def done(self, batch: dict[Request, Job]) -> None:
-        """The jobs are done, or are put into another line."""
+        """Free the roles of jobs that are done or go into another line."""
         self._at_work -= len(batch)
         self._roles.end(batch.values())
 
 
 Sweep = Callable[[Place, Sessions, Mapping[str, Claim]], Awaitable[None]]
-"""Looks at all claims of ours on a server, for those that no object holds."""
+"""A function that checks the installation's claims on a server for those without an object."""
 
 
 class WorkCallbacks(NamedTuple):
     """The callbacks of the work into the operator.
 
-    ``answered`` takes the answer to a job, ``differs`` a request whose access has drifted away;
-    ``interval`` is in seconds, ``connections`` how many a server may have of ours at once.
-    ``check`` raises where this process may not write any more.
+    ``answered`` takes the answer to a job, ``differs`` the request of an access that has drifted.
+    ``interval`` returns seconds, ``connections`` the limit of connections to one server. ``check``
+    raises where this process may not write any more.
     """
 
     answered: Callable[[Request, Answer], None]

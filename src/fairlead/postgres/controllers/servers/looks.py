@@ -1,4 +1,4 @@
-"""Looks at one server: are accesses that were brought into it still as they were left?"""
+"""Looks at one server, which compare it with the accesses that were synchronized before."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from fairlead.runtime import Request
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 PASS_SECONDS = 100.0
-"""Seconds that all statements of one batch may take, be the single answers quick."""
+"""Timeout of all statements of one batch together, in seconds."""
 JITTER = 0.1
-"""The part of an interval by which looks come sooner or later, so that they spread."""
+"""Fraction of an interval by which looks are early or late, so that they spread."""
 QUICK_SECONDS = 15.0
-"""Within which a server that works has said that something is too much for it."""
+"""Seconds within which a server that works refuses a batch as too large."""
 _TOO_MUCH = frozenset({"AnswerTooLarge", "TimedOut"})
-"""Reasons for which fewer accesses may well be served at once."""
+"""Reasons after which a smaller batch may succeed."""
 
 
 def is_divisible(error: AccessError, begun: float) -> bool:
-    """Whether less may be done where this much cannot; a server that hangs does nothing at all."""
+    """Whether halves of the batch may succeed; a late error is from a server that hangs."""
     late = asyncio.get_running_loop().time() - begun > QUICK_SECONDS
     return error.reason in _TOO_MUCH and not late
 
 
 class ServerLooks:
-    """The accesses that are kept of one server, and compared with it all at once."""
+    """Keeps the synchronized accesses of one server, and compares all with it at once."""
 
     def __init__(
         self,
@@ -57,21 +57,21 @@ class ServerLooks:
         self.verifiers = Verifiers()
         self.kept: dict[Request, Kept] = {}
         self.drifted: set[str] = set()
-        """Usernames of those that differed, and are yet to be brought back."""
+        """Usernames of accesses that have drifted and are not synchronized again yet."""
 
     def close(self) -> None:
-        """Look no more."""
+        """Cancel the next look."""
         if self._timer is not None:
             self._timer.cancel()
 
     async def look(self, again: Callable[[], None]) -> None:
-        """Compare what is kept, and look after what no object holds; look ``again`` later."""
+        """Compare the kept accesses, and sweep the server; call ``again`` after the interval."""
         loop = asyncio.get_running_loop()
         spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
         self.close()
-        # Set before the look, so that another one follows whatever becomes of this.
+        # The timer is set before the look, so that the next one follows even after a failure.
         self._timer = loop.call_later(self._surroundings.interval() * spread, again)
-        # What is at work just now says itself how it ends.
+        # An access at work gets its own answer.
         busy = self._roles.names
         kept = {
             request: one for request, one in self.kept.items() if busy.isdisjoint(one.wanted.names)
@@ -87,7 +87,7 @@ class ServerLooks:
             _log.warning("no look at a server", server=str(self._place.endpoint), error=str(error))
             found, failure = Found(differing=frozenset(usernames), claimed={}), error
         else:
-            # Of those that were at work, what a look before has found is still to be answered.
+            # The drift of accesses at work is from an earlier look, and has yet to be healed.
             self.drifted = (self.drifted & busy) | (usernames & found.differing)
             self._metrics.seconds.observe(loop.time() - begun)
         self._reached(failure)
@@ -111,7 +111,7 @@ class ServerLooks:
             )
 
     async def _found(self, kept: Sequence[Kept], installation: str) -> Found:
-        """Look at all at once, and by halves where that is too much."""
+        """Return the differences of the kept accesses; halve a batch that is too large."""
         begun = asyncio.get_running_loop().time()
         try:
             return await look(self._sessions, kept, self.verifiers, installation)

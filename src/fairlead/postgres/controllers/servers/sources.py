@@ -1,4 +1,4 @@
-"""Fetches the objects that an endpoint is made of: PostgresServers, Secrets, namespaces."""
+"""Reading of the objects behind an endpoint: PostgresServers, Secrets and namespaces."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from fairlead.postgres.errors import AccessError, invalid
 
 
 class _Kept(NamedTuple):
-    """An endpoint, and the versions of all that it was made of."""
+    """An endpoint, and the versions of the objects behind it."""
 
     server: tuple[str, int]
     secrets: Mapping[str, str]
@@ -54,12 +54,12 @@ class _Kept(NamedTuple):
 
 
 class Sources:
-    """Finds servers and how to log in to them.
+    """Finds the endpoints of servers, with the credentials for them.
 
-    With ``watches`` what the platform's team owns (PostgresServers, their Secrets, namespaces'
-    labels) is asked for only when it has changed, or when the caches do not have it. Without them,
-    and of tenants' own Secrets, everything is read as it is now. ``reader`` is who reads, for
-    messages about rights.
+    With ``watches``, objects of the platform team (PostgresServers, their Secrets, labels of
+    namespaces) are requested only after a change, or where the caches lack them. Without it, and
+    for tenants' own Secrets, each call reads all objects. ``reader`` is the subject of messages
+    about rights: the operator, or the user of a command.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class Sources:
         self._kept: dict[str, _Kept] = {}
 
     async def installation(self) -> str:
-        """The uid of kube-system, which tells this cluster's claims on roles from another's."""
-        # kube-system exists in every cluster and is never made anew, so that its uid tells
-        # clusters apart.
+        """Return the uid of kube-system, which identifies this cluster in claims on roles."""
+        # kube-system exists in every cluster and is never created again, so that its uid
+        # identifies the cluster.
         if not self.known:
             try:
                 namespace = await self._client.get(NAMESPACES, "kube-system")
@@ -90,15 +90,15 @@ class Sources:
         return self.known
 
     async def endpoint(self, access: PostgresAccess, *, enforce: bool) -> Endpoint:
-        """How to reach the server of an access.
+        """Return the endpoint of an access.
 
         Args:
-            access: whose connection it is.
-            enforce: whether the server's policy must allow the access; a deletion need not. What
-                the settings forbid is refused in any case.
+            access: the object with the connection.
+            enforce: whether the server's profile must allow the access, which a deletion does not
+                need. The settings are enforced in any case.
 
         Raises:
-            AccessError: something is missing, wrong or not allowed.
+            AccessError: an object is missing, invalid or not allowed.
         """
         connection = access.spec.connection
         check_connection(connection)
@@ -124,17 +124,17 @@ class Sources:
         return replace(endpoint, discreet=not listed)
 
     async def check_heir(self, access: PostgresAccess) -> None:
-        """Whether what an access leaves behind may go to whom its spec names.
+        """Refuse a spec.orphanTo that may not receive the role's objects.
 
         Raises:
-            AccessError: PolicyDenied; or why the server is not known.
+            AccessError: PolicyDenied; or the server is missing or invalid.
         """
         reference = access.spec.connection.server_ref
         server = await self._server(reference.name) if reference is not None else None
         check_heir(access.spec, access.metadata.namespace, server, self._settings.current)
 
     async def server_endpoint(self, server: PostgresServer) -> Endpoint:
-        """How to reach a PostgresServer; the same endpoint until it or one of its Secrets changes.
+        """Return the endpoint of a PostgresServer, the same one until an object behind it changes.
 
         Raises:
             AccessError: a Secret is missing or incomplete.
@@ -167,7 +167,7 @@ class Sources:
         return True
 
     def _forget_others(self) -> None:
-        """Keep no password of a server that is gone."""
+        """Forget the endpoints of deleted servers, with their passwords."""
         if self._watches is not None:
             for name in [one for one in self._kept if self._watches.servers.get("", one) is None]:
                 del self._kept[name]
@@ -175,7 +175,7 @@ class Sources:
     async def _server(self, name: str) -> PostgresServer:
         found = self._watches.servers.get("", name) if self._watches is not None else None
         try:
-            # The cache may not know yet what was created a moment ago.
+            # The cache may lack a server that was created a moment ago.
             found = found or await self._client.get(POSTGRESSERVERS, name)
         except (BadRequest, NotFound):
             raise AccessError(
@@ -217,7 +217,7 @@ class _Reader:
 
     @property
     def versions(self) -> dict[str, str]:
-        """What was read, and in which version."""
+        """Versions of the Secrets that were read, by name."""
         return {name: found.meta.resource_version for name, found in self._found.items()}
 
     async def get(self, name: str, what: str) -> Object:
@@ -278,10 +278,10 @@ def _no_key(name: str, what: str, key: str) -> AccessError:
 
 
 def decode_server(found: Object) -> PostgresServer:
-    """A PostgresServer from what the API server holds.
+    """Return the decoded PostgresServer of an object.
 
     Raises:
-        AccessError: InvalidSpec, naming the field.
+        AccessError: InvalidSpec; the message names the field.
     """
     try:
         return found.decode(PostgresServer)

@@ -1,11 +1,11 @@
-"""The work at servers: what the accesses of one server want of it is collected and done together.
+"""The work at servers: the jobs of one server are collected and done together.
 
-A server that is dead, slow or hostile keeps no other waiting: each has a task of its own, and
-an access that waits for its server takes no worker meanwhile. What comes while a server is at work
-is the next batch. Accesses share the work only where they share the connection: those of one
-PostgresServer, or those of one namespace that name the same server with the same login.
+A dead, slow or hostile server does not delay the others: each has a task of its own, and an access
+that waits for its server occupies no worker. Jobs that come while a server is at work are the next
+batch. Accesses share the work only where they share the connection: they name one PostgresServer,
+or are of one namespace and name the same server with the same login.
 
-Accesses that are in sync are kept, and compared with the server all at once, now and then.
+Accesses that are in sync are kept, and at an interval all are compared with the server at once.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ from fairlead.runtime import Request
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 _COLLECT_SECONDS = 0.02
-"""In which more may come before a batch begins."""
+"""Delay of a batch in seconds, in which more jobs may come."""
 _COLLECT_AT_MOST_SECONDS = 0.25
-"""Seconds that a batch is put off while more come: a large one costs little more than a small."""
+"""Largest delay of a batch in seconds while more jobs come; a large batch costs little more."""
 _MANY = 16
-"""Accesses that come at once, and perhaps before others."""
+"""Number of waiting jobs above which a batch is delayed further, for more may come."""
 _ROTATIONS = 2
-"""Passwords that are changed in their place at once: each waits for its Secret meanwhile."""
+"""Number of changes of passwords in their place at once; each one waits for its Secret."""
 _BATCH = 250
-"""Accesses of one batch, for which whatever comes meanwhile has to wait."""
+"""Largest number of jobs in one batch; jobs that come meanwhile wait for its end."""
 _PATIENCE = 10
-"""Batches that a look gives way to: another access may always try again."""
+"""Largest number of batches before a due look; busy servers must not postpone it for ever."""
 _HELD_UP = frozenset({"Locked", "TimedOut", "OutOfMemory"})
-"""Reasons for which an access is worked on alone, where others would wait for it."""
+"""Reasons after which a job is done alone, so that it does not delay the others."""
 _REST_SECONDS = 30.0
-"""Without anything to do, after which the sessions are closed."""
+"""Seconds without work after which the sessions of a server are closed."""
 _OF_ONE_NAMESPACE = 32
-"""Servers at work at once of those that the objects of one namespace name themselves."""
+"""Largest number of servers at work at once that the accesses of one namespace declare."""
 T = TypeVar("T", Check, Sync, Rotate, Drop, Look)
 J = TypeVar("J", bound=Job)
 
@@ -79,11 +79,11 @@ class Work:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def submit(self, place: Place, request: Request, job: Job) -> None:
-        """Have a job done; the answer comes by ``answered``."""
+        """Enqueue a job for a server; ``answered`` gets the answer."""
         self._at(place).submit(request, job)
 
     def keep(self, place: Place, request: Request, kept: Kept) -> None:
-        """Compare an access that is in sync with its server from now on."""
+        """Keep an access that is in sync, for comparisons with its server."""
         server = self._at(place)
         if self._kept_at.get(request) is not server:
             self.forget(request)
@@ -91,7 +91,7 @@ class Work:
         server.kept[request] = kept
 
     def forget(self, request: Request, *, torn_out: bool = False) -> None:
-        """Compare it no more; what was ``torn_out`` without our leave may have left a role."""
+        """Stop comparing an access; one ``torn_out`` without finalization may leave a role."""
         server = self._kept_at.pop(request, None)
         if server is None:
             return
@@ -102,13 +102,13 @@ class Work:
             self._ended(server)
 
     def look_at(self, owner: str) -> None:
-        """Look at the servers where a role of this owner may be, when they are next worked at."""
+        """Mark the servers that may have a role of this owner for a look after their next work."""
         for server in self._servers.values():
             if server.place.is_trusted or server.place.owner == owner:
                 server.look_is_due = True
 
     def look_soon(self, place: Place) -> None:
-        """Look at a server now, if it is worked at: a role may have no object."""
+        """Start a look at a server that is in use: a role there may have no object."""
         server = self._servers.get(place)
         if server is not None:
             server.look_soon()
@@ -125,7 +125,7 @@ class Work:
         return server
 
     def _ended(self, server: _Server) -> None:
-        """Dismiss a server after a while without work, so that it keeps no session of ours."""
+        """Close the sessions of a server after a while without work."""
         if not server.is_wanted:
             loop = asyncio.get_running_loop()
             loop.call_later(_REST_SECONDS, self._dismiss, server)
@@ -142,7 +142,7 @@ class Work:
         closing.add_done_callback(self._tasks.discard)
 
     async def close(self) -> list[Request]:
-        """Stop at once, and end all sessions; return the requests that are compared no more."""
+        """Stop at once, and end all sessions; return the requests of the kept accesses."""
         servers, kept = list(self._servers.values()), list(self._kept_at)
         self._servers.clear()
         self._kept_at.clear()
@@ -153,9 +153,9 @@ class Work:
 class _Server:
     """The work at one server, in lines that do not wait for one another.
 
-    What comes together is done together, and gives way to the sessions of tenants: what one of
-    them has locked is done alone, where only others wait for whom the same holds. Removals
-    and looks take their time elsewhere too.
+    Jobs that come together are done together, with a short lock timeout: a job that a tenant's
+    session blocks is done alone, in a line of such jobs. Removals, rotations and looks have lines
+    or tasks of their own.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class _Server:
         tally, check = self._metrics.tally, surroundings.check
         self._sessions = Sessions(place.endpoint, tally, hasty=True, check=check)
         self._alone_sessions = Sessions(place.endpoint, tally, check=check)
-        """Sessions of which it is known who they wait for."""
+        """Sessions for jobs that are done alone, which may wait long for a login."""
         self._roles = Roles()
         self._looks = ServerLooks(place, self._sessions, self._roles, surroundings, self._reached)
         self.kept = self._looks.kept
@@ -185,28 +185,28 @@ class _Server:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._closed = False
         self._batches = 0
-        """Since the last look."""
+        """Number of batches since the last look."""
         self._look_again = False
         self.look_is_due = True
         """Whether the next batch is followed by a look."""
 
     @property
     def is_wanted(self) -> bool:
-        """Whether something is being done, or kept."""
+        """Whether the server has work under way or kept accesses."""
         return bool(self._tasks or self.kept)
 
     @property
     def roles(self) -> int:
-        """How many accesses are kept."""
+        """Number of kept accesses."""
         return len(self.kept)
 
     @property
     def pending(self) -> int:
-        """How many accesses want something of the server."""
+        """Number of jobs that wait or are at work."""
         return sum(map(len, self._lines))
 
     def submit(self, request: Request, job: Job) -> None:
-        """Have a job done, in place of an older one of the same request."""
+        """Enqueue a job, in place of an older one of the same request."""
         for line in self._lines:
             line.drop(request)
         match job:
@@ -219,8 +219,8 @@ class _Server:
         self.begin()
 
     def begin(self) -> None:
-        """Work until nothing is left to be done."""
-        # A removal has a session in the maintenance database and one in that which it clears.
+        """Start a task for each line with waiting jobs."""
+        # A removal has two sessions: in the maintenance database and in the one that it clears.
         if self._removals.waiting:
             remove = partial(self._one_by_one, self._removals, partial(self._remove, brief=True))
             for number in range(max(1, (self._surroundings.connections() - 2) // 2)):
@@ -242,15 +242,15 @@ class _Server:
             try:
                 await work()
             finally:
-                # Nothing is awaited since the last look at the jobs, so that none is left without
-                # a task.
+                # No await lies between the last check of the line and this, so that no job is left
+                # without a task.
                 del self._tasks[name]
                 self._ended(self)
 
         self._tasks[name] = asyncio.get_running_loop().create_task(run())
 
     def look_soon(self) -> None:
-        """Compare what is kept with the server now."""
+        """Start a comparison of the kept accesses with the server."""
         self._look_again = True
         self._start("look", self._look_until_done)
 
@@ -272,8 +272,7 @@ class _Server:
             async with self._slot or nullcontext():
                 batch = self._together.take(_BATCH)
                 try:
-                    # Where all roles are busy nothing is awaited, or one that is freed meanwhile
-                    # would be missed.
+                    # An empty batch must not await: it would miss a role that is freed meanwhile.
                     if batch:
                         await self._batch(batch)
                 finally:
@@ -285,13 +284,13 @@ class _Server:
                 self._follow_up()
 
     def _follow_up(self) -> None:
-        """Look at the server, where that is due."""
+        """Start a look at the server if one is due."""
         if self.look_is_due:
             self.look_is_due, self._batches = False, 0
             self.look_soon()
 
     async def _collect(self) -> None:
-        """Wait a moment, and where many come until no more do."""
+        """Wait a moment for more jobs, and longer as long as many come."""
         loop = asyncio.get_running_loop()
         latest, come = loop.time() + _COLLECT_AT_MOST_SECONDS, 0
         await asyncio.sleep(_COLLECT_SECONDS)
@@ -333,7 +332,7 @@ class _Server:
         )
 
     async def _at_leisure(self, one: Mapping[Request, Job]) -> None:
-        """Do the job of one access, and wait for others as long as they may be waited for."""
+        """Do the job of one access, with patient lock timeouts."""
         for request, job in one.items():
             if isinstance(job, Drop):
                 await self._remove({request: job}, brief=False)
@@ -392,7 +391,7 @@ class _Server:
                 answers[job.username] = None
                 try:
                     await rotate(sessions, job.wanted, verifiers, job.publish, brief=brief)
-                # Of the server this says nothing.
+                # The server is not at fault: the other jobs go on.
                 except UnpublishedError as error:
                     answers[job.username] = error
             return answers
@@ -409,10 +408,10 @@ class _Server:
         *,
         brief: bool = False,
     ) -> None:
-        """Do jobs, and give each its answer: what failed for all of them is that of each.
+        """Do jobs, and give each one its answer; a failure of the batch is the answer to all.
 
-        After a ``brief`` try what another session is in the way of is done alone, and so
-        is what takes long by itself.
+        After a ``brief`` try a job that another session blocks, or that takes long by itself, is
+        done again alone.
         """
         if not jobs:
             return
@@ -428,8 +427,8 @@ class _Server:
         except Exception as error:  # noqa: BLE001 - the pass that gets it tells of it
             failure = error
         if self._closed:
-            # A session that is lost while its statement is cancelled raises that it is lost, and
-            # the cancelling is lost with it. No pass waits for an answer any more.
+            # The error of a session that is lost during the cancellation hides the cancellation.
+            # No pass waits for an answer any more.
             raise asyncio.CancelledError
         self._reached(failure)
         for request, job in jobs.items():
@@ -453,7 +452,7 @@ class _Server:
         self.begin()
 
     def _reached(self, failure: Exception | None) -> None:
-        # A PostgresServer is one, whichever of its endpoints was asked.
+        # All endpoints of a PostgresServer count as one server.
         self._metrics.reached(failure, "" if self.place.is_trusted else self)
 
     async def _look_until_done(self) -> None:
@@ -464,7 +463,7 @@ class _Server:
 
 
 def _is_held_up(job: Job, answer: Answer) -> bool:
-    """Whether a try that waits longer for others may do what a brief one could not."""
+    """Whether a patient try may succeed where a brief one failed by other sessions."""
     if isinstance(answer, Synced):
         return any(problem.reason in _HELD_UP for problem in answer.problems)
     if not isinstance(answer, AccessError):
@@ -476,7 +475,7 @@ async def _divided(
     jobs: Sequence[J],
     work: Callable[[Iterable[J]], Awaitable[Mapping[str, Answer]]],
 ) -> Mapping[str, Answer]:
-    """Do jobs together, and by halves where that is too much, so that but the guilty fail."""
+    """Do jobs together, by halves where a batch is too large, so that only its cause fails."""
     begun = asyncio.get_running_loop().time()
     try:
         return await work(jobs)
@@ -491,7 +490,7 @@ async def _divided(
 
 
 def _is_slow(job: Job, answer: Answer) -> bool:
-    """Whether an access by itself takes longer than others may be kept waiting."""
+    """Whether the sync of an access takes too long for a common batch."""
     if not isinstance(job, Sync) or not isinstance(answer, AccessError):
         return False
     return answer.reason == "TimedOut"
