@@ -1,7 +1,7 @@
 """The operator's controllers: PostgresAccesses, PostgresServers and Controllers.
 
-An object comes in through ``watches``. ``access`` takes it over the flowchart; what is to be done
-in its server goes to the task of that server in ``servers``, and what is to be decided about it
-is among the ``rules``. ``settings`` are those in force, which ``singleton`` finds in the oldest
-Controller. Out go roles, Secrets, statuses and events.
+An object comes in through ``watches``. ``access`` runs the passes over it; its jobs go to the task
+of its server in ``servers``, and the decisions about it are in ``rules``. ``settings`` holds the
+settings in force, by flags and the oldest Controller, and ``singleton`` reports on Controllers.
+The results are roles, Secrets, statuses and events.
 """

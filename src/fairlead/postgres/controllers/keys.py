@@ -1,4 +1,4 @@
-"""The installation's own key, under which passwords and claims are shown only as keyed hashes."""
+"""The installation's own key, for the keyed hashes of passwords and claims."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _LABELS = {"app.kubernetes.io/managed-by": "fairlead-postgres"}
 
 
 class InstallationKey:
-    """The key, asked for once."""
+    """The installation's key, read once."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
         self.known = b""
-        """The key, once it was asked for."""
+        """The key in bytes, empty before the first call."""
 
     async def __call__(self) -> bytes:
         """Return the key of this installation, see :func:`installation_key`."""
@@ -29,11 +29,11 @@ class InstallationKey:
 
 
 async def installation_key(client: Client, namespace: str) -> bytes:
-    """The key of this installation, made once and kept in the operator's own namespace.
+    """Return the key of this installation; create its Secret in the operator's namespace once.
 
     Raises:
-        AccessError: KeyInvalid, when the Secret holds something else.
-        ApiError: the server refused.
+        AccessError: KeyInvalid, where the Secret holds no valid key.
+        ApiError: the API server refused.
     """
     try:
         return await kept_key(client, namespace, KEY_SECRET, labels=_LABELS)

@@ -1,8 +1,8 @@
-"""The settings in force: the operator's flags, with those of its one Controller over them.
+"""The settings in force: the operator's flags, overlaid with the settings of its Controller.
 
-They change while the operator runs. Of the Controllers in the operator's namespace the oldest
-counts; without one the flags do. What a Controller cannot mean stops all work until it is mended:
-to fall back on the flags would touch roles that it excludes.
+They change while the operator runs. The oldest Controller in the operator's namespace is in
+charge; without one the flags hold. A Controller with invalid settings stops all work until it is
+corrected: to fall back on the flags would touch roles that it excludes.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 
 class _Broken(NamedTuple):
-    """Why there are no settings."""
+    """Message in place of settings that are invalid."""
 
     message: str
 
 
 class Settings:
-    """What holds for all accesses now; ``current`` is read anew for each piece of work."""
+    """The settings of all accesses; each piece of work reads ``current`` once more."""
 
     def __init__(self, flags: PostgresOptions, controllers: Informer | None = None) -> None:
         self._flags = flags
         self._controllers = controllers
         self._found: PostgresOptions | _Broken = flags
         self.namespace = flags.namespace
-        """The operator's own."""
+        """Namespace of the operator."""
         self.latest = flags
-        """The last settings that could be used, for what goes on meanwhile, such as intervals."""
+        """Last valid settings, for values that every moment needs, such as intervals."""
         self._lost = False
         self._turned = False
         if controllers is not None:
@@ -47,10 +47,10 @@ class Settings:
 
     @property
     def current(self) -> PostgresOptions:
-        """The settings in force.
+        """Return the settings in force.
 
         Raises:
-            AccessError: ControllerInvalid, when the Controller that counts cannot be used.
+            AccessError: ControllerInvalid, where the Controller in charge is invalid.
         """
         if self._lost:
             self._look()
@@ -59,16 +59,16 @@ class Settings:
         return self._found
 
     def turned(self, _delta: Delta) -> bool:
-        """A predicate on Controllers: the last change of one brought other settings, or none.
+        """Whether the last change of a Controller has changed the settings or made them invalid.
 
-        Whoever watches with it has to begin after these settings did.
+        A watch with this predicate must begin after the subscription of these settings.
         """
         return self._turned
 
     def _heard(self, delta: Delta) -> None:
         before = self._found
         self._look()
-        # Until all Controllers have been listed nothing is worked on, so that nobody need hear.
+        # No work begins before the first list of Controllers is complete: no pass is outdated.
         self._turned = before != self._found and not delta.initial
         if self._turned:
             _log.info("the settings have changed", controller=str(delta.object.key))
@@ -77,7 +77,7 @@ class Settings:
         if self._controllers is None:
             return
         chosen = in_charge(self._controllers.list(self._flags.namespace))
-        # Nobody says that there is no Controller while the kind is not served.
+        # While the kind is not served, an empty cache does not mean that there is no Controller.
         self._lost = chosen is None and bool(self._controllers.error)
         if self._lost:
             return
@@ -88,8 +88,8 @@ class Settings:
 
 
 def in_charge(controllers: Iterable[Object]) -> Object | None:
-    """The Controller that counts among those of the operator's namespace."""
-    # Timestamps have whole seconds: of two that came in the same one the uid decides.
+    """Return the Controller in charge: the oldest one of the operator's namespace."""
+    # Timestamps have whole seconds: within one second the uid decides.
     return min(
         controllers,
         key=lambda found: (found.meta.creation_timestamp or "", found.meta.uid),
@@ -98,10 +98,10 @@ def in_charge(controllers: Iterable[Object]) -> Object | None:
 
 
 def in_force(flags: PostgresOptions, controller: Object | None) -> PostgresOptions:
-    """The flags with what this Controller says over them.
+    """Return the flags, overlaid with the settings of a Controller.
 
     Raises:
-        AccessError: ControllerInvalid, naming object and field.
+        AccessError: ControllerInvalid; the message names object and field.
     """
     if controller is None:
         return flags
@@ -112,14 +112,14 @@ def in_force(flags: PostgresOptions, controller: Object | None) -> PostgresOptio
 
 
 class Verdict(NamedTuple):
-    """What a Controller's condition Ready says; ``reason`` Ready is True."""
+    """Reason and message of a Controller's Ready condition, True for reason Ready."""
 
     reason: str
     message: str
 
 
 def judge(controller: Object, controllers: Sequence[Object], flags: PostgresOptions) -> Verdict:
-    """Whether a Controller counts, among those of the operator's namespace."""
+    """Return the verdict on a Controller, among those of the operator's namespace."""
     if controller.meta.namespace != flags.namespace:
         return Verdict(
             "InvalidControllerNamespace",

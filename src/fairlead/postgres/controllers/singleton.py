@@ -1,6 +1,6 @@
-"""The controller of the kind Controller: whether one counts, and how the servers are.
+"""The controller of the kind Controller: its Ready condition, and a summary of the servers.
 
-Others than the one in force are told so, and nothing else waits for it.
+A Controller that is not in charge gets a condition that says so. No other work waits for this.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from fairlead.runtime import Cluster, Controller, Delta, Informer, Request, Stat
 
 
 SUMMARY_SECONDS = 5.0
-"""Between a change of an access and the summary that counts it, so that many make one write."""
+"""Delay of the summary after a change of an access, in seconds; many changes make one write."""
 MAX_SERVERS = 64
-"""Servers that a summary lists."""
+"""Largest number of servers in a summary."""
 
 Counts = dict[str, Accesses]
-"""Accesses by PostgresServer; "" is their own connections."""
+"""Numbers of accesses by PostgresServer; "" is for own connections."""
 
 
 class SingletonController:
-    """Tells each Controller whether it counts, and writes the summary of the servers into it."""
+    """Writes the status of each Controller; the one in charge gets the summary of the servers."""
 
     def __init__(self, cluster: Cluster, watches: AccessWatches, flags: PostgresOptions) -> None:
         self._cluster = cluster.name
@@ -55,7 +55,7 @@ class SingletonController:
         self._tally = SyncTally(watches.accesses, self._count_soon)
 
     async def reconcile(self, request: Request) -> None:
-        """One look at one Controller."""
+        """Write the status of one Controller."""
         found = self._controllers.get(request.namespace, request.name)
         if found is None:
             return
@@ -68,7 +68,7 @@ class SingletonController:
         await self._statuses.write(found, body)
 
     def _concerned(self, delta: Delta) -> Iterable[Request]:
-        """The Controller itself, and beside one that may count all that may."""
+        """Yield a Controller's request, and those of all in the operator's namespace beside it."""
         meta = delta.object.meta
         yield Request(self._cluster, meta.namespace, meta.name)
         if meta.namespace == self._flags.namespace:
@@ -92,7 +92,7 @@ class SyncTally:
         accesses.subscribe(self._heard)
 
     def counts(self) -> Counts:
-        """What there is now."""
+        """Return the present numbers of accesses by server."""
         servers = sorted({name for (name, _), count in self._counts.items() if count})
         return {
             name: Accesses(ready=self._counts[name, True], failing=self._counts[name, False])
@@ -116,7 +116,7 @@ class SyncTally:
 def controller_status(
     old: ControllerStatus, verdict: Verdict, generation: int, now_: str, counts: Counts
 ) -> ControllerStatus:
-    """The status after a look; only the Controller that counts has a summary."""
+    """Return the new status; only the Controller in charge has a summary."""
     ready = verdict.reason == "Ready"
     condition = Condition(
         READY, "True" if ready else "False", verdict.reason, verdict.message, "", generation
@@ -133,7 +133,7 @@ def controller_status(
     )
     status.own_connections = counts.get("")
     servers = sorted(name for name in counts if name)
-    # Where there are more than are listed, those are left out that least need to be looked at.
+    # A full list leaves out the servers with the fewest failures.
     worst = sorted(servers, key=lambda name: -counts[name].failing)[:MAX_SERVERS]
     status.servers = [
         ServerSummary(name=name, ready=counts[name].ready, failing=counts[name].failing)
@@ -143,12 +143,12 @@ def controller_status(
 
 
 def controller_events(old: Object, new: Object) -> list[Event]:
-    """What to tell about a Controller whose status has changed."""
+    """Return the events for a change of a Controller's status."""
     return turned(_status(old).conditions, _status(new).conditions, READY)
 
 
 def _status(controller: Object) -> ControllerStatus:
-    """The status; an empty one where others wrote what cannot be read."""
+    """Return the status, an empty one where another writer made it invalid."""
     try:
         return controller.decode(_WithStatus).status
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""What the operator watches, and which changes matter to whom."""
+"""The watches of the operator, and the requests that a change enqueues."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class _WithStatus(msgspec.Struct, frozen=True):
 class AccessWatches:
     """One lease on each informer, shared by the operator's controllers.
 
-    Of the Secrets in other namespaces only those that carry the operator's own label are watched,
-    and the metadata of all in namespaces where a PostgresAccess takes its password from one.
+    In other namespaces the operator watches the Secrets with its own label, and the metadata of
+    all Secrets where a PostgresAccess takes its password from one.
     """
 
     def __init__(self, cluster: Cluster, options: PostgresOptions) -> None:
@@ -98,15 +98,15 @@ class AccessWatches:
         self.servers.add_index(BY_CREDENTIALS, _credentials_of)
 
     def request_of(self, access: Object) -> Request:
-        """The request for a PostgresAccess."""
+        """Return the request for a PostgresAccess."""
         return Request(self._cluster, access.meta.namespace, access.meta.name)
 
     def accesses_of_secret(self) -> Mapper:
-        """A generated Secret's PostgresAccess."""
+        """Return a mapper from a generated Secret to its PostgresAccess."""
         return owner_mapper(POSTGRESACCESSES.kind, GROUP, self._cluster)
 
     def accesses_of_password(self, delta: Delta) -> Iterable[Request]:
-        """Every PostgresAccess that takes its password from this Secret."""
+        """Yield the requests of all accesses that take their password from the Secret."""
         for access in self.accesses.by_index(BY_PASSWORD, str(delta.object.key)):
             yield self.request_of(access)
 
@@ -116,10 +116,10 @@ class AccessWatches:
         """Watch a namespace's Secrets as long as one of its accesses takes a password from one.
 
         Args:
-            namespace: whose Secrets.
-            name: of the access that speaks.
-            wanted: whether it takes its password from a Secret.
-            opened: is called with a new lease.
+            namespace: the namespace of the Secrets.
+            name: the name of the access that calls.
+            wanted: whether this access takes its password from a Secret.
+            opened: called with a new lease.
         """
         lease = self._passwords.get(namespace)
         if wanted and lease is None:
@@ -134,27 +134,27 @@ class AccessWatches:
         return any(one.meta.name != name and not one.meta.deleting for one in found)
 
     def secret(self, namespace: str, name: str) -> Object | None:
-        """The metadata of a Secret that is watched: a generated one, or one of passwords."""
+        """Return the metadata of a watched Secret, generated or with a given password."""
         found = self.secrets.get(namespace, name)
         lease = self._passwords.get(namespace)
         return found or (lease.get(namespace, name) if lease is not None else None)
 
     def accesses_of_server(self, delta: Delta) -> Iterable[Request]:
-        """Every PostgresAccess that names this server."""
+        """Yield the requests of all accesses that name the server."""
         return self._accesses_at(delta.object.meta.name)
 
     def every_access(self, _delta: Delta) -> Iterable[Request]:
-        """Every PostgresAccess there is."""
+        """Yield the requests of all accesses."""
         for access in self.accesses.list():
             yield self.request_of(access)
 
     def accesses_of_credentials(self, delta: Delta) -> Iterable[Request]:
-        """Every PostgresAccess that names a server which this Secret is of."""
+        """Yield the requests of all accesses that name a server with this Secret."""
         for server in self.servers.by_index(BY_CREDENTIALS, delta.object.meta.name):
             yield from self._accesses_at(server.meta.name)
 
     def accesses_of_namespace(self, delta: Delta) -> Iterable[Request]:
-        """Every PostgresAccess of a namespace whose labels a server's policy looks at."""
+        """Yield the requests of a namespace's accesses that name a server, and so its policy."""
         for access in self.accesses.list(delta.object.meta.name):
             if server_of(access):
                 yield self.request_of(access)
@@ -164,13 +164,13 @@ class AccessWatches:
             yield self.request_of(access)
 
     def servers_of_credentials(self, delta: Delta) -> Iterable[Request]:
-        """Every PostgresServer that this Secret is of."""
+        """Yield the requests of all PostgresServers that use the Secret."""
         for server in self.servers.by_index(BY_CREDENTIALS, delta.object.meta.name):
             yield Request(self._cluster, "", server.meta.name)
 
 
 def condition_of(found: Object | None, type_: str = READY) -> str:
-    """The status of an object's condition; "" where it has none that can be read."""
+    """Return the status of an object's condition, "" where it is missing or undecodable."""
     if found is None:
         return ""
     try:
@@ -183,20 +183,20 @@ def condition_of(found: Object | None, type_: str = READY) -> str:
 wanted_otherwise = metadata_changed(
     "generation", "deletion_timestamp", "annotations", "finalizers"
 )
-"""Anything but the status has changed."""
+"""Predicate for changes of more than the status."""
 
 server_turned = any_of(wanted_otherwise, changed(condition_of))
-"""A server is wanted otherwise, or has become ready or unready."""
+"""Predicate for changes of a server's spec or metadata, or of its Ready condition."""
 
 relabelled = metadata_changed("labels")
-"""A namespace came or went, or its labels have changed."""
+"""Predicate for new and deleted namespaces, and changes of their labels."""
 
 rewritten = metadata_changed("uid", "resource_version")
-"""Somebody has written it, with whatever content."""
+"""Predicate for every write of an object, whatever its content."""
 
 
 def server_of(access: Object) -> str:
-    """The PostgresServer that an access names; "" for none, and where that cannot be read."""
+    """Return the PostgresServer that an access names, "" for none or an undecodable spec."""
     try:
         reference = access.decode(_AccessBody).spec.connection.server_ref
     except msgspec.ValidationError:
@@ -215,7 +215,7 @@ def _password_of(access: Object) -> list[str]:
     except msgspec.ValidationError:
         return []
     namespace = access.meta.namespace
-    # By the namespace alone is found who else needs the watch on its Secrets.
+    # The key of the namespace alone finds the accesses that share the watch on its Secrets.
     return [namespace, f"{namespace}/{reference.name}"] if reference else []
 
 
