@@ -1,4 +1,4 @@
-"""Acts for another role, as only its members may where the administrator is no superuser."""
+"""Acts for another role; an administrator without superuser has to be its member for that."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
 
 @asynccontextmanager
 async def acting_as(session: Session, name: str, *, superuser: bool) -> AsyncIterator[None]:
-    """Be a member of a role meanwhile, as only that lets a common administrator act for it.
+    """Make an administrator without superuser a member of a role while the block runs.
 
-    The membership is taken back in the same transaction, so no other session ever sees it: the
-    role's groups may change how their members log in.
+    The same transaction revokes the membership, so that no other session sees it: groups of the
+    role may change how their members log in.
     """
     if superuser:
         yield
@@ -28,13 +28,13 @@ async def acting_as(session: Session, name: str, *, superuser: bool) -> AsyncIte
 
 
 def joining(session: Session, name: str) -> sql.Composed:
-    """What makes the administrator a member of a role."""
-    # Since PostgreSQL 16 a membership says for itself what comes with it.
+    """Return the statement that makes the administrator a member of a role."""
+    # Since PostgreSQL 16 each membership has options of its own.
     newer = session.server_version >= GRANT_OPTIONS_VERSION
     options = sql.SQL(" WITH INHERIT TRUE, SET TRUE" if newer else "")
     return sql.SQL("GRANT {} TO CURRENT_USER{}").format(sql.Identifier(name), options)
 
 
 def leaving(name: str) -> sql.Composed:
-    """What ends that."""
+    """Return the statement that ends the administrator's membership in a role."""
     return sql.SQL("REVOKE {} FROM CURRENT_USER").format(sql.Identifier(name))

@@ -1,4 +1,4 @@
-"""Where a PostgreSQL server is, and how its administrator logs in."""
+"""The address of a PostgreSQL server, and the login of its administrator."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """Where a server is and how its administrator logs in.
+    """The address of a server and the login of its administrator.
 
     ``ca``, ``certificate`` and ``key`` are PEM; without ``ca`` the system's roots verify, and
-    without ``password`` the certificate alone logs in. ``maintenance`` is the database where role
-    work is serialised; ``public_host`` and ``public_port`` are where clients go, ``revoke_public``
-    what is taken from PUBLIC in the databases that grants name, and ``shares_groups`` whether
-    accesses share groups that do not say it themselves. Of a ``discreet`` one nothing is
-    told that would show what else listens where.
+    without ``password`` the certificate alone logs in. ``maintenance`` is the database in which
+    work on roles is serialized, ``fallback`` another one if that is closed to the administrator.
+    ``public_host`` and ``public_port`` are the address for clients, ``revoke_public`` the
+    privileges that PUBLIC loses in the databases of grants. ``shares_groups`` is the default of
+    spec.groups: Shared. Errors of a ``discreet`` endpoint do not tell what else listens at its
+    address.
     """
 
     host: str

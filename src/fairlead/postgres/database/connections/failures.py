@@ -1,7 +1,7 @@
-"""Failures of connections and statements as errors that name what to do.
+"""Failures of connections and statements as errors that name the remedy.
 
-libpq gives no SQLSTATE for a connection that failed, only a text. So of all errors that text alone
-is parsed, and thrown away.
+libpq gives no SQLSTATE for a failed connection, only a text. That text is parsed and thrown away;
+no other text of an error is parsed.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from fairlead.postgres.errors import AccessError, Retry
 
 
 class AnswerTooLargeError(psycopg.OperationalError):
-    """A server sends more than any that means well would."""
+    """An answer larger than any that PostgreSQL has a reason to send."""
 
     def __init__(self) -> None:
         super().__init__("the answer is too large")
 
 
 class TooManyRoundsError(psycopg.OperationalError):
-    """To check a password a server wants more worked out than it can be worth."""
+    """A server that asks for more rounds of SCRAM-SHA-256 than a login is worth."""
 
     def __init__(self, rounds: int) -> None:
         super().__init__("too many rounds")
@@ -28,7 +28,7 @@ class TooManyRoundsError(psycopg.OperationalError):
 
 
 class InconstantError(psycopg.OperationalError):
-    """A server asks for SCRAM-SHA-256 that did not tell how many rounds that takes."""
+    """A server that asks for SCRAM-SHA-256 but did not tell the number of rounds before."""
 
     def __init__(self) -> None:
         super().__init__("the server did not say that it would ask for SCRAM")
@@ -151,23 +151,23 @@ _STATES = {
     "53200": ("OutOfMemory", "the server has no memory left: could not {what}; give it more"),
 }
 LOCKED_STATE = "55P03"
-"""The SQLSTATE of a lock that was not to be had in time."""
+"""SQLSTATE of a statement that did not get its lock in time."""
 TRANSIENT_STATES = frozenset({"XX000", "40P01", "40001", "23505", "42710"})
 """SQLSTATEs of concurrent writers: the same statement may well work the next time.
 
-The last two say that another writer has made the same role, or the same member of one.
+The last two mean that another writer has made the same role, or the same membership.
 
 https://www.postgresql.org/docs/current/errcodes-appendix.html
 """
 
 
 _NO_SUCH_VALUE = {"22003", "22023", "22P02", "42602"}
-"""SQLSTATEs of a parameter that does not take a value."""
+"""SQLSTATEs of a parameter that does not take the value."""
 _NO_SUCH_PARAMETER = {"42704", "55P02"}
-"""SQLSTATEs of a parameter that there is not, or of a role that has gone meanwhile."""
+"""SQLSTATEs of a parameter that does not exist, or of a role that was dropped meanwhile."""
 
 _TELLING = {"Chatters", "TLSFailed", "Unresolved", "TimedOut", "Refused", ""}
-"""What would tell whether anything listens somewhere, be it no PostgreSQL."""
+"""Kinds of failures that tell whether any server, PostgreSQL or not, listens at an address."""
 _DISCREET = (
     "ConnectionFailed",
     "no connection to a PostgreSQL at {server}; check host, port, sslMode and certificates",
@@ -175,11 +175,11 @@ _DISCREET = (
 
 
 class NotLetInError(AccessError):
-    """The server has refused a login before it looked at its password."""
+    """A login that the server refused before it checked the password."""
 
 
 class ServerFullError(AccessError):
-    """The server has no connection left."""
+    """A login to a server without a free connection."""
 
 
 _TYPES: dict[str, type[AccessError]] = {
@@ -192,10 +192,10 @@ _TYPES: dict[str, type[AccessError]] = {
 def explain_connect(
     error: Exception, server: str, database: str, user: str, *, discreet: bool = False
 ) -> AccessError:
-    """Why there is no connection, in words of ours.
+    """Return the reason and the remedy of a failed connection, without the text of its error.
 
-    Of a ``discreet`` connection everything before a PostgreSQL has answered is one sentence: who
-    chose the host must not learn from here what else there is in the operator's network.
+    For a ``discreet`` connection all failures before PostgreSQL answers share one sentence: a
+    tenant who chose the host must not learn what else is in the operator's network.
     """
     kind = _kind(error)
     reason, sentence = _DISCREET if discreet and kind in _TELLING else _SENTENCES[kind]
@@ -207,7 +207,7 @@ def explain_connect(
 
 def _kind(error: Exception) -> str:
     text = str(error).lower()
-    # Our own time limit raises it without a text.
+    # The timeout of asyncio has no text.
     if isinstance(error, TimeoutError):
         text = "timeout"
     kind = next((kind for sign, kind in _CONNECT if sign in text), "")
@@ -217,23 +217,23 @@ def _kind(error: Exception) -> str:
 
 
 def may_be_refused(error: Exception) -> bool:
-    """Whether a login may have failed for what it was tried with; servers speak any language."""
+    """Whether a login may have failed because of its password; a server speaks any language."""
     return _kind(error) in {"", "AuthenticationFailed", "AuthenticationMethod"}
 
 
 def asks_for_other(error: Exception) -> bool:
-    """Whether a server wants another way to log in than those that it was offered."""
+    """Whether the server wants another authentication method than the offered ones."""
     return _kind(error) == "AuthenticationMethod"
 
 
 def pooled(server: str) -> AccessError:
-    """The options of a session have not arrived, so whoever stands between keeps them."""
+    """Return the error of a session whose options have not arrived: a pooler keeps them."""
     reason, sentence = _SENTENCES["Pooled"]
     return AccessError(reason, sentence.format(server=server))
 
 
 def shut(database: str, who: str = "") -> AccessError:
-    """A database answers to nobody who would connect to it, as when it is being renamed."""
+    """Return the error of a database that accepts no login, as while it is being renamed."""
     waiting = f"{who} renames, moves or drops it, or waits to" if who else "waiting for it"
     return AccessError(
         "Locked",
@@ -242,13 +242,14 @@ def shut(database: str, who: str = "") -> AccessError:
 
 
 def explain_statement(error: psycopg.Error, what: str, admin: str, field: str = "") -> AccessError:
-    """Why a statement failed.
+    """Return the reason and the remedy of a failed statement, without the text of its error.
 
     Args:
-        error: of the statement.
-        what: says in our words what it was for.
-        admin: who has run it.
-        field: of the spec that has the parameter and value which the statement sets, if it does.
+        error: the error of the statement.
+        what: completes "could not ...".
+        admin: the role that ran the statement.
+        field: the field of the spec with the parameter and value that the statement sets, "" if
+            it sets none.
     """
     if isinstance(error, AnswerTooLargeError):
         return AccessError(
@@ -260,8 +261,8 @@ def explain_statement(error: psycopg.Error, what: str, admin: str, field: str = 
     if state in _STATES:
         reason, sentence = _STATES[state]
         return AccessError(reason, sentence.format(what=what, admin=admin))
-    # Without an SQLSTATE it is libpq that speaks. Class 08 is of connections, and with 57P a
-    # server ends sessions, as when it shuts down.
+    # An error without an SQLSTATE is from libpq. Class 08 is about connections, and with 57P a
+    # server ends sessions, for example at its shutdown.
     if not state or state.startswith(("08", "57P")):
         return AccessError("ConnectionFailed", f"the connection broke off: could not {what}")
     if field and state in _NO_SUCH_VALUE | _NO_SUCH_PARAMETER:
@@ -280,12 +281,12 @@ def explain_statement(error: psycopg.Error, what: str, admin: str, field: str = 
 
 
 def explain(error: AccessError | psycopg.Error, what: str, admin: str) -> AccessError:
-    """Return the error in our words; ``what`` completes "could not ..."."""
+    """Return the error as an AccessError; ``what`` completes "could not ..."."""
     return error if isinstance(error, AccessError) else explain_statement(error, what, admin)
 
 
 def not_applied(what: str, admin: str) -> AccessError:
-    """Return the failure of what PostgreSQL answered OK to, and did not do."""
+    """Return the failure of a change that PostgreSQL answered OK to, but did not make."""
     return AccessError(
         "InsufficientPrivilege",
         f"PostgreSQL did not {what}, without saying so; {admin} lacks the grant option, or another"

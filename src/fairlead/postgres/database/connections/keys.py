@@ -1,6 +1,6 @@
-"""What SCRAM-SHA-256 makes of passwords, worked out here and kept in this process's memory.
+"""Keys that SCRAM-SHA-256 derives from passwords, kept in the memory of this process.
 
-libpq takes these keys in place of a password and then works no rounds out, whatever a server asks.
+libpq takes these keys in place of a password, and then computes no rounds for any server.
 
 https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNECT-SCRAM-CLIENT-KEY
 """
@@ -22,7 +22,7 @@ from fairlead.postgres.database.plans import password
 
 
 _LIBPQ = 180000
-"""The version of libpq that takes keys in place of a password."""
+"""Lowest version of libpq that takes keys in place of a password, as PQlibVersion() has it."""
 if psycopg.pq.version() < _LIBPQ:
     raise ImportError(
         f"fairlead needs libpq 18 and psycopg came with version {psycopg.pq.version()} of it;"
@@ -30,9 +30,9 @@ if psycopg.pq.version() < _LIBPQ:
     )
 
 _MOST = 10_000
-"""Logins whose keys are kept. What is forgotten costs a connection and a derivation again."""
+"""Logins whose keys are kept; the others cost one more connection and derivation each."""
 _SECRET = secrets.token_bytes(32)
-"""Of digests, which are in this process's memory alone."""
+"""Key of the passwords' digests, made anew at each start; both are in memory only."""
 _DIGEST_BYTES = 16
 
 
@@ -46,11 +46,11 @@ class Keys(NamedTuple):
 
 _Who = tuple[str, int, str, bytes]
 _known: OrderedDict[_Who, Keys] = OrderedDict()
-"""Keys that a server has taken, those that were used last at the end."""
+"""Keys that have logged in, by login; the most recently used are at the end."""
 
 
 async def derive(text: str, challenge: Challenge) -> Keys:
-    """Work the keys out in a thread, beside the event loop."""
+    """Return the keys of a password, derived in a thread beside the event loop."""
     client, server = await asyncio.to_thread(
         password.scram_keys, text, challenge.salt, challenge.rounds
     )
@@ -58,7 +58,7 @@ async def derive(text: str, challenge: Challenge) -> Keys:
 
 
 def known(endpoint: Endpoint, place: Place) -> Keys | None:
-    """The keys that logged in last."""
+    """Return the keys that logged in last, None without any."""
     who = _who(endpoint, place)
     if who in _known:
         _known.move_to_end(who)
@@ -66,18 +66,18 @@ def known(endpoint: Endpoint, place: Place) -> Keys | None:
 
 
 def remember(endpoint: Endpoint, place: Place, keys: Keys) -> None:
-    """Keep keys that have logged in."""
+    """Keep keys that have logged in; the longest unused ones go."""
     _known[_who(endpoint, place)] = keys
     while len(_known) > _MOST:
         _known.popitem(last=False)
 
 
 def forget(endpoint: Endpoint, place: Place) -> None:
-    """Keep no keys that were refused."""
+    """Forget the keys of a login, which the server refused."""
     _known.pop(_who(endpoint, place), None)
 
 
 def _who(endpoint: Endpoint, place: Place) -> _Who:
-    # A role has one verifier, whichever way and database it is reached by, and so has a standby.
+    # A role has one verifier for all addresses and databases, and a standby has the same.
     digest = hashlib.blake2b(endpoint.password.encode(), key=_SECRET, digest_size=_DIGEST_BYTES)
     return place.host, place.port, endpoint.username, digest.digest()

@@ -1,7 +1,7 @@
-"""How a login goes: where to, and by which of the ways that servers ask for.
+"""Logins: the addresses of a host in turn, with the authentication method of the server.
 
-libpq gets a password only for md5. For SCRAM-SHA-256 it gets the keys that were worked out of it
-here, so that no server has it work out rounds, with which it would hold up the event loop.
+libpq gets a password only for md5. For SCRAM-SHA-256 it gets keys that were derived here, because
+libpq would compute the rounds of the server on the event loop.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from fairlead.postgres.database.plans.password import MAX_ITERATIONS
 
 C = TypeVar("C")
 Connect = Callable[[Place, Mapping[str, Any]], Awaitable[C]]
-"""Connects at one address, with what libpq is told about the login."""
+"""Connects to one address, with libpq's parameters of the login."""
 
 
 async def log_in(endpoint: Endpoint, database: str, seconds: float, connect: Connect[C]) -> C:
-    """Log in at the first address of the host that lets us.
+    """Log in at the first address of the host that accepts the login.
 
     Args:
-        endpoint: with all hosts, and who logs in.
-        database: where to.
-        seconds: that an address may take to say how it checks passwords.
-        connect: connects at one of them.
+        endpoint: the hosts and the login.
+        database: the name of the database.
+        seconds: the timeout of an address until it names its authentication method.
+        connect: connects to one address.
 
     Raises:
-        psycopg.Error: there is none; its text has those of all addresses.
+        psycopg.Error: all addresses refused; its text joins their texts.
     """
     failures: list[psycopg.Error] = []
     for place in await _places(endpoint):
         try:
             return await _log_in_at(place, endpoint, database, seconds, connect)
-        # Other addresses have the same verifier.
+        # Other addresses have the same verifier, and so the same number of rounds.
         except TooManyRoundsError:
             raise
         except psycopg.Error as error:
@@ -65,7 +65,7 @@ async def _places(endpoint: Endpoint) -> list[Place]:
 
 
 def at(place: Place) -> dict[str, Any]:
-    """What libpq is told about an address."""
+    """Return libpq's parameters of an address."""
     where = {"host": place.host, "port": place.port}
     return where | ({"hostaddr": place.address} if place.address else {})
 
@@ -110,10 +110,9 @@ def _with(made: Keys) -> dict[str, str]:
 
 
 async def _without_scram(place: Place, endpoint: Endpoint, connect: Connect[C]) -> C:
-    """Log in where the server asks for something else, or find out why it could not be asked."""
-    # A server that asks for the password in clear is an impostor, or badly set up. A certificate
-    # has proved who we are before anybody asks, and a password may be there as well: a verified
-    # server need not ask for it.
+    """Log in to a server that asks for another method, or could not be asked for its method."""
+    # A server that asks for the password in clear is an impostor, or badly set up. A verified
+    # server that has accepted the client's certificate may do without the password (none).
     certified = endpoint.certificate and endpoint.ssl_mode.startswith("verify-")
     methods = "md5,none" if certified else "md5"
     try:
@@ -127,15 +126,15 @@ async def _without_scram(place: Place, endpoint: Endpoint, connect: Connect[C]) 
 async def _challenge(
     place: Place, endpoint: Endpoint, database: str, seconds: float
 ) -> Challenge | None:
-    """What the password is to be worked out with; None where the server wants something else.
+    """Return the server's challenge of SCRAM; None if the server wants another method.
 
     Raises:
-        TooManyRoundsError: it wants more of us than it gets.
+        TooManyRoundsError: the challenge has more rounds than MAX_ITERATIONS.
     """
     try:
         challenge = await ask(endpoint, database, place, seconds)
     except TimeoutError:
-        # libpq would wait as long once more.
+        # A try with libpq would wait for as long again.
         raise psycopg.errors.ConnectionTimeout("connection timeout expired") from None
     if challenge is not None and challenge.rounds > MAX_ITERATIONS:
         keys.forget(endpoint, place)

@@ -1,10 +1,10 @@
-"""What a server asks of whoever logs in with a password, learnt before libpq is let near it.
+"""Reads a server's SCRAM-SHA-256 challenge before libpq connects.
 
-With SCRAM-SHA-256 a server says how many rounds its client has to work out, and a role chooses
-them for itself with ``ALTER ROLE ... PASSWORD``. libpq works out as many as it is told, up to
-2,147,483,647 of them, and nothing else runs in this process meanwhile. So the question is asked
-over a connection of its own first. Only who wants to log in and where, and a nonce, go over it:
-nothing that depends on the password, which is why nobody has to prove there who he is.
+With SCRAM-SHA-256 the server says how many rounds its client has to compute, and a role chooses
+its own number with ``ALTER ROLE ... PASSWORD``. libpq computes as many as the server says, up to
+2,147,483,647, and nothing else runs in this process meanwhile. So a connection of its own reads
+the challenge first. It carries the user name, the database and a nonce, and nothing that depends
+on the password; therefore it does not verify the server.
 
 https://www.postgresql.org/docs/current/sasl-authentication.html, RFC 5802
 """
@@ -31,10 +31,10 @@ from fairlead.postgres.database.connections.tls import unverified
 _MECHANISM = b"SCRAM-SHA-256"
 
 _ENCRYPTED = {"disable": (False,), "allow": (False, True), "prefer": (True, False)}
-"""With TLS or without, in the order that libpq tries it; of all other modes with TLS alone."""
+"""Whether a try uses TLS, in libpq's order by sslmode; all other modes use TLS alone."""
 _SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 _PROTOCOL = 196608
-"""Version 3.0, which every server speaks."""
+"""Protocol 3.0, the version that every server speaks."""
 _SASL = 10
 _SASL_CONTINUE = 11
 _NONCE_BYTES = 18
@@ -43,25 +43,25 @@ _CHALLENGE = re.compile(
 )
 
 _MESSAGE_BYTES = 2048
-"""That a message may have; the longest of a server that means well has about 150."""
+"""Bytes that a message may have; the longest one that PostgreSQL sends has about 150."""
 _ALL_BYTES = 1 << 18
-"""That may come in over the whole connection, most of it certificates."""
+"""Bytes that the whole connection may receive, most of them certificates."""
 _AT_ONCE = 1 << 14
 _LEAVE_SECONDS = 0.5
-"""That a server may take to note that we have gone, so that nobody misses its connection."""
+"""Timeout in seconds for the server to close, so that the connection is free for the login."""
 
 T = TypeVar("T")
 
 
 class Challenge(NamedTuple):
-    """What SCRAM-SHA-256 works out a password with."""
+    """Salt and number of rounds with which SCRAM-SHA-256 derives keys from a password."""
 
     salt: bytes
     rounds: int
 
 
 class Place(NamedTuple):
-    """One address of a host. Without ``address`` the host is a directory of sockets."""
+    """One address of a host. Without ``address`` the host is the directory of a Unix socket."""
 
     host: str
     address: str
@@ -69,26 +69,26 @@ class Place(NamedTuple):
 
 
 class NoMechanismError(psycopg.OperationalError):
-    """The server wants SASL, but none of its ways to do that is SCRAM-SHA-256."""
+    """A server that wants SASL, but does not offer SCRAM-SHA-256."""
 
     def __init__(self) -> None:
         super().__init__("authentication method requirement: no SCRAM-SHA-256")
 
 
 async def ask(endpoint: Endpoint, database: str, place: Place, seconds: float) -> Challenge | None:
-    """The server's challenge; None where it wants something else, or could not be asked.
+    """Return the server's challenge; None if it wants another method or could not be asked.
 
     Raises:
-        NoMechanismError: it wants another mechanism of SASL.
-        TimeoutError: it did not answer in time.
+        NoMechanismError: the server wants another mechanism of SASL.
+        TimeoutError: the server did not answer in time.
     """
     async with asyncio.timeout(seconds):
-        # A socket of this machine is never encrypted, whatever is asked for.
+        # libpq never encrypts a Unix socket, in any sslmode.
         mode = endpoint.ssl_mode if place.address else "disable"
         for encrypted in _ENCRYPTED.get(mode, (True,)):
             try:
                 return await _asked(endpoint, database, place, encrypted=encrypted)
-            # What is wrong with the connection, or with the server, libpq says better.
+            # libpq's own try explains a failed connection better.
             except (OSError, ValueError):
                 continue
     return None
@@ -144,7 +144,7 @@ async def _question(line: _Line, username: str, database: str) -> Challenge | No
 
 
 async def _authentication(line: _Line) -> tuple[int, bytes]:
-    """The kind of the next message, which has to be one of authentication, and what it says."""
+    """Return kind and body of the next message, which must be about authentication."""
     sort, length = struct.unpack("!ci", await line.receive(5))
     if sort != b"R" or not 8 <= length <= _MESSAGE_BYTES:
         raise ConnectionError("this is no message of authentication")
@@ -153,10 +153,10 @@ async def _authentication(line: _Line) -> tuple[int, bytes]:
 
 
 def read_challenge(said: bytes, nonce: bytes) -> Challenge:
-    """The server's first message of SCRAM (RFC 5802, section 7).
+    """Parse the server's first message of SCRAM (RFC 5802, section 7).
 
     Raises:
-        ValueError: it is none, or none that answers to this nonce.
+        ValueError: the message is malformed, or does not continue this nonce.
     """
     match = _CHALLENGE.fullmatch(said)
     if match is None or not match["nonce"].startswith(nonce) or match["nonce"] == nonce:
@@ -165,9 +165,9 @@ def read_challenge(said: bytes, nonce: bytes) -> Challenge:
 
 
 class _Line:
-    """A connection to a server, in clear or with TLS, over which little may come.
+    """A connection to a server, in clear or with TLS, that receives a limited number of bytes.
 
-    The event loop's own connections do not say when the other side has noted their end.
+    Streams of asyncio do not tell when the other side has read the end.
     """
 
     def __init__(self, own: socket.socket) -> None:
@@ -180,31 +180,31 @@ class _Line:
         self._tls: ssl.SSLObject | None = None
 
     async def encrypt(self, context: ssl.SSLContext, host: str) -> None:
-        """Begin with TLS.
+        """Begin TLS.
 
         Raises:
-            OSError: the server has none, or it fails.
-            ValueError: the host is none that TLS could name.
+            OSError: the server has no TLS, or the handshake failed.
+            ValueError: the host is no valid server name for TLS.
         """
         await self.send(_SSL_REQUEST)
-        # What came with the answer, before there is TLS, could be from anybody.
+        # More than one byte before the handshake could be from a man in the middle.
         if await self._heard(1) != b"S":
             raise ConnectionError("the server has no TLS")
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host or None)
         await self._worked(self._tls.do_handshake)
 
     async def send(self, data: bytes) -> None:
-        """Send all of it."""
+        """Send the data, over TLS if that has begun."""
         if (tls := self._tls) is None:
             await self._loop.sock_sendall(self._own, data)
         else:
             await self._worked(lambda: tls.write(data))
 
     async def receive(self, count: int) -> bytes:
-        """So many bytes.
+        """Return exactly ``count`` bytes.
 
         Raises:
-            OSError: the server ends the connection, or has said too much over it.
+            OSError: the server ended the connection, or sent more than the limit.
         """
         while len(self._read) < count:
             if (tls := self._tls) is None:
@@ -219,9 +219,9 @@ class _Line:
         return taken
 
     async def leave(self) -> None:
-        """Say that we go, and wait until the server has noted it.
+        """End the connection, and wait until the server has closed it.
 
-        Until then it counts as one of its connections, of which there may be no other left.
+        Until then it counts toward max_connections, and may take the last place.
         """
         try:
             async with asyncio.timeout(_LEAVE_SECONDS):
@@ -231,17 +231,17 @@ class _Line:
                 while True:
                     await self._heard(_AT_ONCE)
         except OSError:
-            # It has gone, or stays for longer than anybody waits for it.
+            # The server has closed, or takes longer than the timeout.
             return
 
     async def _bid_farewell(self, tls: ssl.SSLObject) -> None:
-        """Without the word that TLS has for the end, a server logs that there was none."""
+        """Send close_notify of TLS: without it a server logs an error."""
         with suppress(ssl.SSLError):
             tls.unwrap()
         await self._flush()
 
     async def _worked(self, step: Callable[[], T]) -> T:
-        """A step of TLS, with all that has to be sent and received for it."""
+        """Run a step of TLS, and send and receive the bytes that it needs."""
         while True:
             try:
                 done = step()
@@ -257,7 +257,7 @@ class _Line:
             await self._loop.sock_sendall(self._own, data)
 
     async def _heard(self, count: int) -> bytes:
-        """What comes in next, at most so many bytes."""
+        """Return the next bytes that come in, at most ``count``."""
         data = await self._loop.sock_recv(self._own, count)
         self._left -= len(data)
         if not data or self._left < 0:

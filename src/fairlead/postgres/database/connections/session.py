@@ -1,8 +1,8 @@
 """Sessions of the administrator whose settings no owner of a database can change.
 
-``startup`` has what a session is started with. Every statement goes by the extended query
-protocol, which takes one statement alone. A server may be slow, or hostile: how long an answer may
-take, and how large it may be, is limited on our side.
+``startup`` has the options of a session. Every statement uses the extended query protocol, which
+takes a single statement. A server may be slow or hostile: the client limits time and size of each
+answer.
 """
 
 from __future__ import annotations
@@ -43,56 +43,59 @@ from fairlead.postgres.errors import AccessError
 
 
 _CONNECT_TIMEOUT_SECONDS = 10
-"""That the server may take to let the administrator in, for each address of its host."""
+"""Timeout of a login in seconds, for each address of the host."""
 _LOGIN_SECONDS = 40.0
-"""That all addresses of a host may take, with the name server that is asked for them."""
+"""Timeout in seconds of a login over all addresses of a host, with their DNS lookup."""
 
 _LOGINS = 4
-"""Tries with the options of ever older versions; there are as many kinds of versions."""
+"""Tries of a login, enough for the options of all versions of PostgreSQL in ``startup``."""
 _MAX_OLDER = 1000
-"""Servers that are remembered as older ones."""
+"""Entries of ``_older`` before it is emptied."""
 _older: dict[str, int] = {}
 """``server_version_num`` of servers that do not know all options yet, by address.
 
-Only a login that fails tells so. Without this each new connection would begin with one.
+Only a failed login tells that. Without this value each new connection would begin with one.
 """
 
 ANSWER_SECONDS = 65.0
-"""That any answer may take on our side; a server that works ends it before, by its own limit."""
+"""Client-side timeout of an answer in seconds.
+
+It is above statement_timeout, so that the server gives up first.
+"""
 ANSWER_BYTES = 64 << 20
-"""That one answer may have, whatever it consists of; about 100,000 accesses are known by that."""
+"""Bytes that one answer may have; the catalogs of about 100,000 accesses fit."""
 ANSWER_ROWS = 1_000_000
-"""That one answer may have."""
+"""Rows that one answer may have."""
 _LOGIN_BYTES = 1 << 20
-"""That a server may say before a session has begun; it takes about one thousand."""
+"""Bytes that a server may send during a login; PostgreSQL sends about one thousand."""
 _RECEIVE_BYTES = 64 << 10
-"""That the kernel keeps of what has come in."""
+"""Bytes of the socket's receive buffer in the kernel (SO_RCVBUF)."""
 _BYTES_RECEIVED = slice(128, 136)
-"""tcpi_bytes_received in Linux' struct tcp_info."""
+"""Offset of tcpi_bytes_received in Linux' struct tcp_info."""
 _ROWS_AT_ONCE = 5_000
-"""Rows that are decoded before somebody else may work."""
+"""Rows that are decoded before the event loop runs other tasks."""
 
 
 class Patience(NamedTuple):
-    """How long a transaction waits for each lock, and for each of its statements; milliseconds."""
+    """lock_timeout and statement_timeout of a transaction, in milliseconds."""
 
     lock: int
     statement: int = 60_000
 
 
 BRIEF = Patience(20)
-"""Of work for many: whoever a lock is held against is tried alone later."""
+"""Timeouts of work on a batch; an access whose lock is held is tried alone later."""
 BRIEF_READING = Patience(20, 500)
-"""Of what such work reads: one that has any amount of something would keep all others waiting."""
+"""Timeouts of reads for a batch; one role with very many objects must not delay the others."""
 PATIENT = Patience(200)
-"""Of work that nobody else waits for."""
+"""Timeouts of work on one access alone."""
 _LIMIT = sql.SQL("""
 SELECT pg_catalog.set_config('lock_timeout', %(lock)s::text, true),
        pg_catalog.set_config('statement_timeout', %(statement)s::text, true)
 """)
 
 _PARAMETERS_VERSION = 150000
-"""Privileges on parameters came with PostgreSQL 15."""
+"""``server_version_num`` of PostgreSQL 15, the first with privileges on parameters."""
 _HUSHED = """
 SELECT pg_catalog.set_config(p.name, p.value, true)
   FROM (VALUES ('log_statement', 'none'), ('log_min_error_statement', 'panic'),
@@ -110,28 +113,28 @@ Check = Callable[[], None]
 
 
 class _Connection(psycopg.AsyncConnection[Row]):
-    """A connection whose server may not keep us waiting.
+    """A connection with limits on time and size of answers, which hold without the server.
 
-    A server that hangs, or whoever stands in for one, heeds no statement_timeout. It may as well
-    talk without end: in rows, in messages, or in one message that is as long as all memory.
+    A server that hangs, or an impostor, heeds no statement_timeout. It may also send without end:
+    rows, messages, or one message that is as long as all memory.
     """
 
     _late = False
     _beginning: ClassVar[dict[asyncio.Task[Any] | None, PQGenConn[_Connection]]] = {}
-    """Logins that have begun, by their tasks."""
+    """Logins in progress, by their tasks."""
 
     def __init__(self, pgconn: PGconn) -> None:
         super().__init__(pgconn)
-        # What is read at once grows with what the kernel keeps, and that is looked at afterwards.
+        # One read returns up to this buffer, and only after it the limits are checked.
         with socket.socket(fileno=os.dup(pgconn.socket)) as own:
             own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
 
     @classmethod
     async def begin(cls, **settings: Any) -> _Connection:
-        """Connect; a login that fails leaves no socket open.
+        """Connect; a failed login leaves no socket open.
 
-        psycopg keeps the one of a login that takes too long in a cycle of references, so that it
-        would stay until Python's collector comes by, and count at the server for as long.
+        psycopg keeps the socket of a login that timed out in a cycle of references. It would stay
+        open until Python's collector runs, and count at the server for as long.
         """
         try:
             return await cls.connect(**settings)
@@ -142,7 +145,7 @@ class _Connection(psycopg.AsyncConnection[Row]):
 
     @classmethod
     def _connect_gen(cls, conninfo: str = "") -> PQGenConn[_Connection]:
-        """What psycopg does, with a limit on what the server may say before it lets us in."""
+        """Log in as psycopg does, with a limit on the bytes that the server sends."""
         login = super()._connect_gen(conninfo)
         cls._beginning[asyncio.current_task()] = login
         try:
@@ -161,11 +164,11 @@ class _Connection(psycopg.AsyncConnection[Row]):
         interval: float = 0.1,
         timeout: float | None = None,  # noqa: ASYNC109  psycopg's own
     ) -> T:
-        """Wait for an answer, be it that to COMMIT.
+        """Wait for an answer, that to COMMIT included.
 
         Raises:
-            QueryCanceled: it did not come in time; the connection is broken off.
-            AnswerTooLargeError: it does not end; the connection is broken off.
+            QueryCanceled: the answer did not come in time; the connection is closed.
+            AnswerTooLargeError: the answer is above the limit; the connection is closed.
         """
         late = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._break_off)
         try:
@@ -182,7 +185,7 @@ class _Connection(psycopg.AsyncConnection[Row]):
             late.cancel()
 
     def _limited(self, gen: PQGen[T]) -> PQGen[T]:
-        """The steps of an answer, as long as it is not too large."""
+        """Yield the steps of an answer until it is above the limit."""
         try:
             wanted = next(gen)
             before = _received(self.pgconn.socket)
@@ -195,23 +198,23 @@ class _Connection(psycopg.AsyncConnection[Row]):
             return cast("T", end.value)
 
     def _break_off(self) -> None:
-        """End the connection as its server would, without asking that for anything."""
+        """Shut the connection down without an answer from the server."""
         self._late = True
         with (
             suppress(OSError, psycopg.Error),
             socket.socket(fileno=os.dup(self.pgconn.socket)) as own,
         ):
-            # The end of the stream wakes who waits for the socket. Closing its descriptor would
-            # not.
+            # The end of the stream wakes a task that waits for the socket. Closing its descriptor
+            # would not.
             own.shutdown(socket.SHUT_RDWR)
 
 
 class StatementFailedError(Exception):
-    """One of several statements failed.
+    """The failure of one of several statements.
 
     Args:
-        number: of the statement, the first being 0.
-        error: why.
+        number: the position of the statement, from 0.
+        error: the error of the statement.
     """
 
     def __init__(self, number: int, error: psycopg.Error) -> None:
@@ -221,10 +224,10 @@ class StatementFailedError(Exception):
 
 
 class Session:
-    """One connection in autocommit; :meth:`transaction` makes a transaction.
+    """One connection in autocommit; :meth:`transaction` begins a transaction.
 
-    ``check`` is asked before whatever writes, and raises where this process may not any more: one
-    that was frozen has no transaction committed beside the next leader's.
+    ``check`` is called before each write, and raises if this process may not write any more: a
+    process that was frozen must not commit beside the next leader.
     """
 
     def __init__(
@@ -233,18 +236,18 @@ class Session:
         self._connection = connection
         self._check = check
         self.server_version = connection.info.server_version
-        """``server_version_num``."""
+        """``server_version_num`` of the server."""
         self.statements = 0
-        """That were sent so far, with those that begin and end transactions."""
+        """Number of statements sent so far, BEGIN, COMMIT and the like included."""
         self._sent = 0
-        """Those of them that give no rows, for they may write."""
+        """Number of statements without rows, which may write."""
 
     async def close(self) -> None:
         """End the connection."""
         await self._connection.close()
 
     def is_usable(self) -> bool:
-        """Whether nothing has come unasked, as it does when a server ends a session."""
+        """Whether the session is open and the server has not ended it since the last answer."""
         if self._connection.closed:
             return False
         watched = select.poll()
@@ -253,16 +256,16 @@ class Session:
 
     @property
     def pid(self) -> int:
-        """Of the server's process that works for it."""
+        """Process id of the session at the server."""
         return self._connection.info.backend_pid
 
     async def rows(
         self, query: Statement, parameters: Mapping[str, object] | None = None
     ) -> list[Row]:
-        """The rows of one statement.
+        """Run one statement and return its rows.
 
         Raises:
-            AnswerTooLargeError: there are more than a server that means well would send.
+            AnswerTooLargeError: there are more than ANSWER_ROWS.
         """
         self.statements += 1
         async with self._connection.cursor(binary=True) as cursor:
@@ -276,11 +279,11 @@ class Session:
             return found
 
     async def run(self, statement: Statement) -> None:
-        """One statement that gives no rows."""
+        """Run one statement that returns no rows."""
         await self.send(statement)
 
     async def send(self, statement: Statement) -> psycopg.AsyncCursor[Row]:
-        """One statement that gives no rows; its cursor knows when it has been answered."""
+        """Send one statement without rows; return its cursor, which has the result later."""
         self._check()
         self._sent += 1
         self.statements += 1
@@ -288,9 +291,9 @@ class Session:
             return await cursor.execute(statement, binary=True)
 
     async def run_all(self, statements: Iterable[Statement]) -> None:
-        """Statements that give no rows, in one round trip; the first that fails ends it.
+        """Run statements without rows in one round trip, up to the first that fails.
 
-        Inside a transaction nothing of it can go on then but a rollback, of a savepoint at least.
+        A transaction with a failed statement needs a rollback, at least to a savepoint.
 
         Raises:
             StatementFailedError: one of them failed.
@@ -301,14 +304,14 @@ class Session:
                 for statement in statements:
                     sent.append(await self.send(statement))  # noqa: PERF401 - kept when one fails
         except psycopg.Error as error:
-            # Answers come in the order of the statements, and the first that is missing is that
-            # of the one which failed.
+            # Answers come in the order of the statements, so the first missing one belongs to the
+            # failed statement.
             done = sum(cursor.pgresult is not None for cursor in sent)
             raise StatementFailedError(done, error) from error
 
     @asynccontextmanager
     async def transaction(self, patience: Patience = PATIENT) -> AsyncIterator[None]:
-        """A transaction that waits so long for others."""
+        """Run the block in a transaction with the timeouts of ``patience``."""
         self.statements += 2
         async with self._connection.transaction():
             await self.limit(patience)
@@ -318,12 +321,12 @@ class Session:
                 self._check()
 
     async def limit(self, patience: Patience) -> None:
-        """Have the rest of the transaction wait so long for others."""
+        """Set the timeouts of the rest of the transaction."""
         await self.rows(_LIMIT, patience._asdict())
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        """A part of a transaction that may fail alone."""
+        """Run the block in a savepoint, so that it may fail alone."""
         self.statements += 2
         async with self._connection.transaction():
             yield
@@ -331,13 +334,13 @@ class Session:
     async def hush(self) -> None:
         """Keep the statements of this transaction out of the server's log and statistics.
 
-        That is for superusers, and for who was granted SET on the parameters.
+        It works for superusers, and for roles with SET on the parameters.
         """
         await self.rows(_HUSH if self.server_version >= _PARAMETERS_VERSION else _HUSH_14)
 
 
 async def open_session(endpoint: Endpoint, database: str, check: Check = lambda: None) -> Session:
-    """A session in one database.
+    """Open a session in one database.
 
     Raises:
         AccessError: ConnectionFailed, AuthenticationFailed, TLSFailed or DatabaseNotFound.
@@ -349,7 +352,7 @@ async def open_session(endpoint: Endpoint, database: str, check: Check = lambda:
 async def connect(
     endpoint: Endpoint, database: str, check: Check = lambda: None
 ) -> AsyncIterator[Session]:
-    """A session in one database, closed at the end.
+    """Open a session in one database for the block.
 
     Raises:
         AccessError: ConnectionFailed, AuthenticationFailed, TLSFailed or DatabaseNotFound.
@@ -360,7 +363,7 @@ async def connect(
 
 
 async def logs_in(endpoint: Endpoint, database: str, username: str, password: str) -> bool | None:
-    """Whether the server takes this password for this role; None where it lets nobody try.
+    """Whether the server accepts this password for this role; None if it allows no such login.
 
     Raises:
         AccessError: the server could not be asked.
@@ -371,10 +374,10 @@ async def logs_in(endpoint: Endpoint, database: str, username: str, password: st
     except NotLetInError:
         return None
     except AccessError as error:
-        # A password that is refused is an answer to the question, and no failure.
+        # A refused password answers the question, and is no failure.
         if error.reason == "AuthenticationFailed":
             return False
-        # Told only to who has proven the password.
+        # The server checks the password before these.
         if error.reason in {"DatabaseNotFound", "InsufficientPrivilege", "RoleIsFull"}:
             return True
         raise
@@ -384,8 +387,7 @@ async def logs_in(endpoint: Endpoint, database: str, username: str, password: st
 
 async def _open(endpoint: Endpoint, database: str) -> _Connection:
     try:
-        # libpq's connect_timeout holds for each address of a host by itself, and the name of a
-        # tenant's host may have many of them.
+        # libpq's connect_timeout holds for each address alone, and a tenant's host may have many.
         async with asyncio.timeout(_LOGIN_SECONDS):
             connection = await _login_as_known(endpoint, database)
     except (psycopg.Error, OSError, UnicodeError, ValueError) as error:
@@ -401,12 +403,12 @@ async def _open(endpoint: Endpoint, database: str) -> _Connection:
 
 
 async def _login_as_known(endpoint: Endpoint, database: str) -> _Connection:
-    """Log in with the options that the server knows, and all of them."""
+    """Log in with all options that the version of the server knows."""
     server = str(endpoint)
     version = _older.get(server, NEWEST)
     for _ in range(_LOGINS):
-        # A server refuses a login with an option that it does not know, and tells its version only
-        # to who is logged in. So the most options are tried first.
+        # A server refuses a login with an unknown option, and tells its version only after a
+        # login. So the most options are tried first.
         options = start_options(version)
         try:
             connection = await _login(endpoint, database, options)
@@ -420,7 +422,7 @@ async def _login_as_known(endpoint: Endpoint, database: str) -> _Connection:
         if start_options(version) == options:
             _remember(server, version)
             return connection
-        # It was told to be an older one, and has been upgraded since.
+        # The server has been upgraded since it was remembered as an older one.
         await connection.close()
     raise psycopg.OperationalError("the server does not say which version it is")
 
@@ -429,7 +431,7 @@ def _remember(server: str, version: int) -> None:
     if version >= NEWEST:
         _older.pop(server, None)
         return
-    # Tenants may name any number of addresses. What is forgotten costs one failed login.
+    # Tenants may name any number of addresses. A forgotten one costs one failed login.
     if len(_older) >= _MAX_OLDER:
         _older.clear()
     _older[server] = version
@@ -446,10 +448,10 @@ async def _login(endpoint: Endpoint, database: str, options: str) -> _Connection
                 user=endpoint.username,
                 **settings,
                 **tls,
-                # There is no such file. libpq would print a warning about one that is a device.
+                # This file does not exist. libpq would print a warning about a device.
                 passfile="/dev/null/none",
                 gssencmode="disable",
-                # With several hosts, the one that is the primary now.
+                # Of several hosts, the current primary.
                 target_session_attrs="read-write",
                 connect_timeout=_CONNECT_TIMEOUT_SECONDS,
                 application_name="",
@@ -464,7 +466,7 @@ async def _login(endpoint: Endpoint, database: str, options: str) -> _Connection
 
 
 def _received(number: int) -> int:
-    """How many bytes have come in over a TCP socket so far, 0 where the system does not count."""
+    """Return the bytes received over a TCP socket so far, 0 if the system does not count."""
     if not hasattr(socket, "TCP_INFO"):
         return 0
     with socket.socket(fileno=os.dup(number)) as own, suppress(OSError):

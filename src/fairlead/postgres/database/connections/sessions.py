@@ -1,8 +1,8 @@
 """The sessions of one administrator on one server, kept from one pass to the next.
 
-A login costs several round trips and a key derivation on both sides, so that a session is used
-again while it lives. Sessions that are not used are few: the oldest go first, and those in a
-database that somebody wants to himself, of which one that is used goes when its user is done.
+A login costs several round trips and a key derivation on both sides, so sessions are reused. Only
+few idle sessions are kept, and the oldest are closed first. A session in a database that another
+session drops, renames, moves or copies is closed too, at once or after its use.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from fairlead.postgres.errors import AccessError
 
 
 _KEPT = 8
-"""Sessions with nothing to do that are kept open."""
+"""Idle sessions that are kept open."""
 _WATCH_SECONDS = 2.0
-"""Between two looks at who waits for our idle sessions; PostgreSQL has them wait for 5 s."""
+"""Seconds between two looks at sessions that wait for idle ones; PostgreSQL waits for 5 s."""
 _WAITED_FOR = sql.SQL("""
 SELECT DISTINCT d.datname::text
   FROM pg_catalog.pg_locks l
@@ -45,22 +45,23 @@ SELECT DISTINCT d.datname::text
    AND l.mode IN ('ShareLock', 'AccessExclusiveLock')
    AND {}
 """).format(MAY)
-"""The databases that somebody drops, renames, moves or copies, which takes all others to leave.
+"""Query of the databases that a role drops, renames, moves or copies and has the right to.
 
-Each of these locks the database before it waits for its sessions, and everybody may see locks.
-Whoever may not do it waits all the same: for those nobody leaves, and lets the door fall shut.
+Each of these statements locks the database and then waits for its sessions to end; any session may
+read locks. A role without the right waits as well, but no session is closed for it.
 """
 _SHUT_SECONDS = 0.2
-"""That a login takes, before somebody looks whether the database lets anybody in."""
+"""Seconds of a login before the locks on its database are looked at."""
 _LOOK_SECONDS = 0.05
-"""Between two looks: whoever has shut it comes back."""
+"""Seconds between two looks at the locks; a session that was ended may come back."""
 _ELSEWHERE_SECONDS = 1.0
-"""That the first login takes, before another database is entered for these looks alone."""
+"""Seconds of the first login before a session in another database is opened for the looks."""
 _ALWAYS = "template1"
-"""A database that every server has, and everybody may enter unless it was forbidden."""
+"""A database that every server has and every role may connect to by default."""
 _HASTE_SECONDS = 0.5
+"""Timeout of a hasty login in seconds, beside ``_LOGINS`` times the usual duration."""
 _LOGINS = 5
-"""That a hasty session may take, and as many times as long as one in the maintenance database."""
+"""Durations of the last login in the maintenance database that a hasty login may take."""
 _HOLDERS = sql.SQL("""
 SELECT a.usename::text, count(*)::int, pg_catalog.current_setting('max_connections')::int
   FROM pg_catalog.pg_stat_activity a
@@ -70,13 +71,13 @@ SELECT a.usename::text, count(*)::int, pg_catalog.current_setting('max_connectio
  LIMIT 1
 """)
 _OURS = "postgres"
-"""The database that PostgreSQL has for administrators: no owner drops it."""
+"""The database for administrators; it belongs to no tenant who may drop it."""
 _ELSEWHERE = {"DatabaseNotFound", "InsufficientPrivilege"}
-"""Why another database may let the administrator in."""
+"""Reasons of a refusal that concern one database alone."""
 
 
 class SessionCosts:
-    """What sessions have cost so far."""
+    """Counts of logins and statements of sessions."""
 
     def __init__(self) -> None:
         self.logins = 0
@@ -84,14 +85,14 @@ class SessionCosts:
 
 
 class Sessions:
-    """Gives out sessions, each to one user at a time.
+    """Pool of sessions, each for one user at a time.
 
     Args:
-        endpoint: of the server, and its administrator.
-        tally: counts what they cost.
-        hasty: whether others wait for their users: a database that lets nobody in for now, as one
-            that is being renamed, is ``Locked`` then.
-        check: raises where this process may not write any more.
+        endpoint: the server and its administrator.
+        tally: counts logins and statements.
+        hasty: whether other accesses wait for the users of the sessions; a database that accepts
+            no login for now, for example because it is being renamed, is ``Locked`` then.
+        check: raises if this process may not write any more.
     """
 
     def __init__(
@@ -107,11 +108,11 @@ class Sessions:
         self._hasty = hasty
         self._check = check
         self._login_seconds: float | None = None
-        """That the last login in the maintenance database took."""
+        """Duration in seconds of the last login in the maintenance database."""
         self._idle: OrderedDict[Session, str] = OrderedDict()
         self._used: dict[Session, str] = {}
         self._unwelcome: set[Session] = set()
-        """Those in use that are not kept afterwards."""
+        """Sessions in use that are closed after their use."""
         self._maintenance = endpoint.maintenance
         self._watcher: asyncio.Task[None] | None = None
         self._asked: Session | None = None
@@ -119,7 +120,7 @@ class Sessions:
 
     @asynccontextmanager
     async def use(self, database: str) -> AsyncIterator[Session]:
-        """A session in one database; one in which something failed is not used again.
+        """Give out a session in one database; a session with an error is not used again.
 
         Raises:
             AccessError: there is no connection.
@@ -132,7 +133,7 @@ class Sessions:
         self._used[session] = database
         try:
             yield session
-        # It may be in the middle of a transaction or of an answer, be it by a cancellation.
+        # A cancelled or failed session may be in the middle of a transaction or of an answer.
         except BaseException:
             await session.close()
             raise
@@ -146,7 +147,7 @@ class Sessions:
             return
         self._idle[session] = database
         while len(self._idle) > _KEPT:
-            # One that is in the maintenance database goes on when that lets nobody in.
+            # The last session in the maintenance database stays useful if that accepts no login.
             inside = [one for one, name in self._idle.items() if name == self._maintenance]
             kept = inside[0] if len(inside) == 1 else None
             oldest = next(one for one in self._idle if one is not kept)
@@ -156,26 +157,26 @@ class Sessions:
 
     @property
     def pids(self) -> list[int]:
-        """Of the server's processes that work for sessions in use."""
+        """Process ids at the server of the sessions in use."""
         return [session.pid for session in self._used]
 
     @asynccontextmanager
     async def maintenance(self) -> AsyncIterator[Session]:
-        """A session in the maintenance database, or in the one named where that is closed to us.
+        """Give out a session in the maintenance database, or in the fallback if that is closed.
 
         Raises:
             AccessError: there is no connection.
         """
         fallback = self.endpoint.fallback
         if fallback and not await self._lets_in(self._maintenance):
-            # Once for all, so that it is always the same lock that keeps writers apart.
+            # The choice stays, so that all writers take the same lock.
             self._maintenance = fallback
         async with self.use(self._maintenance) as session:
             yield session
 
     @asynccontextmanager
     async def working(self, what: str) -> AsyncIterator[Session]:
-        """A session in the maintenance database; ``what`` completes "could not ...".
+        """Give out a session in the maintenance database; ``what`` completes "could not ...".
 
         Raises:
             AccessError: there is no connection, or a statement failed.
@@ -188,7 +189,7 @@ class Sessions:
 
     @property
     def haste(self) -> float | None:
-        """Seconds that a login may take; None where only the usual limits hold."""
+        """Timeout of a login in seconds; None if only the usual limits hold."""
         if not self._hasty or self._login_seconds is None:
             return None
         return _HASTE_SECONDS + _LOGINS * self._login_seconds
@@ -203,7 +204,7 @@ class Sessions:
         except ServerFullError as error:
             raise await self._who_fills_it(error) from None
         except BaseException:
-            # A caller that is cancelled, or too late, while the help for its login ends gets none.
+            # A caller that is cancelled or timed out at the end of the block gets no session.
             if session is not None:
                 await session.close()
             raise
@@ -213,10 +214,10 @@ class Sessions:
 
     @asynccontextmanager
     async def entering(self, database: str, limit: float | None) -> AsyncIterator[None]:
-        """While somebody logs in to a database, for so many seconds, see that it lets him in.
+        """Keep a database open for the login in the block, which has ``limit`` seconds.
 
         Raises:
-            AccessError: Locked, with who it is that keeps everybody out.
+            AccessError: Locked; the text names the sessions that shut the database.
         """
         found: list[Shutter] = []
         opening = asyncio.create_task(self._open_up(database, found))
@@ -234,11 +235,11 @@ class Sessions:
             await asyncio.wait([opening])
 
     async def _open_up(self, database: str, found: list[Shutter]) -> None:
-        """While a login lasts, end the sessions that shut its database and may not."""
+        """End the sessions that shut a database without the right to, until cancelled."""
         await asyncio.sleep(_SHUT_SECONDS)
         usual = self._login_seconds
         patience = _ELSEWHERE_SECONDS if usual is None else 2 * usual
-        # Without a session to look with, the login has its own limits.
+        # Without a session for the looks, the login still has its own timeout.
         with suppress(AccessError, psycopg.Error, ValueError, TypeError):
             begun = asyncio.get_running_loop().time()
             while asyncio.get_running_loop().time() - begun < patience:
@@ -255,7 +256,7 @@ class Sessions:
 
     @asynccontextmanager
     async def _any_idle(self) -> AsyncIterator[Session | None]:
-        """A session of any database, if there is one with nothing to do."""
+        """Give out an idle session in any database, or None."""
         session = next((one for one in reversed(self._idle) if one is not self._asked), None)
         if session is None:
             yield None
@@ -272,7 +273,7 @@ class Sessions:
         self._idle[session] = database
 
     async def _who_fills_it(self, error: AccessError) -> AccessError:
-        """The error, with the role that has most connections, where a session is left to ask."""
+        """Add the role with most connections to the error, if an idle session can ask for it."""
         session = await self._idle_in(self._maintenance)
         if session is None:
             return error
@@ -300,10 +301,9 @@ class Sessions:
             raise
 
     async def _idle_in(self, database: str) -> Session | None:
-        """The session that was used last, for the others may be let go."""
+        """Return the idle session that was used last, so that the older ones can be closed."""
         for session in reversed([one for one, name in self._idle.items() if name == database]):
-            # The watcher asks through this session just now. It is done soon, and may have ended
-            # it.
+            # The watcher uses this session just now. It is done soon, and may have closed it.
             if session is self._asked:
                 async with self._asking:
                     pass
@@ -315,19 +315,19 @@ class Sessions:
         return None
 
     async def _watch(self) -> None:
-        """Look after the sessions while there are any."""
+        """Look for waiting sessions of others while this pool has sessions."""
         while self._idle or self._used:
-            # While all are in use there is none to ask, but soon.
+            # While all sessions are in use, none can ask; one is idle soon.
             await asyncio.sleep(_WATCH_SECONDS if self._idle else _WATCH_SECONDS / 20)
             await self._leave()
         self._watcher = None
 
     async def _leave(self) -> None:
-        """End the sessions in databases that somebody waits to have to himself."""
+        """Close the sessions in databases that another session waits for."""
         # Any session sees the locks of all databases.
         asked = next(iter(self._idle), None)
         names = (*self._idle.values(), *self._used.values())
-        # Whoever has sessions in no other database is in nobody's way, and need not ask.
+        # Sessions in the administrators' database alone are in no tenant's way.
         if asked is None or all(name == _OURS for name in names):
             return
         wanted = await self._wanted(asked)
@@ -341,7 +341,7 @@ class Sessions:
         await session.close()
 
     async def _wanted(self, asked: Session) -> set[str]:
-        """The databases that somebody waits for; a session that cannot say so is ended."""
+        """Return the databases that other sessions wait for; a session that fails is closed."""
         async with self._asking:
             self._asked = asked
             try:
@@ -350,14 +350,14 @@ class Sessions:
             except asyncio.CancelledError:
                 await self._end(asked)
                 raise
-            except Exception:  # noqa: BLE001 - whoever needs a session tells why there is none
+            except Exception:  # noqa: BLE001 - the next user of a session tells why there is none
                 await self._end(asked)
                 return set()
             finally:
                 self._asked = None
 
     async def close(self) -> None:
-        """End the sessions that nobody uses."""
+        """Close the idle sessions."""
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             watcher.cancel()

@@ -1,9 +1,9 @@
-"""Who keeps everybody from logging in to a database, and an end to that where it is no right.
+"""Finds sessions that block all logins to a database, and ends those without the right to.
 
-Whoever renames, moves or drops a database waits for a lock on it, and who logs in to it waits
-behind. PostgreSQL asks only afterwards whether it is the waiting role's to rename. So a login
-without any privilege shuts a database for as long as another of its sessions has any lock on it,
-as ALTER ROLE ... IN DATABASE takes.
+A session that renames, moves or drops a database waits for a lock on it, and logins to it wait
+behind. PostgreSQL checks the role's right only afterwards. So a login without any privilege
+shuts a database for as long as another of its sessions has any lock on it, such as that of ALTER
+ROLE ... IN DATABASE.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fairlead.postgres.database.connections.session import PATIENT, Session
 
 MAY = sql.SQL("""(u.oid IS NULL OR u.rolsuper OR (d.datistemplate AND l.mode = 'ShareLock')
                   OR pg_catalog.pg_has_role(u.oid, d.datdba, 'MEMBER'))""")
-"""Whether role ``u`` may do to database ``d`` what it has or waits for lock ``l`` for."""
+"""Whether role ``u`` has the right to the statement on database ``d`` that takes lock ``l``."""
 _TOLD = 3
-"""Sessions that a message names."""
+"""Number of sessions that a message names."""
 
-# What all roles of ours have in front of their comments, those that were given up too.
+# The comments of all roles of the operator begin so, those that were given up included.
 _SHUTTING = sql.SQL("""
 SELECT l.pid, COALESCE(u.rolname, '')::text,
        NOT {}
@@ -45,7 +45,7 @@ _END = sql.SQL("SELECT pg_catalog.pg_terminate_backend(%(pid)s)")
 
 
 class Shutter(NamedTuple):
-    """A session whose lock keeps all logins out of a database."""
+    """A session whose lock blocks all logins to a database."""
 
     pid: int
     role: str
@@ -58,10 +58,10 @@ class Shutter(NamedTuple):
 
 
 async def open_up(session: Session, database: str) -> list[Shutter]:
-    """End the sessions of roles of ours that shut a database which is not theirs.
+    """End the sessions that shut a database which is not theirs, if the operator made their role.
 
     Returns:
-        All that shut it, be it that they are ended now.
+        All sessions that shut it, the ended ones included.
     """
     rows = await session.rows(_SHUTTING, {"database": database})
     found = [Shutter(*row) for row in rows]
@@ -83,5 +83,5 @@ async def _end(session: Session, one: Shutter) -> None:
 
 
 def told(found: Sequence[Shutter]) -> str:
-    """Who they are, in words."""
+    """Return the first sessions in words, for a message."""
     return ", ".join(str(one) for one in found[:_TOLD])

@@ -1,9 +1,9 @@
-"""What a session is started with, so that no owner of a database can bend it.
+"""Startup options of a session, which the owner of a database cannot change.
 
-Who owns a database may set nearly every parameter for whoever connects to it; options given at the
-start win over those (https://www.postgresql.org/docs/current/config-setting.html). Left out are
-parameters that change nothing of what the operator does, and synchronous_commit, which whoever
-runs the server decides about.
+The owner of a database may set nearly every parameter for the sessions in it; startup options win
+over those (https://www.postgresql.org/docs/current/config-setting.html). Parameters without effect
+on the operator's statements are left out, and synchronous_commit, which the server's administrator
+decides.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from psycopg.pq import Conninfo
 APPLICATION = "fairlead-postgres"
 
 _MEANING = {
-    # It comes by the options alone: what the server reports tells whether they have arrived.
+    # Set by the options alone: its value at the server tells whether they have arrived.
     "application_name": APPLICATION,
     "search_path": "pg_catalog,pg_temp",
     "role": "none",
@@ -74,7 +74,7 @@ _PLANS = {
         ),
         "on",
     ),
-    # Nobody knows how many rows there are in what we send: a loop in a loop is the worst guess.
+    # The planner cannot estimate the rows of parameters; nested loops are the worst guess.
     "enable_nestloop": "off",
     "cpu_index_tuple_cost": "0.005",
     "cpu_operator_cost": "0.0025",
@@ -98,32 +98,35 @@ _NEWER = {"transaction_timeout": (170000, "0"), "createrole_self_grant": (160000
 """Parameters of later versions, the latest first: ``server_version_num`` and value."""
 
 NEWEST = 170000
-"""The ``server_version_num`` since which all options are known."""
+"""``server_version_num`` of the first version that knows all options."""
 
 
 _ENVIRONMENT = frozenset(
     {
         *(one.envvar.decode() for one in Conninfo.get_defaults() if one.envvar),
-        # Beside those of its parameters.
+        # Read beside those of the parameters.
         *("PGDATESTYLE", "PGGEQO", "PGOAUTHDEBUG", "PGREALM", "PGREQUIRESSL"),
         *("PGSERVICEFILE", "PGSYSCONFDIR", "PGTZ"),
     }
 )
-"""The variables that libpq reads: https://www.postgresql.org/docs/current/libpq-envars.html"""
+"""Environment variables that libpq reads.
+
+https://www.postgresql.org/docs/current/libpq-envars.html
+"""
 
 
 def forget_environment() -> None:
-    """Take out of this process' environment what libpq would complete connections from.
+    """Remove the variables from the environment of this process that libpq would read.
 
-    Where a server is and how to log in say objects alone. No parameter undoes all of it: an empty
-    ``service`` is looked for as well.
+    Only objects in the cluster say where a server is and how to log in. No parameter undoes all
+    variables: libpq looks up an empty ``service`` too.
     """
     for name in _ENVIRONMENT & os.environ.keys():
         del os.environ[name]
 
 
 def start_options(version: int) -> str:
-    """The ``options`` of a login to a server of this ``server_version_num``."""
+    """Return the ``options`` of a login to a server of this ``server_version_num``."""
     newer = {name: value for name, (since, value) in _NEWER.items() if version >= since}
     return " ".join(f"-c {name}={_escaped(value)}" for name, value in (OPTIONS | newer).items())
 
@@ -133,10 +136,9 @@ def _escaped(value: str) -> str:
 
 
 def older_version(refusal: str, version: int) -> int | None:
-    """The version to try next when a server of this version would have known an option.
+    """Return the version to try next after a refusal of an option, None for another refusal.
 
-    ``refusal`` is the text of the failed login: a server may say it in any language, but names the
-    option.
+    ``refusal`` is the text of the failed login, in any language; it names the option.
     """
     for name, (since, _) in _NEWER.items():
         if version >= since and f'"{name}"' in refusal:

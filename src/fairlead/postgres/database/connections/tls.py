@@ -1,4 +1,4 @@
-"""What a connection does about TLS, as libpq is told it and as we do it ourselves.
+"""Settings of TLS, for libpq and for the connection that reads the challenge.
 
 https://www.postgresql.org/docs/current/libpq-ssl.html
 """
@@ -16,19 +16,19 @@ from fairlead.postgres.database.connections.endpoint import Endpoint
 
 
 _PROTOCOL = "postgresql"
-"""The name by which TLS (ALPN) knows PostgreSQL's protocol since version 17."""
+"""ALPN name of PostgreSQL's protocol, since version 17."""
 
 
 @contextmanager
 def settings_of(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
-    """What libpq is told; it reads certificates from files alone."""
+    """Yield libpq's parameters of TLS, with files for certificates, as libpq reads no others."""
     settings: dict[str, Any] = {"sslmode": endpoint.ssl_mode, "sslcertmode": "disable"}
     with ExitStack() as stack:
         if endpoint.ca:
             settings["sslrootcert"] = stack.enter_context(_file("ca.crt", endpoint.ca))
         elif endpoint.ssl_mode.startswith("verify-"):
-            # Of the system's roots anybody has a certificate for some name: libpq wants the name
-            # verified too.
+            # Anyone gets a certificate for some name from the system's roots, so libpq requires
+            # that the name is verified too.
             settings |= {"sslrootcert": "system", "sslmode": "verify-full"}
         if endpoint.certificate:
             settings["sslcert"] = stack.enter_context(_file("tls.crt", endpoint.certificate))
@@ -38,13 +38,13 @@ def settings_of(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
 
 
 def unverified(endpoint: Endpoint) -> ssl.SSLContext:
-    """Of a connection over which nothing goes that a stranger may not see.
+    """Return the context of a connection that carries nothing secret.
 
-    It verifies nothing and takes what any server speaks, so that it never fails where libpq would
-    not.
+    It verifies nothing and accepts all versions and ciphers, so that it never fails where libpq
+    would not.
 
     Raises:
-        OSError: the certificate or its key is none.
+        OSError: the certificate or its key is malformed.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -60,9 +60,9 @@ def unverified(endpoint: Endpoint) -> ssl.SSLContext:
 
 @contextmanager
 def _file(name: str, content: str) -> Iterator[str]:
-    """A path to the content, that only we can read.
+    """Yield a path to the content that only this process can read.
 
-    The file is in memory where there is such a thing: a container's disk may be read-only.
+    The file is in memory if the system supports it: a container's disk may be read-only.
     """
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create(name), "w") as file:
