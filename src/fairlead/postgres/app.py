@@ -25,7 +25,7 @@ from fairlead.runtime import install_crds as _install_crds
 
 
 _RESOLVERS = 64
-"""Names that are looked up at once."""
+"""DNS lookups that run at the same time."""
 
 
 def controllers(
@@ -33,11 +33,11 @@ def controllers(
     options: PostgresOptions | None = None,
     metrics: PostgresMetrics | None = None,
 ) -> list[Controller]:
-    """All controllers, ready to run; they share their informers."""
+    """Return all controllers, ready to run; they share their informers."""
     counted = metrics or PostgresMetrics()
     flags = options or PostgresOptions()
     watches = AccessWatches(cluster, flags)
-    # The first to hear of Controllers: nobody works with settings that are not in force any more.
+    # Settings hear of a Controller first, so that no other controller works with the old ones.
     settings = Settings(flags, watches.controllers)
     sources = Sources(cluster.client, settings, watches)
     accesses = AccessController(cluster, watches, settings, sources, counted)
@@ -56,7 +56,7 @@ async def build(
     manager: Manager, cluster: Cluster, options: PostgresOptions | None = None
 ) -> None:
     """Add the operator's controllers to a manager that has not been started."""
-    # Names are looked up in threads: a name server that is silent keeps no other name waiting.
+    # Names are looked up in threads, so that a silent name server delays no other lookup.
     resolvers = ThreadPoolExecutor(_RESOLVERS, "resolver")
     asyncio.get_running_loop().set_default_executor(resolvers)
     manager.add_cluster(cluster)
@@ -70,7 +70,7 @@ async def install_crds(client: Client, *, exported: bool = False) -> None:
     """Create or update the group's CRDs, and wait until they are served.
 
     Args:
-        client: of the cluster.
+        client: the cluster's client.
         exported: label PostgresAccess so that kube-bind's provider may export it.
 
     Raises:

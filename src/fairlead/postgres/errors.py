@@ -1,7 +1,7 @@
-"""What can go wrong, as reasons and fixed sentences.
+"""Errors of accesses, as reasons and fixed sentences.
 
-An error never carries the text of an exception: the server's messages may quote a statement, and
-libpq's a connection string.
+An error never carries the text of an exception: messages of the server may quote a statement, and
+messages of libpq a connection string.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from enum import Enum
 
 
 class Retry(Enum):
-    """When to look again at what failed."""
+    """Delay before a failed access is tried again."""
 
     BACKOFF = "backoff"
-    """Soon, then ever later: what is wrong may pass by itself."""
+    """Soon, then ever later: the cause may pass by itself."""
     CHANGE = "change"
-    """At ``pendingInterval``: somebody has to change an object, or something in the server."""
+    """At ``pendingInterval``: a user has to change an object, or something in the server."""
 
 
 class AccessError(Exception):
-    """Why an access cannot be brought into its wanted state.
+    """An access that cannot be brought into its desired state.
 
     Args:
         reason: one CamelCase word.
-        message: one sentence that names object, field and remedy; no secret is in it.
-        retry: when to look again.
+        message: one sentence that names object, field and remedy, and contains no secret.
+        retry: the delay before the next try.
         verdict: whether ``reason`` is a decision about this access, which then stands as the
             condition's own reason, rather than a step that failed.
-        blockers: databases, and what in them is in the way.
+        blockers: databases, and the objects in them that are in the way.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class AccessError(Exception):
 
 
 def refusal(reason: str, message: str) -> AccessError:
-    """A decision against this access that only a change of an object can turn."""
+    """Return a refusal of an access, which only a change of an object can lift."""
     return AccessError(reason, message, retry=Retry.CHANGE, verdict=True)
 
 
 def invalid(reason: str, message: str) -> AccessError:
-    """A step that cannot work with the objects as they are."""
+    """Return the failure of a step that cannot work until an object changes."""
     return AccessError(reason, message, retry=Retry.CHANGE)

@@ -1,4 +1,4 @@
-"""What a real cluster needs to run the operator, with no right too many."""
+"""Manifests that run the operator in a real cluster, with the least rights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME = "fairlead-postgres"
 AGGREGATE_TO_PROVIDER_LABEL = "rbac.kube-bind.io/aggregate-to-provider"
 AGGREGATE_TO_SERVE_LABEL = "rbac.kube-bind.io/aggregate-to-serve"
 _RECORDS = rule("", ["configmaps"], ["get", "list", "create", "delete"])
-"""Of the roles that were given up, in the operator's own namespace."""
+"""The right to keep ConfigMaps about roles that were given up, in the operator's namespace."""
 SERVICE_BINDING_LABEL = "servicebinding.io/controller"
 
 
@@ -26,13 +26,13 @@ def manifests(
     exported: bool = False,
     pods: Pods = DEFAULT_PODS,
 ) -> list[JSON]:
-    """Everything to apply, in order.
+    """Return all manifests, in the order to apply them.
 
     Args:
-        namespace: of the operator and of the credentials of PostgresServers.
-        image: that runs it.
+        namespace: the namespace of the operator and of the PostgresServers' credentials.
+        image: the container image of the operator.
         exported: let kube-bind's provider hand out rights on PostgresAccess, and label its CRD.
-        pods: how many, how large and where; one of them works at a time.
+        pods: number, size and placement of the Pods; one of them works at a time.
     """
     program = PodProgram(
         name=NAME,
@@ -52,28 +52,28 @@ def manifests(
 
 
 def _export_role(program: PodProgram) -> JSON:
-    """The rights that the provider hands out with PostgresAccess, its to have by aggregation."""
+    """Return the role of the rights on PostgresAccess that the provider gets by aggregation."""
     rules = [rule(GROUP, [POSTGRESACCESSES.plural], ALL_VERBS)]
     labels = {AGGREGATE_TO_PROVIDER_LABEL: "true"}
     return program.cluster_role(f"{NAME}-export", rules, labels=labels)
 
 
 def _shown_role(program: PodProgram) -> JSON:
-    """The front door's right to show accesses to those who may see them."""
+    """Return the role by which the front door shows accesses to users who may see them."""
     rules = [rule(GROUP, [POSTGRESACCESSES.plural], READ_VERBS)]
     labels = {AGGREGATE_TO_SERVE_LABEL: "true"}
     return program.cluster_role(f"{NAME}-shown", rules, labels=labels)
 
 
 def _service_binding_role(program: PodProgram) -> JSON:
-    """The rights of service-binding controllers on PostgresAccess as a Provisioned Service."""
+    """Return the role of service-binding controllers, which read a Provisioned Service."""
     rules = [rule(GROUP, [POSTGRESACCESSES.plural], READ_VERBS)]
     labels = {SERVICE_BINDING_LABEL: "true"}
     return program.cluster_role(f"{NAME}-servicebinding", rules, labels=labels)
 
 
 def _cluster_rules() -> list[JSON]:
-    """The operator's rights; Secrets of tenants it must make, read and watch wherever they are."""
+    """Return the operator's rules; Secrets of tenants are in all namespaces."""
     own_crds = [crd["metadata"]["name"] for crd in crds()]
     accesses, servers = POSTGRESACCESSES.plural, POSTGRESSERVERS.plural
     controllers = CONTROLLERS.plural

@@ -1,8 +1,8 @@
-"""What a scrape tells of the work at PostgreSQL servers, by whose connection it is.
+"""Metrics of the work at PostgreSQL servers, by the owner of the connection.
 
-The label is the owner of the connections: a PostgresServer, or the namespace whose accesses bring
-connections of their own. Neither hosts nor roles are told, and there are no more series than
-PostgresServers and namespaces. Numbers are counted as the work goes and read when somebody asks.
+The label ``owner`` is a PostgresServer, or the namespace whose accesses bring connections of their
+own. No series names a host or a role, and there are no more series than PostgresServers and
+namespaces. Numbers are counted during the work and read at each scrape.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from fairlead.postgres.errors import AccessError
 
 
 CYCLE_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 100.0)
-"""Seconds."""
+"""Upper bounds of the histogram of cycles, in seconds."""
 
 _LABELS = ("owner",)
 _UNREACHABLE = frozenset({"ConnectionFailed", "TLSFailed", "TimedOut"})
-"""Reasons by which nobody has answered, or not in time."""
+"""Reasons of errors by which a server counts as unreachable."""
 
 
 class Worked(Protocol):
-    """The work at one server, as far as it is counted."""
+    """The counts of the work at one server."""
 
     @property
     def roles(self) -> int:
-        """Roles that are in sync, and compared with the server now and then."""
+        """Number of roles that are in sync and compared with the server at intervals."""
         ...
 
     @property
     def pending(self) -> int:
-        """Accesses that the server is at work for, or will be."""
+        """Number of accesses that are being worked on or wait for their turn."""
         ...
 
 
 class OwnerMetrics:
-    """What is known of the servers of one owner."""
+    """The metrics of the servers of one owner."""
 
     def __init__(self) -> None:
         self.tally = SessionCosts()
@@ -55,29 +55,29 @@ class OwnerMetrics:
         self.seconds = Histogram(CYCLE_BUCKETS)
         self.servers: list[Worked] = []
         self.is_known = False
-        """Whether there is a PostgresServer, be it that nobody uses it."""
+        """Whether the owner's PostgresServer exists, with or without accesses."""
         self._reached: dict[object, bool] = {}
 
     @property
     def reachable(self) -> float | None:
-        """1 when all servers have answered last time, None when none was asked yet."""
+        """1 if all servers answered the last time, otherwise 0; None before the first question."""
         return float(all(self._reached.values())) if self._reached else None
 
     def reached(self, error: Exception | None = None, server: object = "") -> None:
-        """A server has answered, or has not; ``server`` tells those of one namespace apart."""
+        """Record whether a server answered; ``server`` tells servers of one namespace apart."""
         away = isinstance(error, TimeoutError) or (
             isinstance(error, AccessError) and error.reason in _UNREACHABLE
         )
         self._reached[server] = not away
 
     def ended(self, server: Worked) -> None:
-        """Nobody wants anything of this server any more."""
+        """Remove a server without accesses."""
         self.servers.remove(server)
         self._reached.pop(server, None)
 
 
 class PostgresMetrics(Collector):
-    """The metrics of all servers, to be registered with the manager's."""
+    """The metrics of all servers, for the manager's registry."""
 
     def __init__(self) -> None:
         self._owners: dict[str, OwnerMetrics] = {}
@@ -85,32 +85,32 @@ class PostgresMetrics(Collector):
         self._held: dict[Hashable, str] = {}
 
     def of(self, owner: str) -> OwnerMetrics:
-        """Those of one owner, the same whenever they are asked for."""
+        """Return the owner's metrics, created on first use."""
         return self._owners.setdefault(owner, OwnerMetrics())
 
     def tidy(self, owner: str) -> None:
-        """Forget an owner that there is not, and that has no servers."""
+        """Forget an owner that does not exist any more and has no servers."""
         known = self._owners.get(owner)
         if known is not None and not known.servers and not known.is_known:
             del self._owners[owner]
 
     def refused(self, access: Hashable, owner: str, reason: str) -> None:
-        """An access is refused, until :meth:`accepted`; "" is an owner that there is not."""
+        """Count an access as refused until :meth:`accepted`; "" is a missing owner."""
         self._refused[access] = (owner, reason)
         self._held.pop(access, None)
 
     def accepted(self, access: Hashable) -> None:
-        """An access is neither refused nor held up, or is gone."""
+        """Count an access as neither refused nor locked, or as gone."""
         self._refused.pop(access, None)
         self._held.pop(access, None)
 
     def held(self, access: Hashable, owner: str) -> None:
-        """What an access needs is locked by another session, until :meth:`accepted`."""
+        """Count an access as locked by another session until :meth:`accepted`."""
         self._refused.pop(access, None)
         self._held[access] = owner
 
     def collect(self) -> Iterable[Metric]:
-        """All series; called at each scrape."""
+        """Yield all series; called at each scrape."""
         yield self._gauge("reachable", "1 when the servers answered last time", _reachable)
         yield self._gauge("roles", "Roles that are kept in sync", _roles)
         yield self._gauge("changes_pending", "Accesses waiting for their server", _pending)

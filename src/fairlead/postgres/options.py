@@ -1,4 +1,4 @@
-"""What an operator of PostgresAccess may decide: flags, and a Controller's settings over them."""
+"""Options of the operator of PostgresAccess: flags, and a Controller's settings over them."""
 
 from __future__ import annotations
 
@@ -22,27 +22,31 @@ from fairlead.api.postgresaccess.controller import (
 DEFAULT_NAMESPACE = "fairlead-postgres"
 
 DEFAULT_WORKERS = 32
-"""Passes at once. One that waits for a PostgreSQL server takes no worker; the others wait for the
-API server, where more of them are more connections and no more answers."""
+"""Passes that run at the same time.
+
+A pass that waits for a PostgreSQL server takes no worker. The others wait for the API server,
+which does not answer faster over more connections.
+"""
 
 LEAST_SYNCED_SECONDS = 10.0
 LEAST_PENDING_SECONDS = 1.0
 LEAST_ROTATION_SECONDS = 60.0
 _MOST_SECONDS = 10 * 365 * 86_400.0
-"""Longer, and clocks and timers overflow."""
+"""Longest interval in seconds; clocks and timers overflow above it."""
 
 
 class PostgresOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """What holds for all accesses; times are in seconds.
+    """Options for all accesses; times are in seconds.
 
-    ``namespace`` is the operator's own, where PostgresServers' credentials and Controllers are.
-    ``excluded_users`` and ``excluded_user_patterns`` are roles it never touches.
-    ``existing_secret_namespace`` lets tenants name Secrets of other namespaces, which gives every
-    tenant the use of them: those of ``allowed_secret_namespaces``, or of all but the operator's
-    where that is None. ``installation`` tells apart operators that share a server; "" takes the
-    cluster's own id. ``unmanaged_users`` Owned drops roles of ours whose PostgresAccess is gone,
-    as Restrict does; Report only logs them; Drop drops logins of others too.
-    ``passwords`` holds for accesses that do not say.
+    ``namespace`` is the operator's own, with the credentials of PostgresServers and the
+    Controllers. The operator never touches roles of ``excluded_users`` and
+    ``excluded_user_patterns``. ``existing_secret_namespace`` lets every tenant use Secrets of
+    other namespaces: of ``allowed_secret_namespaces``, or if that is None of all but the
+    operator's.
+    ``installation`` tells apart operators that share a server; "" takes the cluster's own id.
+    ``unmanaged_users`` is Owned to drop the operator's roles whose PostgresAccess is gone, as
+    Restrict does, Report to only log them, Drop to drop logins of others too. ``passwords`` holds
+    for accesses without a passwordPolicy.
     """
 
     namespace: str = DEFAULT_NAMESPACE
@@ -69,7 +73,7 @@ class SettingError(ValueError):
 
 
 def overlaid(flags: PostgresOptions, settings: ControllerSettings) -> PostgresOptions:
-    """The flags with what a Controller says over them; what either excludes is excluded.
+    """Return the flags with a Controller's settings over them; both lists of exclusions hold.
 
     Raises:
         SettingError: a setting cannot be used.
@@ -115,7 +119,7 @@ def _connections(postgres: PostgresSettings) -> dict[str, object]:
 
 
 def _union(flags: Iterable[str], settings: Iterable[str]) -> tuple[str, ...]:
-    """Both, without blanks around them and in between: nobody excludes a role called " "."""
+    """Return the names of both without blanks around them; empty names exclude no role."""
     names = (name.strip() for name in (*flags, *settings))
     return tuple(dict.fromkeys(name for name in names if name))
 
@@ -137,10 +141,10 @@ def _seconds(text: str | None, field: str, least: float) -> float | None:
 
 
 def check_host_pattern(pattern: str, field: str) -> None:
-    """Refuse what looks like a network and is none, which would match no host ever.
+    """Refuse a pattern that looks like a network and is none: it would never match a host.
 
     Raises:
-        SettingError: naming the field.
+        SettingError: the text names the field.
     """
     network, _ = split_host(pattern)
     if "/" not in network:
@@ -155,7 +159,7 @@ def check_host_pattern(pattern: str, field: str) -> None:
 
 
 def split_host(pattern: str) -> tuple[str, str]:
-    """Host and port of ``host``, ``host:port``, an IPv6 address or one in brackets; "" is any."""
+    """Return host and port of ``host``, ``host:port`` or an IPv6 address; port "" is any port."""
     if pattern.startswith("["):
         host, _, rest = pattern[1:].partition("]")
         return host, rest.removeprefix(":")

@@ -1,5 +1,5 @@
-"""A PostgreSQL server as the operator works on it, as an administrator who trusts nobody in it.
+"""Work on a PostgreSQL server, by an administrator who trusts no role and no object there.
 
-What accesses want and what ``reading`` found there go into ``plans``, which decide; ``work``
-carries it out over the ``connections`` of one administrator, and reads again.
+``plans`` compares the specs of accesses with the catalogs from ``reading``; ``work`` runs the
+missing statements over the ``connections`` of one administrator, and reads the catalogs again.
 """
