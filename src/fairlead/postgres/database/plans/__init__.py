@@ -1,7 +1,7 @@
-"""What is decided about roles and privileges, without asking anybody.
+"""Decisions about roles and privileges, as pure functions.
 
-A ``snapshot`` of the catalogs and what accesses want go in, ``plan`` and ``differences`` make the
-statements that are missing, and ``statements`` composes them. ``grants`` says what is wanted on
-which ``targets``, ``attributes`` what a role is to be, ``names`` which may be taken, ``password``
-what a login gets, and ``logins`` how two of them take turns.
+``plan`` and ``differences`` compare a ``snapshot`` of the catalogs with the specs of accesses and
+return the missing statements, which ``statements`` composes. ``grants`` has the desired privileges
+on ``targets``, ``attributes`` the desired attributes of a role, ``names`` the allowed names,
+``password`` the passwords and their verifiers, ``logins`` the turns of two logins.
 """

@@ -1,7 +1,7 @@
-"""Attributes, settings and memberships of roles: what is asked for, and what differs.
+"""Attributes, settings and memberships of roles: the checks and the missing statements.
 
-Pure. Parameters that hold lists are compared by their items, for PostgreSQL stores them quoted in
-its own way (https://www.postgresql.org/docs/current/catalog-pg-db-role-setting.html).
+Pure. Parameters that hold lists are compared by their items, because PostgreSQL stores them quoted
+in its own way (https://www.postgresql.org/docs/current/catalog-pg-db-role-setting.html).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fairlead.postgres.errors import AccessError, refusal
 
 
 GRANT_OPTIONS_VERSION = 160000
-"""Memberships have options of their own since PostgreSQL 16."""
+"""``server_version_num`` of PostgreSQL 16, the first with options of memberships."""
 
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)?")
 _LISTS = {
@@ -33,13 +33,13 @@ _LISTS = {
 }
 """Parameters whose values are lists of names, each quoted by itself."""
 _REFUSED = {"role", "session_authorization", "is_superuser"}
-"""Parameters by which a role would become another one."""
+"""Parameters that would make the role act as another role."""
 
 
 class RoleStatement(NamedTuple):
     """A statement; ``what`` completes "could not ...", ``why`` is the reason for it.
 
-    ``field`` is that of the spec whose value a server may refuse.
+    ``field`` is the field of the spec whose value a server may refuse, "" for none.
     """
 
     statement: sql.Composed
@@ -49,10 +49,10 @@ class RoleStatement(NamedTuple):
 
 
 class Around(msgspec.Struct, frozen=True, kw_only=True):
-    """What has to be known beside a role itself.
+    """Facts about groups and parameters that the plan of a role needs.
 
-    ``reserved`` are parameters, in lower case, that only a superuser may set: a superuser's ALTER
-    ROLE would give their power to whoever logs in, and take it from who set them by hand.
+    ``reserved`` are parameters, in lower case, that only a superuser may set: ALTER ROLE by a
+    superuser would give their power to the role's login, or undo a setting made by hand.
     """
 
     groups: Mapping[str, GroupFacts] = {}
@@ -63,10 +63,10 @@ NOTHING_AROUND = Around()
 
 
 def check_attributes(attributes: Attributes) -> None:
-    """Refuse parameters that have no such name, or would change who the role is.
+    """Refuse malformed parameters, and those that would make the role act as another.
 
     Raises:
-        AccessError: AttributeInvalid, naming the field.
+        AccessError: AttributeInvalid; the text names the field.
     """
     for name, value in attributes.config.items():
         if not _PARAMETER.fullmatch(name):
@@ -86,7 +86,7 @@ def check_attributes(attributes: Attributes) -> None:
 
 
 def _moment(text: str) -> datetime | None:
-    """The moment; None for what is none, or is another one wherever it is read."""
+    """Parse a time; return None for a malformed one, and for one without a time zone."""
     try:
         naive = datetime.fromisoformat(text).tzinfo is None
         return None if naive else parse_time(text)
@@ -98,7 +98,7 @@ def check_members(groups: Sequence[MemberOf], names: Collection[str]) -> None:
     """Refuse names that PostgreSQL would cut, and the ``names`` of the access's own roles.
 
     Raises:
-        AccessError: NameInvalid or MemberOfInvalid, naming the field.
+        AccessError: NameInvalid or MemberOfInvalid; the text names the field.
     """
     known: set[str] = set()
     for index, group in enumerate(groups):
@@ -115,12 +115,12 @@ def check_members(groups: Sequence[MemberOf], names: Collection[str]) -> None:
 
 
 def valid_until(attributes: Attributes | None, expires_at: str, before: str) -> str | None:
-    """Until when the password logs in, "" for ever; None when that is nobody's concern.
+    """Return the end of the password, "" for no end, None if the server's value is left alone.
 
     Args:
-        attributes: of the access.
-        expires_at: when it ends, "" when it does not.
-        before: when it was to end so far.
+        attributes: the attributes of the access.
+        expires_at: the end of the access, "" for none.
+        before: the end that was set before, "" for none.
     """
     asked = attributes.valid_until if attributes is not None else None
     times = [moment for one in (asked, expires_at) if one and (moment := _moment(one))]
@@ -132,7 +132,7 @@ def valid_until(attributes: Attributes | None, expires_at: str, before: str) -> 
 def attribute_parts(
     attributes: Attributes | None, until: str | None, role: RoleFacts | None
 ) -> list[sql.Composable]:
-    """What CREATE ROLE or ALTER ROLE has to say beside login and password."""
+    """Return the missing clauses of CREATE ROLE or ALTER ROLE beside login and password."""
     parts: list[sql.Composable] = []
     if attributes is not None:
         limit = attributes.connection_limit
@@ -141,7 +141,7 @@ def attribute_parts(
         inherit = attributes.inherit
         if inherit is not None and inherit != (role.inherit if role else True):
             parts.append(sql.SQL("INHERIT" if inherit else "NOINHERIT"))
-    # No statement takes an end back, and infinity is one that never comes.
+    # No statement removes an end; infinity is an end that never comes.
     if until is not None and until != (role.valid_until if role else ""):
         parts.append(sql.SQL("VALID UNTIL {}").format(sql.Literal(until or "infinity")))
     return parts
@@ -153,7 +153,7 @@ def setting_statements(
     role: RoleFacts | None,
     reserved: Collection[str] = (),
 ) -> Iterator[RoleStatement]:
-    """The statements that set and reset parameters; no ``reserved`` one."""
+    """Yield the statements that set and reset parameters, without the ``reserved`` ones."""
     if attributes is None:
         return
     wanted = {name.lower(): (name, value) for name, value in attributes.config.items()}
@@ -181,7 +181,7 @@ def setting_statements(
 
 
 def reset_settings(username: str, database: str = "") -> RoleStatement:
-    """Reset what is too large to be read, in all databases or as far as it is one database's."""
+    """Return the reset of settings too large to be read, for all databases or for one."""
     where = (
         sql.SQL(" IN DATABASE {}").format(sql.Identifier(database)) if database else sql.SQL("")
     )
@@ -196,7 +196,7 @@ def reset_settings(username: str, database: str = "") -> RoleStatement:
 def refused_settings(
     attributes: Attributes | None, reserved: Collection[str]
 ) -> list[AccessError]:
-    """What of the parameters asked for only a superuser may set."""
+    """Return a refusal for each asked parameter that only a superuser may set."""
     config = attributes.config if attributes is not None else {}
     return [
         refusal(
@@ -213,7 +213,7 @@ def _parameter(name: str) -> sql.Composable:
 
 
 def _items(name: str, value: str) -> list[str]:
-    """The names in a list as SET takes them, or the value alone."""
+    """Return the names of a list as SET takes them, or the value as the only item."""
     if name not in _LISTS:
         return [value]
     found = re.findall(r'\s*(?:"((?:[^"]|"")*)"|([^,]*?))\s*(?:,|$)', value)
@@ -228,16 +228,16 @@ def membership_statements(
     groups: Mapping[str, GroupFacts],
     version: int,
 ) -> tuple[list[RoleStatement], list[AccessError]]:
-    """The statements that bring the role into its groups and out of others; and what hinders.
+    """Return the statements that change the role's memberships, and the errors of single ones.
 
-    Memberships that somebody else has granted are left alone, for the administrator's REVOKE
-    would not touch them.
+    Memberships that another role has granted are left alone: the administrator's REVOKE does not
+    affect them.
 
     Args:
-        username: of the role.
-        wanted: None when memberships are nobody's concern.
-        role: as it is, None when it is about to be made.
-        groups: what is known of the groups wanted; those that do not exist are missing.
+        username: the name of the role.
+        wanted: the desired memberships, None to leave all as they are.
+        role: the role as it is, None if it is about to be created.
+        groups: facts about the desired groups; groups that do not exist are missing.
         version: ``server_version_num``.
     """
     if wanted is None:
@@ -260,7 +260,7 @@ def membership_statements(
             found.append(RoleStatement(statement, what, why))
     names = {one.role for one in wanted}
     for one in wanted if version < GRANT_OPTIONS_VERSION else ():
-        # Before PostgreSQL 16 a GRANT never takes the option back.
+        # Before PostgreSQL 16 a GRANT never revokes the option.
         if one.role in held and held[one.role].admin and not one.admin:
             group = sql.Identifier(one.role)
             statement = sql.SQL("REVOKE ADMIN OPTION FOR {} FROM {}").format(group, member)
@@ -280,7 +280,7 @@ def membership_statements(
 
 
 def unheeded_options(wanted: Iterable[MemberOf] | None, version: int) -> list[str]:
-    """Warnings about options of memberships that the server does not know."""
+    """Return warnings about options of memberships that the server does not know."""
     if version >= GRANT_OPTIONS_VERSION:
         return []
     return [
@@ -298,7 +298,7 @@ def unheeded_options(wanted: Iterable[MemberOf] | None, version: int) -> list[st
 
 
 def foreign_memberships(wanted: Iterable[MemberOf] | None, role: RoleFacts | None) -> list[str]:
-    """Warnings about memberships that only who granted them can take back."""
+    """Return warnings about memberships that only another grantor can revoke."""
     if wanted is None or role is None:
         return []
     names = {one.role for one in wanted}
@@ -326,7 +326,7 @@ def _refused(group: str, groups: Mapping[str, GroupFacts]) -> AccessError | None
 
 
 def _options(one: MemberOf, held: Membership | None, version: int) -> sql.Composable | None:
-    """What follows GRANT; None when the role has the membership as it shall be."""
+    """Return the options of GRANT; None if the role has the membership with these options."""
     if version < GRANT_OPTIONS_VERSION:
         if held is not None and (held.admin or not one.admin):
             return None

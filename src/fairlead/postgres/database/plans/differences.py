@@ -1,7 +1,7 @@
-"""What separates the privileges that are from those that are wanted, and the fewest statements.
+"""Differences between actual and desired privileges, and the fewest statements for them.
 
-Objects that have the same owner and the same ACL differ in the same way, and so do roles that ask
-for the same; both share a difference, and a statement: each catalog row is written once.
+Objects with the same owner and ACL have the same differences, and so do roles that ask for the
+same. They share a difference and a statement, so that each catalog row is written once.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ FutureAny = Literal[
     "future schema",
     "future large object",
 ]
-"""Default privileges; on schemas and large objects they are only ever revoked."""
+"""Levels of default privileges; those on schemas and large objects are only revoked."""
 
 Level = Literal[ObjectLevel, FutureAny]
 Action = Literal["grant", "revoke", "revoke option"]
 
 PRIVILEGES: Final[frozenset[str]] = frozenset().union(*LEVEL_PRIVILEGES.values())
-"""All that statements of ours can name."""
+"""Privileges that a statement of the operator may name."""
 
 _KEYWORDS: Final[Mapping[str, sql.SQL]] = {word: sql.SQL(word) for word in sorted(PRIVILEGES)}
 _KINDS: Final[Mapping[Level, sql.SQL]] = {
@@ -63,7 +63,7 @@ T = TypeVar("T")
 
 
 class Item(NamedTuple):
-    """One object; ``name`` is that of a column in its level, and of a role in a future one."""
+    """One object; ``name`` is the column's at level column, the creating role's at future ones."""
 
     schema: str
     name: str = ""
@@ -73,7 +73,7 @@ class Item(NamedTuple):
 class Objects(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Objects of one schema that have the same owner and the same ACL.
 
-    ``table`` is that of a column. ``total`` counts also what is too much to list.
+    ``table`` is the table of columns. ``total`` counts also objects that are not listed.
     """
 
     level: Level
@@ -84,10 +84,10 @@ class Objects(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """One privilege that is missing on objects, or not wanted there.
+    """One privilege that is missing on objects, or is to be revoked there.
 
-    ``option`` is the grant option: to be given, or held so far. ``grantor`` is who granted what is
-    to be revoked. Without ``possible`` the administrator lacks the right to it.
+    ``option`` is the grant option: to be granted, or held so far. ``grantor`` is the role whose
+    grant is to be revoked. Without ``possible`` the administrator lacks the right to the change.
     """
 
     action: Action
@@ -99,7 +99,7 @@ class Difference(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class PrivilegeChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement, before it is composed; ``within`` is the table of columns."""
+    """A statement about privileges in parts; ``within`` is the table of columns."""
 
     action: Action
     level: Level
@@ -111,7 +111,7 @@ class PrivilegeChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def statement(self) -> sql.Composed:
-        """The SQL."""
+        """The composed SQL statement."""
         granted = self.action == "grant"
         shape = _GRANT if granted else _REVOKE
         if granted:
@@ -124,7 +124,7 @@ class PrivilegeChange(msgspec.Struct, frozen=True, kw_only=True):
             objects=self._objects(),
             roles=_COMMA.join(map(sql.Identifier, self.usernames)),
             option=option,
-            # What was passed on goes with the right to pass it on.
+            # Privileges that the role has passed on depend on its grant option.
             cascade=sql.SQL(" CASCADE") if self.option else _NOTHING,
         )
         if not self.level.startswith("future"):
@@ -149,7 +149,7 @@ class PrivilegeChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """Why it is made."""
+        """The reason for the change."""
         if self.action == "grant":
             return "spec.grants ask for it, and it is not there"
         if self.action == "revoke option":
@@ -157,7 +157,7 @@ class PrivilegeChange(msgspec.Struct, frozen=True, kw_only=True):
         return "it is there, and no grant in spec.grants asks for it"
 
     def halves(self, *, by_role: bool) -> tuple[PrivilegeChange, ...]:
-        """Two changes that are the same together; none when this one is about one thing."""
+        """Return two changes that together equal this one; none if it has one role and object."""
         if len(self.usernames) > 1 and (by_role or len(self.items) == 1):
             middle = len(self.usernames) // 2
             return (
@@ -199,7 +199,7 @@ def _composed(level: Level, item: Item) -> sql.Composable:
 
 
 def words(level: Level, item: Item, table: str = "") -> str:
-    """One object in words, for messages."""
+    """Return one object in words, for messages."""
     if level == "schema":
         return f"schema {item.schema}"
     if level.startswith("future"):
@@ -215,7 +215,7 @@ _SHOWN_CHARACTERS = 500
 
 
 def listed(things: Sequence[str], total: int = 0) -> str:
-    """Some things by name, and how many more there are."""
+    """Return the first names in words, and the number of the others."""
     shown: list[str] = []
     for thing in things[:_SHOWN]:
         if shown and sum(map(len, shown)) + len(thing) > _SHOWN_CHARACTERS:
@@ -226,10 +226,10 @@ def listed(things: Sequence[str], total: int = 0) -> str:
 
 
 def plan(differences: Mapping[str, Iterable[Difference]]) -> list[PrivilegeChange]:
-    """The fewest statements that settle what is possible, revocations first.
+    """Return the fewest statements that settle the possible differences, revocations first.
 
     Args:
-        differences: those of each username; roles share a statement where they share a difference.
+        differences: the differences by username; roles with the same one share a statement.
     """
     who: dict[Difference, list[str]] = {}
     for username, found in differences.items():
@@ -261,7 +261,7 @@ def _order(change: PrivilegeChange) -> tuple[bool, str, tuple[Item, ...], tuple[
 
 
 def _together(objects: Objects) -> tuple[Item, ...]:
-    """What a statement can be about but once: a table of columns, a schema of the future."""
+    """Return the part that a statement names once: a column's table, a future level's schema."""
     if objects.level == "column" or objects.level.startswith("future"):
         return (Item(objects.items[0].schema),)
     return ()

@@ -1,6 +1,6 @@
-"""What is missing of the logins of an owner, see ``logins``: their ends, and that they act as it.
+"""Missing statements for the logins of an owner, see ``logins``: their ends, and acting as it.
 
-Pure. The login of the Secret is planned like any role; what is here comes on top of that.
+Pure. The login of the Secret is planned like any role; these statements come in addition.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _MEMBER = "a login has all that the owner has, as its member, and no power over 
 class LoginStep(NamedTuple):
     """A statement; ``what`` completes "could not ...", ``why`` is the reason for it.
 
-    Where ``text`` is given it is told instead, for the same plan reads the same at any time.
-    ``alone`` ones may fail without failing all of the access, ``field`` is that of the spec whose
-    value a server may refuse.
+    ``text`` is shown in place of a statement with a time, so that the same plan reads the same at
+    any time. A step that is ``alone`` may fail without failing the access. ``field`` is the field
+    of the spec whose value a server may refuse, "" for none.
     """
 
     statement: sql.Composed
@@ -54,9 +54,9 @@ class LoginStep(NamedTuple):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What an access asks of its logins; ``until`` is when it ends itself, "" for never.
+    """The part of a spec about logins; ``until`` is the end of the access, "" for none.
 
-    ``groups`` says whether the memberships of its roles are its concern.
+    ``groups`` says whether the access has a memberOf, so that other memberships are revoked.
     """
 
     username: str
@@ -69,14 +69,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 def acting_steps(
     asked: Asked, login: str, role: RoleFacts | None, version: int, around: Around = NOTHING_AROUND
 ) -> Iterator[LoginStep]:
-    """What is missing so that the sessions of a login are its owner's.
+    """Yield the missing statements by which the sessions of a login act as its owner.
 
     Args:
-        asked: of the access.
-        login: which.
-        role: the login as it is, None when it is about to be made.
+        asked: the part of the spec about logins.
+        login: the name of the login.
+        role: the login as it is, None if it is about to be created.
         version: ``server_version_num``.
-        around: what is known of parameters.
+        around: facts about parameters.
     """
     owner = asked.username
     if role is not None:
@@ -96,11 +96,11 @@ def acting_steps(
     if config.pop("role", None) != owner:
         what = f"have the sessions of role {login} act as {owner}"
         yield LoginStep(act_as_owner(login, owner), what, _OWNERS)
-    # What is set for a role in one database counts more than what is set for it in all.
+    # A setting of a role in one database overrides its setting in all.
     for database in role.turned_in if role is not None else ():
         what = f"have the sessions of role {login} in database {database} act as {owner}"
         yield LoginStep(act_as_owner_in(login, database), what, _OWNERS)
-    # Its parameter role is left out, which spec.attributes.config does not name and would reset.
+    # Without its parameter role, which would be reset as spec.attributes.config does not name it.
     if role is not None:
         role = msgspec.structs.replace(role, config=config)
     for step in setting_statements(login, asked.attributes, role, around.reserved):
@@ -110,7 +110,7 @@ def acting_steps(
 def ending_steps(
     asked: Asked, roles: Mapping[str, RoleFacts], version: int, now: datetime
 ) -> Iterator[LoginStep]:
-    """What is missing so that those who are not current end when they should."""
+    """Yield the missing statements by which the logins that are not current end in time."""
     turns = asked.turns
     if turns.staged:
         return
@@ -162,12 +162,12 @@ def _ended_steps(asked: Asked, role: RoleFacts, now: datetime) -> Iterator[Login
 def retired(
     asked: Asked, roles: Mapping[str, RoleFacts], now: datetime | None = None
 ) -> tuple[str, ...]:
-    """The logins that have ended for good, since the rotation is in place again.
+    """Return the logins that have ended for good, because the rotation is InPlace again.
 
     Args:
-        asked: of the access.
-        roles: its own, as they are.
-        now: this moment, where those count too that are about to lose their login.
+        asked: the part of the spec about logins.
+        roles: the roles of the access as they are.
+        now: this moment, to include logins that are about to lose their LOGIN.
     """
     if asked.turns.rotation != "InPlace" or asked.turns.staged:
         return ()
@@ -179,9 +179,9 @@ def retired(
 
 
 def login_infos(asked: Asked, roles: Mapping[str, RoleFacts]) -> tuple[LoginInfo, ...]:
-    """What the status says of the roles that log in, and of those that did.
+    """Return the status of the current login and of the former ones.
 
-    Nothing where the rotation is in place, and no other login is left.
+    It is empty if the rotation is InPlace and no other login is left.
     """
     current = asked.turns.current
     others = [
@@ -195,7 +195,7 @@ def login_infos(asked: Asked, roles: Mapping[str, RoleFacts]) -> tuple[LoginInfo
 
 
 def _ends(turns: LoginTurns, roles: Mapping[str, RoleFacts]) -> dict[str, datetime]:
-    """Of what the server remembers and what the status does, the earlier."""
+    """Return the end of each login, the earlier one of the server's and the status'."""
     found = dict(turns.known)
     for name, role in roles.items():
         end = _end(role)

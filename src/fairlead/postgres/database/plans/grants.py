@@ -1,9 +1,9 @@
-"""DesiredGrants privileges, sorted by the objects that each applies to.
+"""Desired privileges, sorted by the objects that each applies to.
 
-CONNECT and TEMPORARY are the database's, CREATE and USAGE the schema's, EXECUTE that of all
-routines, the rest that of all tables and views, unless a grant says what it is on
-(https://www.postgresql.org/docs/current/ddl-priv.html). Whoever may do something in a schema gets
-USAGE on it too, as access-operator has it, unless the grant leaves that out.
+Unless a grant sets ``on``, CONNECT and TEMPORARY are on the database, CREATE and USAGE on the
+schema, EXECUTE on all routines, the others on all tables and views
+(https://www.postgresql.org/docs/current/ddl-priv.html). A grant in a schema includes USAGE on it,
+as in access-operator, unless schemaUsage is false.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fairlead.postgres.errors import AccessError, invalid, refusal
 
 DATABASE_PRIVILEGES: Final = LEVEL_PRIVILEGES["Database"]
 MAINTAIN_VERSION = 170000
-"""MAINTAIN came with PostgreSQL 17."""
+"""``server_version_num`` of PostgreSQL 17, the first with MAINTAIN."""
 
 MAX_OBJECTS = 4096
 """Objects, columns and creating roles that the grants of one access may name."""
@@ -72,24 +72,26 @@ BUNDLES: Final[Mapping[Bundle, Mapping[GrantLevel, frozenset[str]]]] = MappingPr
         | {"Database": frozenset({"CONNECT"})},
     }
 )
-"""What ``access`` stands for. Owner has all that can be granted, not what ownership alone gives:
-to alter and to drop what others have created."""
+"""Privileges of each value of ``access``.
+
+Owner has all that can be granted. Altering and dropping the objects of others needs ownership.
+"""
 
 
 class DesiredGrants(msgspec.Struct, frozen=True, kw_only=True):
-    """What the role shall have in each database, and what no server of this version can give."""
+    """Desired privileges of a role by database, and errors of those that the server lacks."""
 
     databases: Mapping[str, DatabaseGrants]
     problems: tuple[AccessError, ...] = ()
 
     def of(self, database: str) -> DatabaseGrants:
-        """Return what the role shall have in this database; nothing when it is not named."""
+        """Return the desired privileges in a database; none if no grant names it."""
         return self.databases.get(database, NO_GRANTS)
 
     def describe(self) -> list[str]:
-        """One line for each object, ``CONNECT on database app``: the ledger of what was granted.
+        """Return one line for each object, like ``CONNECT on database app``, for the ledger.
 
-        :func:`~fairlead.postgres.database.plans.targets.parse` reads them back.
+        :func:`~fairlead.postgres.database.plans.targets.parse` reads the lines back.
         """
         return [
             line
@@ -102,7 +104,7 @@ def check_grants(grants: Iterable[Grant]) -> None:
     """Refuse names that PostgreSQL would cut, its own schemas, and fields that do not go together.
 
     Raises:
-        AccessError: NameInvalid, SchemaReserved or GrantInvalid, naming the field.
+        AccessError: NameInvalid, SchemaReserved or GrantInvalid; the text names the field.
     """
     named = 0
     for index, grant in enumerate(grants):
@@ -129,7 +131,7 @@ def check_grants(grants: Iterable[Grant]) -> None:
 
 
 def _contradictions(grant: Grant) -> Iterator[str]:
-    """The rules of the CRD again, for servers that do not know them."""
+    """Yield the broken rules of the CRD, for API servers that do not check them."""
     privileges, level = set(grant.privileges), grant.level
     if bool(privileges) is bool(grant.access):
         yield "set one of privileges and access"
@@ -167,10 +169,10 @@ def _check_names(grant: Grant, field: str) -> None:
 
 
 def desired_grants(grants: Iterable[Grant], server_version: int) -> DesiredGrants:
-    """Sort grants by database and object; what the server's version lacks becomes a problem.
+    """Sort grants by database and object; a privilege that the server lacks becomes a problem.
 
     Args:
-        grants: checked by :func:`check_grants`.
+        grants: grants that :func:`check_grants` has checked.
         server_version: ``server_version_num``.
     """
     databases: dict[str, _Collected] = {}
@@ -190,7 +192,7 @@ def desired_grants(grants: Iterable[Grant], server_version: int) -> DesiredGrant
 
 
 class _Collected:
-    """The privileges in one database, while the grants are gone through."""
+    """The privileges in one database, collected from the grants."""
 
     def __init__(self) -> None:
         self._database: dict[str, bool] = {}
@@ -215,7 +217,7 @@ def _merge(privileges: dict[str, bool], privilege: str, *, passed_on: bool) -> N
 
 
 def _spelled_out(grant: Grant, server_version: int) -> Iterator[tuple[GrantLevel, str]]:
-    """Levels and privileges, without bundles and ALL."""
+    """Yield levels and privileges of a grant; bundles and ALL are replaced by their members."""
     if grant.access:
         asked = [
             (level, name)
@@ -235,7 +237,7 @@ def _spelled_out(grant: Grant, server_version: int) -> Iterator[tuple[GrantLevel
 
 
 def asked_for(grant: Grant) -> frozenset[str]:
-    """All that a grant comes to on the newest server, but the USAGE of its schema."""
+    """Return the privileges of a grant on the newest server, without USAGE on its schema."""
     return frozenset(privilege for _, privilege in _spelled_out(grant, MAINTAIN_VERSION))
 
 

@@ -1,12 +1,12 @@
-"""Groups that hold privileges for all logins that ask for the same: ``groups: Shared``.
+"""Groups that hold privileges for all logins with the same grants: ``groups: Shared``.
 
-What is granted without its grant option is the group's, so that an object's ACL has one entry for
-any number of logins. The rest stays the login's own: a member that may pass something on would do
-so in the name of all. A login has what its group has by membership alone, without SET ROLE where
-PostgreSQL can withhold that, and never may make others members.
+Privileges without grant option go to the group, so that an object's ACL has one entry for any
+number of logins. Privileges with grant option stay with the login: a member of a group with the
+option would grant in the name of all. A login inherits the privileges of its group, without SET
+ROLE if PostgreSQL can withhold that, and never may add members.
 
-A group is made in one transaction with its first member, and its name says whose it is and what
-for: the digest of a scope, which only this installation knows, and of its grants. Pure.
+A group is created in one transaction with its first member. Its name is a digest of a scope, which
+only this installation knows, and of its grants. Pure.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COMMA = sql.SQL(", ")
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """A group, what it shall have, and the usernames of those at hand that share it."""
+    """A group, its desired grants, and the usernames of its members in this batch."""
 
     name: str
     claim: GroupClaim
@@ -52,42 +52,45 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wanted(self) -> Wanted:
-        """The group as a role whose privileges are brought into their wanted state."""
-        nobody = Claim(installation=self.claim.installation, uid="")
-        return Wanted(username=self.name, password="", claim=nobody)
+        """The group as a role with desired privileges, without a PostgresAccess."""
+        claim = Claim(installation=self.claim.installation, uid="")
+        return Wanted(username=self.name, password="", claim=claim)
 
 
 class Sharing(msgspec.Struct, frozen=True, kw_only=True):
-    """What is whose: by username all that is asked for, what is the login's own, and its group."""
+    """Owners of grants: ``asked`` has all grants by username, ``own`` those of the login itself.
+
+    ``groups`` has the groups by name, ``group_of`` the name of the group by username.
+    """
 
     asked: Mapping[str, DesiredGrants] = {}
     own: Mapping[str, DesiredGrants] = {}
     groups: Mapping[str, Group] = {}
     group_of: Mapping[str, str] = {}
     unknown: frozenset[str] = frozenset()
-    """Of whom it is not known what they share."""
+    """Usernames of accesses whose scope of groups is unknown."""
 
     @property
     def desired(self) -> dict[str, DesiredGrants]:
-        """What each login and each group shall have itself."""
+        """The desired grants of each login and each group itself, by name."""
         return {**self.own, **{name: group.grants for name, group in self.groups.items()}}
 
     def keeps(self, username: str) -> bool:
-        """Whether nothing may be revoked from a login itself, for nobody else grants it."""
+        """Whether a login keeps its own privileges because no group grants them instead."""
         group = self.group_of.get(username)
         return username in self.unknown or (group is not None and group not in self.groups)
 
     def roles(self, wanted: Iterable[Wanted]) -> dict[str, Wanted]:
-        """The logins and the groups as roles, by name."""
+        """Return the logins and the groups as roles, by name."""
         groups = {name: group.wanted for name, group in self.groups.items()}
         return {**{one.username: one for one in wanted}, **groups}
 
     def careful_roles(self, wanted: Iterable[Wanted]) -> dict[str, Wanted]:
-        """Return the logins and the groups as roles, from which nothing is taken unduly."""
+        """Return the logins and the groups as roles; a login that ``keeps`` is Additive."""
         return self.roles([careful(one) if self.keeps(one.username) else one for one in wanted])
 
     def without(self, names: Collection[str]) -> Sharing:
-        """The same without some groups; what their members share is then nobody's to grant."""
+        """Return the same without some groups; their members' shared grants are then left out."""
         if not names:
             return self
         left = {name: one for name, one in self.groups.items() if name not in names}
@@ -97,13 +100,13 @@ class Sharing(msgspec.Struct, frozen=True, kw_only=True):
 def share(
     wanted: Sequence[Wanted], version: int, roles: Mapping[str, RoleFacts] | None = None
 ) -> Sharing:
-    """Sort what is asked for by who shall have it.
+    """Sort the grants of accesses into those of groups and those of logins.
 
     Args:
         wanted: the accesses.
         version: ``server_version_num``.
-        roles: those there are; a login that inherits nothing, which before PostgreSQL 16 is an
-            attribute of its own, shares nothing.
+        roles: the existing roles; a login with NOINHERIT shares nothing before PostgreSQL 16,
+            where that is an attribute of the role.
     """
     parts: dict[
         tuple[str | None, str, int], tuple[DesiredGrants, DesiredGrants, Group | None]
@@ -128,7 +131,7 @@ def share(
 
 
 def inherits(wanted: Wanted, version: int, roles: Mapping[str, RoleFacts]) -> bool:
-    """Whether the role has at once what its groups have."""
+    """Whether the role has the privileges of its groups without SET ROLE."""
     if version >= GRANT_OPTIONS_VERSION:
         return True
     asked = wanted.attributes.inherit if wanted.attributes is not None else None
@@ -158,7 +161,7 @@ def _parts(
 
 
 def _split(whole: DesiredGrants) -> tuple[DesiredGrants, DesiredGrants]:
-    """What comes without its grant option, and the rest."""
+    """Return the grants without grant option, and those with it."""
     shared: dict[str, DatabaseGrants] = {}
     own: dict[str, DatabaseGrants] = {}
     for name, grants in whole.databases.items():
@@ -190,7 +193,7 @@ class Membering(SharedChange, frozen=True, kw_only=True):
     grantor: str = ""
 
     def only(self, usernames: Iterable[str]) -> Membering:
-        """The same for some of the roles."""
+        """Return the same change for some of the roles."""
         names = tuple(usernames)
         if self.joins:
             return joining(self.group, names, self.version)
@@ -198,7 +201,7 @@ class Membering(SharedChange, frozen=True, kw_only=True):
 
 
 def joining(group: str, usernames: Iterable[str], version: int) -> Membering:
-    """Make roles members: they inherit, and neither become the group nor let others in."""
+    """Return a change that adds members, who inherit but may not SET ROLE or add members."""
     names = tuple(usernames)
     options = ""
     if version >= GRANT_OPTIONS_VERSION:
@@ -220,7 +223,7 @@ def joining(group: str, usernames: Iterable[str], version: int) -> Membering:
 def leaving(
     group: str, usernames: Iterable[str], version: int, grantor: str, why: str
 ) -> Membering:
-    """Take roles out of a group; ``grantor`` is who has made them members."""
+    """Return a change that takes roles out of a group; ``grantor`` made them members."""
     names = tuple(usernames)
     statement = sql.SQL("REVOKE {} FROM {}").format(
         sql.Identifier(group), _COMMA.join(map(sql.Identifier, names))
@@ -243,14 +246,14 @@ def leaving(
 
 
 class GroupPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is missing of groups; ``taken`` are names that somebody else's roles have."""
+    """Changes of groups; ``taken`` has an error for each name that another role has."""
 
     changes: list[Change] = []
     taken: Mapping[str, AccessError] = {}
 
 
 def plan_groups(sharing: Sharing, snapshot: Snapshot) -> GroupPlan:
-    """What is missing of the groups themselves and of their members, before any privileges."""
+    """Return the missing changes of groups and memberships, which come before privileges."""
     changes: list[Change] = []
     taken: dict[str, AccessError] = {}
     for name, group in sharing.groups.items():
@@ -302,7 +305,7 @@ def _making(group: Group, role: RoleFacts | None) -> Iterator[Change]:
 
 
 def _expelling(group: Group, snapshot: Snapshot) -> Iterator[Change]:
-    """Whoever is in the group, and has not been made a member here; and what the group is in."""
+    """Yield the removal of foreign members from the group, and of the group from others."""
     version = snapshot.server.version
     members = tuple(group.members)
     for one in snapshot.intruders.get(group.name, ()):
@@ -319,7 +322,7 @@ def _expelling(group: Group, snapshot: Snapshot) -> Iterator[Change]:
 
 
 def _for(change: Membering, usernames: tuple[str, ...]) -> Change:
-    """The same statement, for the sake of others."""
+    """Return the same statement as a change for these usernames."""
     return Change(
         statement=change.statement,
         what=change.what,
@@ -330,7 +333,7 @@ def _for(change: Membering, usernames: tuple[str, ...]) -> Change:
 
 
 def joined(role: RoleFacts | None, group: str, version: int) -> bool:
-    """Whether the role is a member as it shall be."""
+    """Whether the role is a member of the group with the options of :func:`joining`."""
     held = role.groups.get(group) if role is not None else None
     if held is None or held.admin:
         return False
@@ -343,7 +346,7 @@ def _joining(group: Group, missing: Sequence[str], snapshot: Snapshot) -> Iterat
         yield joining(group.name, missing, version)
     if version >= GRANT_OPTIONS_VERSION:
         return
-    # Before PostgreSQL 16 a GRANT never takes the option back.
+    # Before PostgreSQL 16 a GRANT never revokes the option.
     admins = [one for one in missing if _is_admin(snapshot.roles.get(one), group.name)]
     if admins:
         statement = sql.SQL("REVOKE ADMIN OPTION FOR {} FROM {} CASCADE").format(
@@ -352,7 +355,7 @@ def _joining(group: Group, missing: Sequence[str], snapshot: Snapshot) -> Iterat
         yield Change(
             statement=statement,
             what=f"take the right to make others members of group {group.name}",
-            why="members of a group that is shared let nobody else in",
+            why="members of a shared group may not add other members",
             usernames=tuple(admins),
             alone=True,
         )
@@ -367,7 +370,7 @@ def _may_revoke(membership: Membership, snapshot: Snapshot) -> bool:
 
 
 def careful(one: Wanted) -> Wanted:
-    """The same, for as long as nothing may be revoked from the login itself."""
+    """Return the same access, from whose login itself nothing is revoked."""
     return msgspec.structs.replace(one, policy="Additive", ledger=frozenset())
 
 
@@ -379,17 +382,17 @@ def plan_leaving(
     *,
     foreseen: bool = False,
 ) -> list[Change]:
-    """What logins lose that have what they ask for by now in another way.
+    """Return the changes that take superseded memberships and privileges from logins.
 
-    That is membership in groups of other grants, and what a login itself has on databases while
-    its group has that.
+    These are memberships in groups of other grants, and a login's own privileges on databases that
+    its group has too.
 
     Args:
         wanted: the accesses.
-        sharing: who shall have what.
-        snapshot: of the catalogs.
-        held_up: those that do not have everything yet which they could have.
-        foreseen: whether to say what they lose once they have.
+        sharing: the owners of the grants.
+        snapshot: the snapshot of the catalogs.
+        held_up: usernames that lack privileges which they could have, and lose nothing yet.
+        foreseen: whether to return also changes that need other changes of a plan first.
     """
     version = snapshot.server.version
     lacking = {
@@ -428,7 +431,7 @@ def plan_leaving(
 
 
 def differs(one: Wanted, sharing: Sharing, snapshot: Snapshot) -> bool:
-    """Whether a login is not in its group as it shall be, or in another one of ours."""
+    """Whether a login lacks its membership, or is in another group of the installation."""
     role = snapshot.roles.get(one.username)
     group = sharing.group_of.get(one.username)
     if group is not None and not joined(role, group, snapshot.server.version):
@@ -441,7 +444,7 @@ def differs(one: Wanted, sharing: Sharing, snapshot: Snapshot) -> bool:
 
 
 def group_warnings(one: Wanted, sharing: Sharing, snapshot: Snapshot) -> list[str]:
-    """What cannot be taken back from here, for another role has granted it."""
+    """Return warnings about memberships that only another grantor can revoke."""
     role, name = snapshot.roles.get(one.username), sharing.group_of.get(one.username)
     found = [
         _foreign(one.username, other)

@@ -1,14 +1,14 @@
 """Two logins in turn for one owner: a rotation in which no login fails (``rotation: TwoLogins``).
 
-The role that spec.username names is the owner: it holds privileges and objects and has no login.
-Of two logins one is current, and its name is the Secret's ``username``; both are members of the
-owner and act as it, so that what either makes belongs to the owner. A rotation makes the other one
-current, with a password of its own. The one before keeps its password until its grace is over, and
-then loses its login. The server knows that end too (VALID UNTIL), so that it comes without us.
+The role of spec.username is the owner: it holds privileges and objects and has no login. One of
+two logins is current, and its name is the Secret's ``username``. Both are members of the owner and
+act as it, so that the owner owns all objects that they create. A rotation makes the other login
+current, with a password of its own. The former one keeps its password until its grace is over, and
+then loses LOGIN. The server knows that end too (VALID UNTIL), and keeps it without the operator.
 
-Whoever could log in before and is not current ends so: the owner too when an access is changed to
-two logins, and both logins when it is changed back. Pure: nothing is remembered but what the
-catalogs and the status say, and an end that nobody remembers comes later, never earlier.
+Every other role of the access ends in the same way: the owner if an access is changed to two
+logins, and both logins if it is changed back. Pure: the catalogs and the status are the only
+memory, and an end that is lost comes later, never earlier.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _ALMOST_A_SECOND = timedelta(microseconds=999_999)
 
 
 class LoginTurns(msgspec.Struct, frozen=True, kw_only=True):
-    """What an access asks for that has logins beside its owner, or had them.
+    """Desired logins of an access that has, or had, logins beside its owner.
 
-    ``current`` is the login of the Secret, the owner itself where the rotation is in place.
-    ``known`` are ends that the status remembers. While it is ``staged`` the others are left as
-    they are, for the Secret still has one of them. A ``patient`` access leaves the logins that the
-    server has ended (VALID UNTIL) as they are until their next turn.
+    ``current`` is the login of the Secret, which is the owner if the rotation is InPlace.
+    ``known`` are ends from the status. While ``staged``, the other logins are left as they are,
+    because the Secret still has one of them. A ``patient`` access leaves logins that the server
+    has ended (VALID UNTIL) as they are until their next turn.
     """
 
     rotation: Rotation
@@ -47,9 +47,10 @@ class LoginTurns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose turn it is.
+    """Logins of an access at a moment, and their ends.
 
-    ``current`` logs in for good, each of ``ending`` until its time, none of ``ended`` any more.
+    ``current`` logs in without an end, ``ending`` has the other logins with their ends, ``ended``
+    those that may not log in any more.
     """
 
     current: str
@@ -58,10 +59,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def login_names(username: str) -> tuple[str, str]:
-    """The names of the two logins of an owner, of 63 bytes at most.
+    """Return the names of the two logins of an owner, of 63 bytes at most.
 
-    Of an owner whose name is too long for a suffix they carry the beginning and a digest, so that
-    two owners that begin alike have logins of their own.
+    An owner's name that is too long for a suffix is cut and gets a digest, so that two owners with
+    the same beginning have different logins.
     """
     stem = username
     if len(username.encode()) + len(_SUFFIXES[0]) > MAX_IDENTIFIER_BYTES:
@@ -74,7 +75,7 @@ def login_names(username: str) -> tuple[str, str]:
 
 
 def family(username: str) -> tuple[str, str, str]:
-    """Every role that an access may have: the owner and both logins."""
+    """Return the names of the owner and both logins, all roles that an access may have."""
     return username, *login_names(username)
 
 
@@ -87,15 +88,15 @@ def current_login(
     rotating: bool = False,
     ending: Iterable[str] = (),
 ) -> str:
-    """The login whose name and password the Secret shall have.
+    """Return the login whose name and password belong in the Secret.
 
     Args:
-        rotation: of the access.
+        rotation: the rotation of the access.
         username: the owner's name.
-        found: the username in the Secret, "" where there is none; somebody may have edited it.
-        known: the current login by the status, "" where it says nothing.
+        found: the username in the Secret, "" for none; a user may have edited it.
+        known: the current login by the status, "" for none.
         rotating: whether a new password is made.
-        ending: those in their grace, which nobody should lose without need.
+        ending: logins in their grace, which should not become current before its end.
     """
     if rotation == "InPlace":
         return username
@@ -109,19 +110,19 @@ def current_login(
 
 
 def must_rotate(rotation: Rotation, username: str, *, found: str) -> bool:
-    """Whether the kind of rotation has changed, so that the login becomes another.
+    """Whether the login in the Secret belongs to the other kind of rotation.
 
-    A login's password is its own: with another login goes another password.
+    Each login has a password of its own, so a change of the login needs a new password.
     """
     logins = login_names(username)
     return found in (logins if rotation == "InPlace" else (username,))
 
 
 def may_rotate(rotation: Rotation, ending: Mapping[str, datetime], now: datetime) -> bool:
-    """Whether the clock may make a new password now.
+    """Whether a scheduled rotation may make a new password now.
 
-    It waits while the login whose turn is next is still in its grace. Who asks for a new password,
-    or deletes the one there is, is served at once, and that grace ends.
+    It waits while the login whose turn is next is in its grace. A rotation that a user requests,
+    or causes by deleting the password, does not wait and ends that grace.
     """
     return rotation == "InPlace" or all(end <= now for end in ending.values())
 
@@ -135,20 +136,20 @@ def turn(
     grace: timedelta,
     now: datetime,
 ) -> Turn:
-    """Who may log in until when.
+    """Return the logins of an access with their ends.
 
     Args:
         username: the owner's name.
         current: the login of the Secret.
-        able: those of the family that the server lets log in.
-        known: the ends that the server remembers (VALID UNTIL), or the status.
-        grace: how long a login lasts that is no longer current.
+        able: the roles of the access with LOGIN at the server.
+        known: the ends at the server (VALID UNTIL) or in the status.
+        grace: the time that a login lasts after it was current.
         now: this moment.
     """
     others = {name for name in family(username) if name != current} & set(able)
-    # The server is told of whole seconds, and nothing ends before its time.
+    # VALID UNTIL is set in whole seconds, rounded up so that no login ends early.
     latest = (now + grace + _ALMOST_A_SECOND).replace(microsecond=0)
-    # An end further away than the grace is another policy's: the shorter one counts.
+    # An end beyond the grace is from an earlier, longer policy: the shorter grace counts.
     ends = {name: min(known.get(name, latest), latest) for name in others}
     return Turn(
         current=current,
@@ -158,29 +159,29 @@ def turn(
 
 
 def create_owner(username: str, parts: Iterable[sql.Composable] = ()) -> sql.Composed:
-    """A role that owns and may not log in, with ``parts`` for its other attributes."""
+    """Return CREATE ROLE for an owner without login, with ``parts`` for other attributes."""
     head = sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(username))
     return sql.SQL(" ").join([head, *parts])
 
 
 def act_as_owner(login: str, username: str) -> sql.Composed:
-    """Have each session of a login begin as the owner, and come back to it on RESET ROLE."""
+    """Return ALTER ROLE by which sessions of a login act as the owner, after RESET ROLE too."""
     return sql.SQL("ALTER ROLE {} SET role TO {}").format(
         sql.Identifier(login), sql.Literal(username)
     )
 
 
 def act_as_owner_in(login: str, database: str) -> sql.Composed:
-    """Have them begin so in one database too, where something else was set."""
+    """Return the reset of a setting in one database that overrides ``act_as_owner`` there."""
     return sql.SQL("ALTER ROLE {} IN DATABASE {} RESET role").format(
         sql.Identifier(login), sql.Identifier(database)
     )
 
 
 def end_login(login: str, until: datetime | None, *, fence: bool = False) -> sql.Composed:
-    """Have the server refuse a login's password from that moment on; None takes the end back.
+    """Return ALTER ROLE by which a login's password ends at that moment; None removes the end.
 
-    With ``fence`` it refuses the login now, whatever that has to show.
+    With ``fence`` the role loses LOGIN at once, which ends logins by certificate too.
     """
     end = until.isoformat() if until is not None else "infinity"
     words = "ALTER ROLE {} NOLOGIN VALID UNTIL {}" if fence else "ALTER ROLE {} VALID UNTIL {}"

@@ -1,7 +1,7 @@
-"""Which role names are taken, and how the patterns of server profiles match.
+"""Checks of role names against reserved ones, and against the patterns of server profiles.
 
-PostgreSQL cuts names at 63 bytes without a word, and identifiers end at a NUL byte, so both are
-refused before any SQL is made.
+PostgreSQL silently cuts names at 63 bytes, and identifiers end at a NUL byte, so both are refused
+before any SQL is composed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from fairlead.postgres.errors import refusal
 
 
 MAX_IDENTIFIER_BYTES = 63
-"""NAMEDATALEN - 1 of a PostgreSQL that was built as it comes."""
+"""Longest name in bytes: NAMEDATALEN - 1 of PostgreSQL's default build."""
 
 _UNSEEN = {"Cf", "Cs", "Zl", "Zp"}
-"""Unicode's categories of invisible and of bidirectional characters."""
+"""Unicode categories of invisible and of bidirectional characters."""
 _IGNORABLE = (
     (0x034F, 0x034F),
     (0x115F, 0x1160),
@@ -31,13 +31,13 @@ _IGNORABLE = (
     (0xFFF0, 0xFFF8),
     (0xE0000, 0xE0FFF),
 )
-"""First and last of other characters that are shown as nothing, or as a blank.
+"""Ranges of code points, with both ends, of other characters that look like nothing or a blank.
 
-That is Default_Ignorable_Code_Point (https://www.unicode.org/reports/tr44/), without those of
-Cf, and the pattern of Braille without a dot.
+These are Default_Ignorable_Code_Point (https://www.unicode.org/reports/tr44/) without Cf, and the
+Braille pattern without a dot.
 """
 GROUP_PREFIX = "fairlead_group_"
-"""How the names of the groups begin that logins share; a digest of 32 digits follows."""
+"""Prefix of the names of shared groups; a digest of 32 hexadecimal digits follows."""
 _GROUP = re.compile(GROUP_PREFIX + "[0-9a-f]{32}")
 _KEYWORDS = {"public", "none", "user", "current_user", "session_user", "current_role"}
 _PROVIDERS = (
@@ -63,7 +63,7 @@ _PROVIDERS = (
     "_rdb_",
     "_doadmin",
 )
-"""How names begin that PostgreSQL and those who run it for others keep for themselves."""
+"""Prefixes of names that PostgreSQL and providers of it reserve."""
 _PROVIDER_ROLES = {
     "alicloud_rds_admin",
     "avnadmin",
@@ -78,10 +78,10 @@ _PROVIDER_ROLES = {
 
 
 def check_identifier(name: str, field: str) -> None:
-    """Refuse what PostgreSQL would not take as it is.
+    """Refuse a name that PostgreSQL would not take unchanged.
 
     Raises:
-        AccessError: NameInvalid, naming the field.
+        AccessError: NameInvalid; the text names the field.
     """
     size = len(name.encode("utf-8", "surrogatepass"))
     if not 1 <= size <= MAX_IDENTIFIER_BYTES:
@@ -89,13 +89,13 @@ def check_identifier(name: str, field: str) -> None:
             "NameInvalid",
             f"{field} has {size} bytes; PostgreSQL takes names of 1 to {MAX_IDENTIFIER_BYTES}",
         )
-    # What no encoding has would also spoil a statement that is about others too.
+    # A character that no encoding has would also fail a statement that names other roles too.
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in name):
         raise refusal("NameInvalid", f"{field} contains a control character; remove it")
 
 
 def check_username(name: str) -> None:
-    """Refuse names that cannot be roles of ours.
+    """Refuse names that a role of an access must not have.
 
     Raises:
         AccessError: NameInvalid or UserReserved.
@@ -123,15 +123,15 @@ def _is_unseen(character: str) -> bool:
 
 
 def is_group(name: str) -> bool:
-    """Whether the name is one of those that groups of ours have."""
+    """Whether the name has the form of a shared group's name."""
     return _GROUP.fullmatch(name) is not None
 
 
 def check_no_group(name: str, field: str) -> None:
-    """Refuse the names of our own groups, which belong to those who share them.
+    """Refuse the names of shared groups, whose members are managed by ``groups: Shared``.
 
     Raises:
-        AccessError: NameInvalid, naming the field.
+        AccessError: NameInvalid; the text names the field.
     """
     if is_group(name):
         raise refusal(
@@ -141,15 +141,15 @@ def check_no_group(name: str, field: str) -> None:
 
 
 def reserved(name: str) -> bool:
-    """Whether PostgreSQL, or those who run it for others, keep this name for themselves."""
+    """Whether PostgreSQL, or a provider of it, reserves the name."""
     lowered = name.lower()
     return lowered.startswith(_PROVIDERS) or lowered in _KEYWORDS | _PROVIDER_ROLES
 
 
 def excluded(username: str, excluded_users: Iterable[str], patterns: Iterable[str] = ()) -> bool:
-    """Whether the operator's settings exclude this role, by its name or by a pattern.
+    """Whether the operator's settings exclude the role, by its name or by a pattern.
 
-    Case counts. ``*`` in a pattern stands for anything.
+    Names are case-sensitive. ``*`` in a pattern matches any text.
     """
     if username in {name.strip() for name in excluded_users}:
         return True
@@ -162,9 +162,9 @@ def matches_any(patterns: Iterable[str], name: str, namespace: str) -> bool:
 
 
 def matches(pattern: str, name: str, namespace: str) -> bool:
-    """Whether a pattern allows the name: ``*`` is anything, ``{namespace}`` is the namespace.
+    """Whether a pattern allows the name: ``*`` is any text, ``{namespace}`` is the namespace.
 
-    In time that grows with the product of both lengths at most, however many ``*`` there are.
+    The time grows at most with the product of both lengths, for any number of ``*``.
     """
     parts = [part.replace("{namespace}", namespace) for part in pattern.split("*")]
     first, *rest = parts

@@ -1,7 +1,7 @@
-"""Passwords: made, checked, and sent to the server only as SCRAM verifiers (RFC 5802, RFC 7677).
+"""Passwords: generated, checked, and sent to the server as SCRAM verifiers (RFC 5802, RFC 7677).
 
-The server never sees a password of ours in a statement, so none is in its log or in
-pg_stat_activity, and a password that looks like a verifier is hashed like any other.
+No statement contains a password, so none is in the server's log or in pg_stat_activity, and a
+password that looks like a verifier is hashed like any other.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from fairlead.postgres.errors import invalid
 
 
 MAX_PASSWORD_BYTES = 1024
-"""That libpq takes of a password."""
+"""Longest password in bytes that libpq takes."""
 LENGTH = 32
-"""Characters of a generated password; with 64 to choose from they are 192 random bits."""
+"""Characters of a generated password; from an alphabet of 64 they have 192 random bits."""
 ITERATIONS = 4096
 """Rounds of SCRAM-SHA-256, PostgreSQL's default (scram_iterations)."""
 MAX_ITERATIONS = 100_000
-"""Rounds that are worked out, 25 ms of them; more would keep a thread from all other work."""
+"""Most rounds that are computed, about 25 ms; more would block a thread for too long."""
 ALPHABETS = {
     "urlsafe": string.ascii_letters + string.digits + "-_",
     "alphanumeric": string.ascii_letters + string.digits,
     "hex": string.digits + "abcdef",
 }
 _SALT_BYTES = 16
-"""Random bytes of salt, as PostgreSQL takes them."""
+"""Random bytes of a salt, as many as PostgreSQL uses."""
 _VERIFIER = re.compile(
     r"SCRAM-SHA-256\$(?P<iterations>\d{1,9}):(?P<salt>[A-Za-z0-9+/=]+)"
     r"\$(?P<stored>[A-Za-z0-9+/=]+):(?P<server>[A-Za-z0-9+/=]+)"
@@ -40,17 +40,17 @@ _VERIFIER = re.compile(
 
 
 def generate(length: int = LENGTH, characters: str = ALPHABETS["urlsafe"]) -> str:
-    """A new password: so many of these characters, each drawn by itself."""
+    """Return a new password of so many characters, each drawn at random."""
     return "".join(secrets.choice(characters) for _ in range(length))
 
 
 def fingerprint(key: bytes, uid: str, password: str) -> str:
-    """HMAC-SHA256 of one object's password, in hexadecimal.
+    """Return the HMAC-SHA256 of an object's password, in hexadecimal.
 
     Args:
-        key: the installation's, so that nobody else can try passwords.
-        uid: of the object, so that equal passwords of two have nothing in common.
-        password: what it stands for.
+        key: the key of the installation; without it a reader cannot try passwords.
+        uid: the UID of the object, so that equal passwords of two objects differ here.
+        password: the password.
     """
     return hmac.digest(key, f"password\0{uid}\0{password}".encode(), "sha256").hex()
 
@@ -59,8 +59,8 @@ def check(password: str, what: str) -> None:
     """Refuse passwords that no client could log in with.
 
     Args:
-        password: which.
-        what: names the key and the Secret that it is from.
+        password: the password.
+        what: names its key and Secret, for messages.
 
     Raises:
         AccessError: PasswordInvalid.
@@ -76,7 +76,7 @@ def check(password: str, what: str) -> None:
 
 
 def verifier(password: str, *, salt: bytes | None = None, iterations: int = ITERATIONS) -> str:
-    """What PostgreSQL stores for the password, salted anew unless told otherwise."""
+    """Return the SCRAM verifier that PostgreSQL stores, with a new salt by default."""
     used = secrets.token_bytes(_SALT_BYTES) if salt is None else salt
     client, signing = scram_keys(password, used, iterations)
     stored = base64.b64encode(hashlib.sha256(client).digest()).decode()
@@ -86,7 +86,7 @@ def verifier(password: str, *, salt: bytes | None = None, iterations: int = ITER
 
 
 def scram_keys(password: str, salt: bytes, iterations: int) -> tuple[bytes, bytes]:
-    """The keys of client and server (RFC 5802, section 3); whoever has the first can log in."""
+    """Return the client's and the server's key (RFC 5802, section 3); the client's logs in."""
     salted = hashlib.pbkdf2_hmac("sha256", prepared(password), salt, iterations)
     return hmac.digest(salted, b"Client Key", "sha256"), hmac.digest(
         salted, b"Server Key", "sha256"
@@ -94,9 +94,9 @@ def scram_keys(password: str, salt: bytes, iterations: int) -> tuple[bytes, byte
 
 
 def verifies(password: str, stored: str | None) -> bool:
-    """Whether the stored verifier is one of this password."""
+    """Whether the stored verifier belongs to the password."""
     match = _VERIFIER.fullmatch(stored or "")
-    # Others may have stored it, with any number of rounds, and those are worked out here.
+    # Another writer may have stored it with any number of rounds, which are computed here.
     if match is None or not 0 < int(match["iterations"]) <= MAX_ITERATIONS:
         return False
     try:
@@ -108,7 +108,7 @@ def verifies(password: str, stored: str | None) -> bool:
 
 
 def prepared(password: str) -> bytes:
-    """SASLprep (RFC 4013), or the bytes as they are where it does not apply, as servers do."""
+    """Apply SASLprep (RFC 4013); as in servers, bytes that it does not allow stay as they are."""
     if password.isascii():
         return password.encode()
     mapped = "".join(

@@ -1,6 +1,6 @@
-"""From what is wanted and what the catalogs said to the statements that are missing.
+"""Missing statements for roles and databases, from desired accesses and a snapshot.
 
-Pure: the same input gives the same plan (salts apart), and an empty plan when nothing is missing.
+Pure: the same input gives the same plan (salts apart), and an empty plan if nothing is missing.
 """
 
 from __future__ import annotations
@@ -47,48 +47,50 @@ _VERIFIER = re.compile(r"'SCRAM-SHA-256\$[^']*'")
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """One access as the database shall know it."""
+    """Desired state of an access at its server."""
 
     username: str
     password: str
     claim: Claim
     keeps: bool = False
-    """Whether a role that was made by hand has to be there, and keeps its password."""
+    """Whether the role must exist already, made by hand, and keeps its password."""
     grants: tuple[Grant, ...] = ()
     policy: GrantsPolicy = "Authoritative"
     ledger: frozenset[str] = frozenset()
-    """What was granted before, as :meth:`DesiredGrants.describe` says it."""
+    """Privileges granted before, in lines of :meth:`DesiredGrants.describe`."""
     iterations: int = ITERATIONS
     attributes: Attributes | None = None
     valid_until: str | None = None
-    """Until when the password logs in, "" for ever; None is nobody's concern."""
+    """End of the password in ISO 8601, "" for no end, None to leave the server's value alone."""
     member_of: tuple[MemberOf, ...] | None = None
     adopt: bool = False
-    """Whether a role may be taken over that nobody has claimed."""
+    """Whether the access adopts a role without a claim."""
     scope: str | None = ""
-    """Those of one scope share groups, those of "" none; with None the groups are not known, and
-    what there is of grants is left alone."""
+    """Key of accesses that share groups, "" for none.
+
+    With None the scope is unknown, and existing grants are left alone.
+    """
     turns: LoginTurns | None = None
-    """Whose turn it is, where there are logins beside the role, or may be."""
+    """Turns of logins beside the role; None if the access has and had no such logins."""
 
     @property
     def login(self) -> str:
-        """The role that has the password."""
+        """The name of the role with the password."""
         return self.username if self.turns is None else self.turns.current
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all roles that it has, or had."""
+        """Names of all roles that the access has, or had."""
         return (self.username,) if self.turns is None else family(self.username)
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The names that nobody else may have."""
+        """Names of the roles that must belong to the access."""
         turning = self.turns is not None and self.turns.rotation == "TwoLogins"
         return self.names if turning else (self.username,)
 
     def own(self, snapshot: Snapshot) -> dict[str, RoleFacts]:
-        """Its roles as they are; a former login may be somebody else's by now."""
+        """Return the roles of the access; a former login counts only with the access's claim."""
         found = {name: snapshot.roles[name] for name in self.names if name in snapshot.roles}
         return {
             name: role
@@ -98,7 +100,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asked(self) -> Asked | None:
-        """What it asks of its logins."""
+        """The part of the spec about logins; None without logins beside the role."""
         if self.turns is None:
             return None
         return Asked(
@@ -114,9 +116,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement, for the sake of ``usernames``; ``what`` completes "could not ...".
+    """A statement for the accesses of ``usernames``; ``what`` completes "could not ...".
 
-    ``why`` is the reason for it. No secret is in either.
+    ``why`` is the reason for the statement. Neither contains a secret.
     """
 
     statement: sql.Composed
@@ -124,14 +126,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     usernames: tuple[str, ...]
     alone: bool = False
-    """Whether it may fail without failing all of its access."""
+    """Whether the statement may fail without failing its access."""
     field: str = ""
-    """Of the spec, whose value a server may refuse."""
+    """Field of the spec whose value a server may refuse, "" for none."""
     text: str = ""
-    """What is told in place of the statement, where that has a time in it."""
+    """Text that is shown in place of a statement with a time, "" for none."""
 
     def shown(self) -> str:
-        """The statement, with *** for the verifier of a password."""
+        """Return the statement, with *** in place of a password's verifier."""
         return self.text or _VERIFIER.sub("'***'", self.statement.as_string())
 
 
@@ -139,7 +141,7 @@ class SharedChange(Change, frozen=True, kw_only=True):
     """A statement that several roles share, and that may fail for one of them alone."""
 
     def only(self, usernames: Iterable[str]) -> SharedChange:
-        """The same for some of the roles."""
+        """Return the same change for some of the roles."""
         raise NotImplementedError
 
 
@@ -149,12 +151,12 @@ class DatabaseChange(SharedChange, frozen=True, kw_only=True):
     action: DatabaseAction
 
     def only(self, usernames: Iterable[str]) -> DatabaseChange:
-        """The same for some of the roles."""
+        """Return the same change for some of the roles."""
         return database_change(self.action, usernames)
 
 
 def database_change(action: DatabaseAction, usernames: Iterable[str]) -> DatabaseChange:
-    """Give or take privileges on a database."""
+    """Return the change of an action on a database for several roles."""
     names = tuple(usernames)
     return DatabaseChange(
         statement=database_grant(action, names),
@@ -174,9 +176,9 @@ _REASONS = {
 
 
 class Synced(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it: the login works, and ``problems`` say which grants do not.
+    """Result of an access whose login works; ``problems`` are the grants that failed.
 
-    ``created`` says that there was no role of this name.
+    ``created`` says that the role did not exist before.
     """
 
     server: ServerFacts
@@ -186,22 +188,22 @@ class Synced(msgspec.Struct, frozen=True, kw_only=True):
     changed: bool = False
     created: bool = False
     group: str = ""
-    """Which has the privileges in place of the role, "" while none has all of them."""
+    """Name of the group with the privileges of the role, "" while no group has all of them."""
     logins: tuple[LoginInfo, ...] = ()
-    """Where there are some beside the role itself."""
+    """Status of the logins, empty for an access without logins beside the role."""
     retired: tuple[str, ...] = ()
-    """Logins that are to be dropped."""
+    """Names of former logins that are to be dropped."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether nobody else could ever log in than the current login."""
+        """Whether no other login of the access than the current one can log in."""
         return all(one.current for one in self.logins)
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement that would run in a database for the sake of ``usernames``, and why.
+    """A statement that would run in a database for the accesses of ``usernames``, with its reason.
 
-    Those ``of_role`` are about the roles themselves, the others about their privileges.
+    ``of_role`` is true for statements on roles themselves, false for those on privileges.
     """
 
     database: str
@@ -212,19 +214,19 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be done; ``refused`` says by username why nothing would be, or not all.
+    """A plan to show; ``refused`` has the errors of accesses that it would settle in part at most.
 
-    ``remedies`` give the administrator rights that it lacks; somebody else has to run them.
+    ``remedies`` grant rights that the administrator lacks; another administrator has to run them.
     """
 
     statements: tuple[Statement, ...]
     refused: Mapping[str, tuple[AccessError, ...]] = {}
     remedies: tuple[Statement, ...] = ()
     after: str = ""
-    """The digest of the plan that was approved before, so that none is approved twice."""
+    """Digest of the plan that was approved before, so that an approval counts once."""
 
     def digest(self) -> str:
-        """Names all the statements, at this time."""
+        """Return the digest of all statements and of the approval before."""
         lines = [f"{one.database}: {one.text}" for one in self.statements]
         text = "\n".join([*lines, self.after] if self.after else lines)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -238,14 +240,14 @@ def plan_role(
     *,
     now: datetime | None = None,
 ) -> tuple[list[Change], list[AccessError]]:
-    """Return what is missing of a role that is the access's own, and what hinders single parts.
+    """Return the missing changes of the roles of an access, and the errors of single parts.
 
     Args:
         wanted: the access.
-        snapshot: of the catalogs.
-        verifier: of its password, None when the role has that.
-        around: what is known of groups and parameters.
-        now: this moment, which decides about logins that end; the server's without it.
+        snapshot: the snapshot of the catalogs.
+        verifier: the verifier of its password, None if the role has that password.
+        around: facts about groups and parameters.
+        now: this moment, which decides the ends of logins; by default the server's time.
     """
     name = wanted.username
     role = snapshot.roles.get(name)
@@ -272,7 +274,7 @@ def plan_role(
 
 
 def _owner_steps(wanted: Wanted, role: RoleFacts | None) -> Iterator[Change]:
-    """What is missing of a role that others log in for."""
+    """Yield the missing changes of an owner whose logins are other roles."""
     name = wanted.username
     parts = attribute_parts(wanted.attributes, None, role)
     if role is None or parts:
@@ -295,7 +297,7 @@ def _login_steps(
     around: Around,
     now: datetime,
 ) -> Iterator[Change]:
-    """What is missing of the logins of a role, of the current one first."""
+    """Yield the missing changes of the logins of a role, of the current one first."""
     known, version = wanted.own(snapshot), snapshot.server.version
     login, owner = wanted.login, (wanted.username,)
     steps: list[LoginStep] = []
@@ -314,13 +316,13 @@ _OTHER_ATTRIBUTES = "spec asks for other attributes than the role has"
 
 
 def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) -> Iterator[Change]:
-    """What is missing of the role that logs in."""
+    """Yield the missing changes of the role with the password."""
     name = wanted.login
-    # A login whose turn comes has had an end before.
+    # A login whose turn comes has an end from its last grace.
     until = wanted.valid_until or ("" if wanted.turns is not None else wanted.valid_until)
     asked = wanted.attributes
     if name != wanted.username:
-        # Before PostgreSQL 16 it depends on the login whether it has what its owner has.
+        # Before PostgreSQL 16 a login inherits from its owner by its own attribute INHERIT.
         asked = msgspec.structs.replace(asked or Attributes(), inherit=True)
     parts = attribute_parts(asked, until, role)
 
@@ -349,7 +351,7 @@ def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) ->
 def _claim_steps(
     wanted: Wanted, name: str, role: RoleFacts | None, *, changed: bool = True
 ) -> Iterator[Change]:
-    """The claim that is missing; that of an import does as long as nothing of the role changes."""
+    """Yield the missing claim; a claim by an import suffices until the role itself changes."""
     held = role.claim if role is not None else None
     if held is not None and held.is_imported and not changed:
         return
@@ -381,15 +383,15 @@ def _claiming(role: RoleFacts | None) -> str:
 def plan_databases(
     wanted: Iterable[Wanted], desired: Mapping[str, DesiredGrants], snapshot: Snapshot
 ) -> list[DatabaseChange]:
-    """What is missing of the privileges on databases.
+    """Return the missing changes of privileges on databases.
 
-    Roles that lack the same on one database share a statement, for each of them writes the
-    database's whole list of privileges anew.
+    Roles with the same difference on a database share a statement, because each statement writes
+    the whole ACL of the database anew.
 
     Args:
-        wanted: the accesses; a role that does not exist yet has nothing.
+        wanted: the accesses; a role that does not exist yet has no privileges.
         desired: their grants by username.
-        snapshot: of the catalogs.
+        snapshot: the snapshot of the catalogs.
     """
     found: dict[DatabaseAction, list[str]] = {}
     for one in wanted:
@@ -404,18 +406,18 @@ REVOKE_PUBLIC = "the PostgresServer's revokePublic asks for it"
 def plan_public(
     revoked: frozenset[str], desired: Mapping[str, DesiredGrants], snapshot: Snapshot
 ) -> list[Change]:
-    """What PUBLIC has to lose on the databases that grants name.
+    """Return the revocations from PUBLIC on the databases that grants name.
 
     Args:
-        revoked: the privileges that it shall not have.
+        revoked: the privileges that PUBLIC must not have.
         desired: the grants by username.
-        snapshot: of the catalogs.
+        snapshot: the snapshot of the catalogs.
     """
     users: dict[str, list[str]] = {}
     for username, grants in desired.items():
         for name in grants.databases:
             users.setdefault(name, []).append(username)
-    # On databases CREATE is never PUBLIC's; on schema public it is asked for elsewhere.
+    # CREATE is for schema public, which is treated elsewhere; on databases PUBLIC never has it.
     return [
         Change(
             statement=statements.revoke_public(extra, name),
@@ -433,7 +435,7 @@ def plan_public(
 def database_differences(
     wanted: Wanted, desired: DesiredGrants, snapshot: Snapshot
 ) -> Iterator[DatabaseAction]:
-    """What one role lacks on databases, or has and shall not have."""
+    """Yield the grants that a role lacks on databases, and the revocations of the others."""
     role = snapshot.roles.get(wanted.username)
     held = snapshot.held.get(role.oid, {}) if role else {}
     for name in sorted(desired.databases.keys() | held.keys()):

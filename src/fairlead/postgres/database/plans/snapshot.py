@@ -1,8 +1,8 @@
-"""What the catalogs said, as values: the input of every plan; and whose a role is by them.
+"""Snapshot of the catalogs, the input of every plan, and the claims on roles in it.
 
-A role's comment makes a claim: it says for which PostgresAccess of which installation the role was
-made. Comments on roles are shared by all databases, readable by everyone and not the role's own to
-change, so a claim settles conflicts between namespaces and between clusters on one server.
+A role's comment has a claim: the PostgresAccess and the installation that the role was made for.
+Comments on roles are in all databases, each role can read them, and a role cannot change its own.
+So a claim settles conflicts between namespaces and between clusters on one server.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from fairlead.postgres.errors import AccessError, refusal
 
 
 Privileges = Mapping[str, bool]
-"""Privileges, and whether each comes with its grant option."""
+"""Privileges, and whether each has the grant option."""
 
 
 class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The server and the session's own role on it.
+    """A server and the administrator's role on it.
 
-    ``version`` is ``server_version_num``; ``system_identifier`` is the same under every host
-    name of one server. ``now`` is the time by the server's clock, which ends logins there.
+    ``version`` is ``server_version_num``. ``system_identifier`` is the same for all host names of
+    one server. ``now`` is the time of the server's clock, which ends logins there.
     """
 
     version: int
@@ -38,25 +38,25 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def moment(self) -> datetime:
-        """This moment, by our clock where the server was not asked for its own."""
+        """The server's time, or the operator's if the server was not asked."""
         return self.now or moment()
 
 
 _PREFIX = "managed by Fairlead: "
 
 GIVEN_UP = "managed by Fairlead once, and given up"
-"""The comment of a role that keeps its login and is nobody's any more."""
+"""Comment of a role that keeps its login but belongs to no PostgresAccess any more."""
 
 CLAIM_PATTERN = _PREFIX + "{%"
-"""What every claim is LIKE."""
+"""LIKE pattern of every claim."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whose role it is; ``installation`` is one cluster's operator.
+    """The claim of a PostgresAccess on a role; ``installation`` is one cluster's operator.
 
-    Everybody who logs in reads comments on roles, so that ``object`` is a keyed hash of the
-    object's namespace and name. Older claims have those themselves. A claim without a ``uid`` was
-    made by an import, for an object that need not be there yet.
+    Every role can read comments on roles, therefore ``object`` is a keyed hash of the object's
+    namespace and name. Older claims have ``namespace`` and ``name`` instead. A claim without a
+    ``uid`` was made by an import, for an object that need not exist yet.
     """
 
     installation: str
@@ -66,17 +66,17 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str = ""
 
     def text(self) -> str:
-        """The comment, without the names where there is a hash of them."""
+        """Return the comment, without namespace and name if the claim has their hash."""
         shown = self if not self.object else msgspec.structs.replace(self, namespace="", name="")
         return _PREFIX + msgspec.json.encode(shown).decode()
 
     @property
     def is_imported(self) -> bool:
-        """Whether its object has changed nothing of the role itself so far."""
+        """Whether an import made the claim, and its object has not changed the role so far."""
         return not self.uid
 
     def same_object(self, other: Claim) -> bool:
-        """Whether both name one object, a recreated one included."""
+        """Whether both claims name the same object, a recreated one included."""
         if self.installation != other.installation:
             return False
         if (self.uid and self.uid == other.uid) or (self.object and self.object == other.object):
@@ -86,7 +86,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def parse_claim(comment: str | None) -> Claim | None:
-    """The claim that a role's comment makes, if it makes one."""
+    """Return the claim in a role's comment, None without one."""
     if comment is None or not comment.startswith(_PREFIX):
         return None
     try:
@@ -96,17 +96,17 @@ def parse_claim(comment: str | None) -> Claim | None:
 
 
 def parse_comment(comment: str | None) -> tuple[Claim | None, str, GroupClaim | None]:
-    """Return what a role's comment says: a claim, what people have written, a group's claim."""
+    """Return the claim, the note of users and the group's claim in a role's comment."""
     return parse_claim(comment), parse_note(comment), parse_group(comment)
 
 
 def _line(comment: str) -> str:
-    """What is ours in a comment; what people have written follows in lines of its own."""
+    """Return the operator's line of a comment; the note of users is in the lines below."""
     return comment.partition("\n")[0]
 
 
 def parse_note(comment: str | None) -> str:
-    """What people have written in a role's comment."""
+    """Return the note of users in a role's comment, "" without one."""
     if comment is None or not comment.startswith((_PREFIX, GIVEN_UP, _GROUP_PREFIX)):
         return comment or ""
     return comment.partition("\n")[2]
@@ -115,22 +115,22 @@ def parse_note(comment: str | None) -> str:
 _GROUP_PREFIX = "managed by Fairlead as a group of logins: "
 
 GROUP_PATTERN = _GROUP_PREFIX + "{%"
-"""What the comment of every group of ours is LIKE."""
+"""LIKE pattern of the comment of every shared group."""
 
 
 class GroupClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose group it is; ``set`` is the digest of its grants that its name ends with."""
+    """The claim of an installation on a shared group; ``set`` is the digest in its name."""
 
     installation: str
     set: str
 
     def text(self) -> str:
-        """The comment."""
+        """Return the comment."""
         return _GROUP_PREFIX + msgspec.json.encode(self).decode()
 
 
 def parse_group(comment: str | None) -> GroupClaim | None:
-    """What a role's comment says of it as a group of ours, if it does."""
+    """Return the claim of a shared group in a role's comment, None without one."""
     if comment is None or not comment.startswith(_GROUP_PREFIX):
         return None
     try:
@@ -142,7 +142,7 @@ def parse_group(comment: str | None) -> GroupClaim | None:
 class Membership(msgspec.Struct, frozen=True, kw_only=True):
     """A role's membership in a group; ``by_admin`` says that the administrator granted it.
 
-    It may have done so in the name of another role, the ``grantor``, whose privileges it has.
+    That includes grants in the name of another ``grantor`` whose privileges the administrator has.
     """
 
     inherit: bool = True
@@ -155,13 +155,12 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
 class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One row of pg_roles; ``powers`` are the attributes that no access may have.
 
-    ``comment`` is its comment as it is, ``note`` what people have written there, which outlives
-    claims.
+    ``comment`` is the whole comment, ``note`` the part of users, which outlives claims.
     ``connection_limit`` is -1 for none, ``valid_until`` a timestamp in ISO 8601 and UTC, "" for
-    none. ``config`` are the settings that hold in every database, ``turned_in`` the databases in
-    which its sessions begin as another role instead, ``groups`` the memberships. ``overfull`` says
-    that the settings are larger than anybody asks for, and were not read; ``overfull_in`` names
-    the databases whose own settings for the role are.
+    none. ``config`` are the settings for all databases, ``turned_in`` the databases in which
+    sessions of the role begin as another role, ``groups`` the memberships. ``overfull`` says that
+    the settings for all databases are too large and were not read; ``overfull_in`` names the
+    databases for which the same is true.
     """
 
     oid: int
@@ -184,13 +183,13 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A group that somebody wants to be a member of; ``powerful`` ones would give powers."""
+    """A group that an access names in memberOf; a ``powerful`` one would give it powers."""
 
     powerful: bool = False
 
 
 class Intruder(msgspec.Struct, frozen=True, kw_only=True):
-    """A member of a group of ours that nobody of us has made one; see :class:`Membership`."""
+    """A member of a shared group that no operator has added; see :class:`Membership`."""
 
     name: str
     grantor: str
@@ -198,7 +197,7 @@ class Intruder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DatabaseFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One database; ``owner`` is an oid, ``public`` what everybody may do."""
+    """One database; ``owner`` is an oid, ``public`` the privileges of PUBLIC."""
 
     name: str
     connectable: bool
@@ -207,10 +206,10 @@ class DatabaseFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The maintenance database's view of the roles and databases that were asked for.
+    """The requested roles and databases, as read in the maintenance database.
 
-    ``databases`` are also those in which the roles have something: ``dependents`` names them by
-    the roles' oids, and ``held`` gives by oid and database the privileges on databases.
+    ``databases`` includes those in which the roles have objects or privileges; ``dependents``
+    names these by the roles' oids. ``held`` has the privileges on databases, by oid and database.
     """
 
     server: ServerFacts
@@ -219,25 +218,25 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     dependents: Mapping[int, frozenset[str]] = {}
     held: Mapping[int, Mapping[str, Privileges]] = {}
     claimed: Mapping[str, Claim] = {}
-    """Roles that carry a claim of this installation, when they were asked for."""
+    """Claims of this installation by role, empty unless claims were requested."""
     groups: Mapping[str, GroupClaim] = {}
-    """Groups of ours: those asked for, and those that the roles are members of."""
+    """Claims of shared groups by name: the requested groups, and those of the roles."""
     crowded: frozenset[str] = frozenset()
-    """Roles with more objects and privileges than were looked at."""
+    """Names of roles with more objects and privileges than were counted."""
     deserted: frozenset[str] = frozenset()
-    """Those of this installation without members, when claims were asked for."""
+    """Names of this installation's groups without members, empty unless claims were requested."""
     intruders: Mapping[str, tuple[Intruder, ...]] = {}
-    """By the names of groups that were asked for."""
+    """Foreign members of the requested groups, by the group's name."""
 
     def shared(self, role: RoleFacts | None, installation: str) -> list[str]:
-        """The groups of an installation that the role is a member of."""
+        """Return the names of an installation's groups that the role is a member of."""
         if role is None or not self.groups:
             return []
         claims = ((name, self.groups.get(name)) for name in role.groups)
         return [name for name, one in claims if one and one.installation == installation]
 
     def without_shared(self, role: RoleFacts | None, installation: str) -> RoleFacts | None:
-        """The role as it would be without those."""
+        """Return the role without its memberships in the installation's groups."""
         shared = self.shared(role, installation)
         if role is None or not shared:
             return role
@@ -246,14 +245,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NOT_OURS = frozenset({"AdoptionRefused", "UserReserved", "UsernameConflict"})
-"""Reasons of roles that are not an access's to change."""
+"""Reasons of errors about a role that the access may not change."""
 
 
 def check_role(role: RoleFacts | None, claim: Claim, admin: str, *, adopt: bool = False) -> None:
-    """Refuse roles that are not this access's to change.
+    """Refuse roles that the access may not change.
 
     The first claim wins, so that neither namespaces nor clusters take a role from one another. A
-    role that nobody claims may be taken over with ``adopt``.
+    role without a claim needs ``adopt``.
 
     Raises:
         AccessError: UserReserved, AdoptionRefused or UsernameConflict.
@@ -284,7 +283,9 @@ def check_role(role: RoleFacts | None, claim: Claim, admin: str, *, adopt: bool 
 def check_roles(
     names: Iterable[str], snapshot: Snapshot, claim: Claim, *, adopt: bool = False
 ) -> None:
-    """The same for an owner and its logins, of which only the owner is ever taken over.
+    """Refuse roles of an owner and its logins that the access may not change.
+
+    Only the owner can be adopted.
 
     Raises:
         AccessError: see :func:`check_role`.
@@ -295,14 +296,14 @@ def check_roles(
 
 
 def takes_over(role: RoleFacts | None, *, adopt: bool) -> bool:
-    """Whether whoever may have the role takes it over from whom made it by hand."""
+    """Whether the access adopts a role that was created by hand."""
     if role is None:
         return False
     return adopt if role.claim is None else role.claim.is_imported
 
 
 def check_password(role: RoleFacts | None, username: str, *, keeps: bool) -> None:
-    """Refuse to make a role that shall keep the password which it was made with.
+    """Refuse to create a role whose access keeps the password of an existing one.
 
     Raises:
         AccessError: RoleNotFound.
@@ -318,7 +319,7 @@ def check_password(role: RoleFacts | None, username: str, *, keeps: bool) -> Non
 def check_adoption(
     role: RoleFacts | None, groups: Mapping[str, GroupFacts], *, adopt: bool
 ) -> None:
-    """Refuse to take over a role that others have given powers to, be it by a group.
+    """Refuse to adopt a role that has powers, directly or by a membership.
 
     Raises:
         AccessError: AdoptionRefused.
@@ -334,7 +335,7 @@ def check_adoption(
 
 
 def _conflict(username: str, holder: Claim, claim: Claim) -> str:
-    """Say who holds the role, but no names of another cluster or namespace."""
+    """Return a message about the role's claim, without names of another cluster or namespace."""
     if holder.installation != claim.installation:
         return (
             f"role {username} belongs to another installation of Fairlead;"

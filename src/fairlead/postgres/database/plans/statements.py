@@ -1,6 +1,6 @@
 """Statements on shared objects, composed from identifiers and literals alone.
 
-Privilege keywords come from a closed set; nothing that a user wrote is ever SQL text.
+Privilege keywords come from a closed set; no text from a user becomes SQL text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _KEYWORDS: Mapping[str, sql.SQL] = {word: sql.SQL(word) for word in sorted(DATAB
 _ACTIONS = {
     ("grant", False): sql.SQL("GRANT {} ON DATABASE {} TO {}"),
     ("grant", True): sql.SQL("GRANT {} ON DATABASE {} TO {} WITH GRANT OPTION"),
-    # CASCADE, for others may have got it from the role.
+    # CASCADE, because other roles may have it from this role.
     ("revoke", False): sql.SQL("REVOKE {} ON DATABASE {} FROM {} CASCADE"),
     ("revoke", True): sql.SQL("REVOKE GRANT OPTION FOR {} ON DATABASE {} FROM {} CASCADE"),
 }
@@ -28,7 +28,7 @@ _COMMA = sql.SQL(", ")
 def create_role(
     username: str, verifier: str, parts: Iterable[sql.Composable] = ()
 ) -> sql.Composed:
-    """A role that may log in, with ``parts`` for its other attributes."""
+    """Return CREATE ROLE with LOGIN and a password, with ``parts`` for other attributes."""
     head = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
         sql.Identifier(username), sql.Literal(verifier)
     )
@@ -42,7 +42,7 @@ def alter_role(
     verifier: str | None,
     parts: Iterable[sql.Composable] = (),
 ) -> sql.Composed:
-    """Give a role its login or its password back, or attributes; only what is named is changed."""
+    """Return ALTER ROLE for login, password and attributes; the others stay unchanged."""
     words: list[sql.Composable] = [sql.SQL("ALTER ROLE {}").format(sql.Identifier(username))]
     if login:
         words.append(sql.SQL("LOGIN"))
@@ -52,19 +52,19 @@ def alter_role(
 
 
 def fence_role(username: str) -> sql.Composed:
-    """Take a role's login away; its password stays."""
+    """Return ALTER ROLE that takes LOGIN from a role; its password stays."""
     return sql.SQL("ALTER ROLE {} NOLOGIN").format(sql.Identifier(username))
 
 
 def comment_role(username: str, comment: Claim | str, note: str) -> sql.Composed:
-    """Write the claim or another comment, "" for none, and below it what people have written."""
+    """Return COMMENT ON ROLE with a claim or other text, "" for none, and the note of users."""
     text = comment.text() if isinstance(comment, Claim) else comment
     whole = "\n".join(filter(None, [text, note])) or None
     return sql.SQL("COMMENT ON ROLE {} IS {}").format(sql.Identifier(username), sql.Literal(whole))
 
 
 class DatabaseAction(NamedTuple):
-    """What to give on a database, or to take; with ``option`` it is about the grant option."""
+    """Privileges to grant or revoke on a database; ``option`` is their grant option."""
 
     verb: Literal["grant", "revoke"]
     privileges: tuple[str, ...]
@@ -79,7 +79,7 @@ class DatabaseAction(NamedTuple):
 
 
 def database_grant(action: DatabaseAction, usernames: Iterable[str]) -> sql.Composed:
-    """Give or take privileges on a database."""
+    """Return the GRANT or REVOKE of an action on a database."""
     return _ACTIONS[action.verb, action.option].format(
         _keywords(action.privileges),
         sql.Identifier(action.database),
@@ -88,7 +88,7 @@ def database_grant(action: DatabaseAction, usernames: Iterable[str]) -> sql.Comp
 
 
 def revoke_public(privileges: Iterable[str], database: str) -> sql.Composed:
-    """Take privileges on a database from PUBLIC."""
+    """Return the REVOKE of privileges on a database from PUBLIC."""
     return sql.SQL("REVOKE {} ON DATABASE {} FROM PUBLIC").format(
         _keywords(privileges), sql.Identifier(database)
     )

@@ -1,7 +1,7 @@
-"""What a privilege is on, in a value and in words that can be read back.
+"""Objects of privileges, as values and as lines of text that can be parsed.
 
-The words are the ledger of an access: its status says with them what has been granted, and an
-Additive access revokes nothing else. So each line names one object, and odd names are quoted.
+The lines are the ledger of an access: its status lists the granted privileges in them, and an
+Additive access revokes no others. So each line names one object, and odd names are quoted.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ FUTURE: Final[Mapping[TargetLevel, FutureLevel]] = MappingProxyType(
         "type": "future type",
     }
 )
-"""Default privileges: the level of what will be created."""
+"""Levels of default privileges, by the level of the objects that will be created."""
 
 
 class Target(NamedTuple):
     """Objects of one kind in one schema.
 
-    Without a ``name`` it is all of them; of a future level, ``name`` is the role that creates, by
-    default the schema's owner. ``arguments`` are the types of a routine's input arguments as
-    :func:`parse_routine` writes them; without them it is every routine of that name.
+    Without a ``name`` it is all of them. At a future level ``name`` is the role that creates the
+    objects, by default the schema's owner. ``arguments`` are the types of a routine's input
+    arguments as :func:`parse_routine` writes them; None is every routine of that name.
     """
 
     level: TargetLevel
@@ -45,14 +45,14 @@ class Target(NamedTuple):
 
 
 Privileges = Mapping[str, bool]
-"""From privileges to whether they may be passed on."""
+"""Privileges, and whether each has the grant option."""
 
 
 class DatabaseGrants(msgspec.Struct, frozen=True, kw_only=True):
-    """What the role shall have in one database.
+    """Desired privileges of a role in one database.
 
-    ``database`` is on the database itself, in the shared catalogs: whoever works in the
-    maintenance database applies that part. ``objects`` is in the database's own catalogs.
+    ``database`` are privileges on the database itself, which is in the shared catalogs: they are
+    applied in the maintenance database. ``objects`` are in the database's own catalogs.
     """
 
     database: Privileges = MappingProxyType({})
@@ -64,7 +64,7 @@ NO_GRANTS = DatabaseGrants()
 
 
 def describe(database: str, grants: DatabaseGrants) -> list[str]:
-    """One line for each object: ``INSERT, SELECT on table app.public.orders``."""
+    """Return one line for each object, like ``INSERT, SELECT on table app.public.orders``."""
     lines = _lines(f"database {_word(database)}", grants.database)
     for target in sorted(grants.objects, key=_order):
         lines += _lines(describe_target(target, database), grants.objects[target])
@@ -72,7 +72,7 @@ def describe(database: str, grants: DatabaseGrants) -> list[str]:
 
 
 def describe_target(target: Target, database: str) -> str:
-    """The object in words: ``all tables in app.public``."""
+    """Return the object in words, like ``all tables in app.public``."""
     schema = f"{_word(database)}.{_word(target.schema)}"
     if target.level == "schema":
         return f"schema {schema}"
@@ -87,7 +87,7 @@ def describe_target(target: Target, database: str) -> str:
 
 
 def parse(database: str, lines: Iterable[str]) -> DatabaseGrants:
-    """What :func:`describe` said of one database; lines that say something else are skipped."""
+    """Parse the lines of :func:`describe` about one database; other lines are skipped."""
     held: dict[str, bool] = {}
     objects: dict[Target, dict[str, bool]] = {}
     for line in lines:
@@ -102,7 +102,7 @@ def parse(database: str, lines: Iterable[str]) -> DatabaseGrants:
 
 
 def is_passed_on(line: str) -> bool:
-    """Whether a line of :func:`describe` is about privileges with their grant option."""
+    """Whether the line of :func:`describe` is about privileges with grant option."""
     return f"{_OPTION} on " in line.partition('"')[0]
 
 
@@ -196,7 +196,7 @@ _ALIASES: Final = MappingProxyType(
         "varchar": "character varying",
     }
 )
-"""Names of types that PostgreSQL itself writes in another way."""
+"""Names of types as PostgreSQL writes them, by their aliases."""
 
 _MODIFIER = re.compile(r"\(\s*\d+\s*(?:,\s*-?\d+\s*)?\)")
 _PART = re.compile(r'"(?:[^"]|"")*"|,|\s+|[^",\s]+')
@@ -204,10 +204,10 @@ _DIMENSIONS = re.compile(r"(?:\s*+\[\s*+\d*+\s*+\])++$")
 
 
 def parse_routine(text: str) -> tuple[str, str | None]:
-    """A routine's name, and the types of its arguments if they are given.
+    """Return a routine's name, and the types of its arguments or None.
 
-    Types come out as ``format_type`` writes them. That is a matter of words alone: a server would
-    have to parse what a tenant wrote to find a type by it.
+    Types are written as ``format_type`` writes them. Only their text is compared: to look a type
+    up, the server would have to parse text from a tenant.
     """
     name, open_, rest = text.partition("(")
     if not open_ or not rest.endswith(")"):

@@ -1,6 +1,6 @@
-"""The plan for the accesses of one server, as one value: what is missing there, and why.
+"""The plan for the accesses of one server: the missing statements with their reasons.
 
-It is made from what is wanted and from one look at the server. The operator runs it, and reads the
+Its input are the desired accesses and one look at the server. The operator runs it and reads the
 server again; ``plan``, ``explain``, Observe and the digests of approvals show it. Pure.
 """
 
@@ -43,10 +43,10 @@ from fairlead.postgres.errors import AccessError
 
 
 class ObservedServer(msgspec.Struct, frozen=True, kw_only=True):
-    """One look at a server for the sake of accesses.
+    """One look at a server, with the decisions about accesses so far.
 
-    ``verifiers`` are those that it lacks, by the roles that log in; ``refused`` says by username
-    why nothing may be done for an access.
+    ``verifiers`` are the verifiers to store, by the name of the login. ``refused`` has by username
+    the error of each access for which no statement may run.
     """
 
     snapshot: Snapshot
@@ -54,22 +54,22 @@ class ObservedServer(msgspec.Struct, frozen=True, kw_only=True):
     verifiers: Mapping[str, str] = {}
     refused: Mapping[str, AccessError] = {}
     sharing: Sharing = Sharing()
-    """The owners of grants, as far as the server's version alone tells."""
+    """Owners of grants, by the server's version alone; roles before PostgreSQL 16 may differ."""
 
     def admits(self, wanted: Iterable[Wanted]) -> list[Wanted]:
-        """Return the accesses that something may be done for."""
+        """Return the accesses that are not refused."""
         return [one for one in wanted if one.username not in self.refused]
 
     def with_verifiers(
         self, verifiers: Mapping[str, str], unknown: Mapping[str, AccessError]
     ) -> ObservedServer:
-        """Return the same once passwords were compared; of those that are ``unknown`` none was."""
+        """Return the same with missing verifiers; those of ``unknown`` passwords are refused."""
         return msgspec.structs.replace(
             self, verifiers=verifiers, refused={**self.refused, **unknown}
         )
 
     def with_around(self, around: Around, wanted: Iterable[Wanted]) -> ObservedServer:
-        """Return the same with what is around the roles, which decides who may take them over."""
+        """Return the same with facts about groups, by which adoptions may be refused."""
         refused = dict(self.refused)
         for one in self.admits(wanted):
             try:
@@ -81,7 +81,7 @@ class ObservedServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def observed(wanted: Sequence[Wanted], sharing: Sharing, snapshot: Snapshot) -> ObservedServer:
-    """Return a look at the catalogs, with the accesses that may not have their roles refused."""
+    """Return a look at the catalogs; accesses that may not have their roles are refused."""
     refused: dict[str, AccessError] = {}
     for one in wanted:
         try:
@@ -96,7 +96,7 @@ def observed(wanted: Sequence[Wanted], sharing: Sharing, snapshot: Snapshot) -> 
 
 
 def crowds(wanted: Wanted, sharing: Sharing, snapshot: Snapshot) -> bool:
-    """Whether the roles of an access, or its group, have more than was looked at."""
+    """Whether a role or the group of the access has more objects than were counted."""
     if not snapshot.crowded:
         return False
     names = {*wanted.names, *filter(None, [sharing.group_of.get(wanted.username)])}
@@ -104,7 +104,7 @@ def crowds(wanted: Wanted, sharing: Sharing, snapshot: Snapshot) -> bool:
 
 
 def _too_many(username: str) -> AccessError:
-    """Return why an access is not worked on among others."""
+    """Return the error of an access that has to be worked on alone."""
     return AccessError(
         "TimedOut",
         f"role {username} has very many objects and privileges, and is looked at alone; waiting",
@@ -112,11 +112,11 @@ def _too_many(username: str) -> AccessError:
 
 
 class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes that the shared catalogs lack, and what each role is to have in each database.
+    """Missing changes in the shared catalogs, and the desired grants of each role by database.
 
-    ``desired`` has the grants of logins and groups themselves, ``roles`` the logins and groups as
-    they are to be settled. ``hindered`` says by username which parts cannot be had, ``taken`` by
-    the names of groups which are the names of other roles.
+    ``desired`` has the grants of each login and group itself, ``roles`` the desired logins and
+    groups. ``hindered`` has by username the errors of single parts, ``taken`` by group's name the
+    error of a name that another role has.
     """
 
     on_roles: Sequence[Change] = ()
@@ -138,7 +138,7 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(change.shown() for change in self.changes)
 
     def who(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the usernames, with those that share a group in its place."""
+        """Return the usernames; the name of a group is replaced by its members'."""
         groups = self.sharing.groups
         found = (groups[name].members if name in groups else [name] for name in names)
         return tuple(dict.fromkeys(name for some in found for name in some))
@@ -154,9 +154,9 @@ def plan_server(
     """Return the plan for accesses with different usernames.
 
     Args:
-        wanted: the accesses; for those that are refused nothing is planned.
+        wanted: the accesses; the plan leaves out refused ones.
         seen: the look at their server.
-        revoked_public: the privileges that PUBLIC shall not have.
+        revoked_public: the privileges that PUBLIC must not have.
     """
     snapshot = seen.snapshot
     left = seen.admits(wanted)
@@ -174,7 +174,7 @@ def plan_server(
     groups = plan_groups(sharing, snapshot)
     sharing = sharing.without(groups.taken)
     desired = sharing.desired
-    # What those who share hold themselves is looked at once their groups have it.
+    # Logins with a group keep their own privileges until the group has them.
     now = sharing.roles(
         [
             careful(one)
@@ -199,9 +199,9 @@ def plan_server(
 def visits_of(
     desired: Mapping[str, DesiredGrants], snapshot: Snapshot, *, unborn: bool = False
 ) -> tuple[dict[str, list[str]], dict[str, dict[str, list[AccessError]]]]:
-    """Return the names to look at in each database; and by name and database what is not there.
+    """Return the roles to visit in each database, and the errors of missing databases by role.
 
-    Roles that do not exist are left out, unless ``unborn`` ones are asked for too.
+    Roles that do not exist yet are left out, unless ``unborn`` is set.
     """
     visits: dict[str, list[str]] = {}
     problems: dict[str, dict[str, list[AccessError]]] = {}
@@ -209,7 +209,7 @@ def visits_of(
         role = snapshot.roles.get(username)
         if role is None and not unborn:
             continue
-        # Where the role shall have something, and where it has something already.
+        # The databases of the grants, and those in which the role has something already.
         inside = snapshot.dependents.get(role.oid, frozenset()) if role else frozenset[str]()
         known = snapshot.databases
         reachable = {name for name in inside if name in known and known[name].connectable}
@@ -223,7 +223,7 @@ def visits_of(
 
 
 def _missing_database(name: str, snapshot: Snapshot) -> AccessError | None:
-    """Return why nothing can be granted in a database, if so."""
+    """Return the error of a database in which nothing can be granted, None without one."""
     facts = snapshot.databases.get(name)
     if facts is None:
         return AccessError(
@@ -238,7 +238,7 @@ def _missing_database(name: str, snapshot: Snapshot) -> AccessError | None:
 
 
 def warnings_of(wanted: Wanted, sharing: Sharing, snapshot: Snapshot) -> list[str]:
-    """Return what a role can do that its access does not ask for, through PUBLIC or others."""
+    """Return warnings about privileges beyond the spec, through PUBLIC or other grantors."""
     public = [
         f"PUBLIC has {', '.join(sorted(extra))} on database {name}, so this role has it too"
         for name, grants in sorted(sharing.asked[wanted.username].databases.items())
