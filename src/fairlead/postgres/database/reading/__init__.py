@@ -1,6 +1,6 @@
-"""What the catalogs are asked, in a number of statements that does not grow with the objects.
+"""Queries of the catalogs, in a number of statements that does not grow with the objects.
 
-``catalog`` reads roles and databases as a snapshot, ``comparison`` what the privileges of a
-database lack, ``dependencies`` what depends on a role, ``verifiers`` which passwords hold;
-``holdings`` and ``audit`` tell who has what.
+``catalog`` reads roles and databases as a snapshot, ``comparison`` the missing privileges of a
+database, ``dependencies`` the objects that depend on a role. ``verifiers`` compares passwords.
+``holdings`` and ``audit`` read all privileges and memberships.
 """

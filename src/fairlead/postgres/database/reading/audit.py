@@ -1,4 +1,4 @@
-"""All roles that may log in, their groups and the databases, for an audit; bounded in rows."""
+"""Reads all roles with LOGIN, their groups and the databases for an audit, bounded in rows."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from fairlead.postgres.database.reading.holdings import Grantee, holders
 
 
 MAX_DATABASES = 1_000
-"""That are looked at."""
+"""Databases that an audit reads."""
 _MAX_NAMES = 100_000
-"""Roles that are told by their names, and memberships that are followed."""
+"""Roles whose names are read, and memberships that are followed."""
 
 _NAMES = sql.SQL("""
 SELECT r.oid::int8, r.rolname::text FROM pg_catalog.pg_roles r ORDER BY 1 LIMIT %(limit)s
 """)
 
-# What a group gives at once is what is inherited all the way; the rest takes a SET ROLE.
+# A role has a group's privileges at once if each membership on the way inherits; otherwise it
+# needs SET ROLE.
 _GROUPS = """
 WITH RECURSIVE path AS (
   SELECT m.member AS role, m.roleid AS grp, {inherits} AS inherited
@@ -77,8 +78,8 @@ SELECT d.datname::text, d.datallowconn, d.datdba::int8,
 class Everybody(msgspec.Struct, frozen=True, kw_only=True):
     """Roles that may log in or carry a claim; ``cut`` says that there are more.
 
-    ``names`` are those of all roles by oid, ``groups`` by role all that it is a member of, also by
-    other groups, and whether it has their privileges without SET ROLE.
+    ``names`` has the names of all roles by oid. ``groups`` has by role the groups that it is a
+    member of, directly or not, and whether it has their privileges without SET ROLE.
     """
 
     server: ServerFacts
@@ -89,7 +90,7 @@ class Everybody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Database(msgspec.Struct, frozen=True, kw_only=True):
-    """A database, and who holds what on itself."""
+    """A database, and the privileges on the database itself."""
 
     name: str
     connectable: bool
@@ -98,10 +99,10 @@ class Database(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_everybody(session: Session, installation: str) -> Everybody:
-    """All roles that are of interest.
+    """Read the roles with a login or a claim.
 
     Raises:
-        psycopg.Error: they could not be read.
+        psycopg.Error: a query failed.
     """
     logins, cut = await read_logins(session)
     snapshot = await read_snapshot(session, logins, installation)
@@ -120,10 +121,10 @@ async def read_everybody(session: Session, installation: str) -> Everybody:
 
 
 async def read_databases(session: Session) -> list[Database]:
-    """The databases, without templates.
+    """Read the databases, without templates.
 
     Raises:
-        psycopg.Error: they could not be read.
+        psycopg.Error: the query failed.
     """
     return [
         Database(

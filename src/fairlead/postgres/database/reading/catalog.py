@@ -1,4 +1,4 @@
-"""Looks at a server: reads the catalogs, in as many statements however many objects there are.
+"""Looks at a server: reads the catalogs in a fixed number of statements.
 
 https://www.postgresql.org/docs/current/catalogs.html
 """
@@ -47,20 +47,20 @@ from fairlead.postgres.database.reading.verifiers import Verifiers
 
 
 CROWD = 50_000
-"""Objects and privileges of a role that are looked at in work for many: a login may have millions.
+"""Objects and privileges of a role that are counted in work on a batch.
 
-To see that there are more takes some milliseconds.
+A login may have millions; to see that there are more takes some milliseconds.
 """
 MAX_LOGINS = 10_000
-"""Roles that are read at once where all are asked for."""
+"""Roles that are read if all logins are requested."""
 
 _BOOTSTRAP_SUPERUSER = 10
-"""The oid of the role that initdb made, in whose name every superuser grants memberships."""
+"""Oid of the role that initdb makes, which is the grantor of every superuser's memberships."""
 _POWERS = ("SUPERUSER", "CREATEROLE", "REPLICATION", "BYPASSRLS")
 
 
 async def read_server(session: Session) -> ServerFacts:
-    """Version, identity and what this session may read."""
+    """Read the server's version and identity, and the administrator's rights."""
     ((version, text, identifier, admin, oid, superuser, reads, seconds),) = await session.rows(
         SERVER
     )
@@ -87,18 +87,18 @@ async def read_snapshot(
     whole: bool = True,
     most: int | None = None,
 ) -> Snapshot:
-    """Read what is known of roles and databases, in six statements however many there are.
+    """Read roles and databases in six statements, for any number of them.
 
     Args:
-        session: in any database.
-        usernames: of the roles; those that do not exist are missing in the answer.
-        installation: whose claims are asked for.
-        databases: that are asked for, beside those in which the roles have something.
-        groups: of ours that are asked for too.
+        session: a session in any database.
+        usernames: the names of the roles; roles that do not exist are missing in the snapshot.
+        installation: the installation whose claims are returned.
+        databases: names of databases, beside those in which the roles have objects or privileges.
+        groups: names of shared groups to read too.
         claims: whether to read the claims of all roles.
-        whole: whether to read also what tenants have any amount of: settings, verifiers, and where
-            roles have something. Without that the answer has nothing whose size they choose.
-        most: objects and privileges of one role that are looked at; who has more is ``crowded``.
+        whole: whether to read also data whose size tenants choose: settings, verifiers, and the
+            databases in which roles have objects or privileges.
+        most: objects and privileges of one role that are counted; a role with more is ``crowded``.
     """
     server = await read_server(session)
     query = ROLES_QUERIES[server.reads_verifiers, server.version >= GRANT_OPTIONS_VERSION]
@@ -120,7 +120,6 @@ async def read_snapshot(
     found = [_role(row, memberships.get(row[0], {})) for row in rows]
     shared = {role.name: role.group for role in found if role.group is not None}
     joined = {name for some in memberships.values() for name in some}
-    # Of no role there is nothing to be asked.
     depending, known = _NOTHING, dict[int, DatabaseFacts]()
     if whole:
         depending = await _read_depending(session, oids, most)
@@ -151,7 +150,7 @@ async def read_snapshot(
 
 
 async def read_logins(session: Session) -> tuple[list[str], bool]:
-    """The names of roles that may log in, carry a claim or are groups; and if there are more."""
+    """Read the names of logins, claimed roles and groups, and whether there are more."""
     parameters = {
         "pattern": CLAIM_PATTERN,
         "groups": GROUP_PATTERN,
@@ -164,9 +163,9 @@ async def read_logins(session: Session) -> tuple[list[str], bool]:
 async def read_around(
     session: Session, groups: Collection[str], parameters: Collection[str] = ()
 ) -> Around:
-    """Read what is known of roles as groups, of which those that do not exist are missing.
+    """Read facts about groups, and which of the parameters, in lower case, are reserved.
 
-    And which of the parameters, in lower case, are reserved.
+    Groups that do not exist are missing.
     """
     known: dict[str, GroupFacts] = {}
     if groups:
@@ -193,7 +192,7 @@ async def _read_groups(
     query = GROUPS_16 if server.version >= GRANT_OPTIONS_VERSION else GROUPS_15
     rows = await session.rows(query, parameters)
     for member, name, admin, inherit, set_, by, grantor, usable, intruder in rows:
-        # A superuser has the privileges of all, but never grants in the name of others.
+        # A superuser has the privileges of all roles, but never grants in the name of others.
         own = server.version < GRANT_OPTIONS_VERSION or (
             by in {server.admin_oid, _BOOTSTRAP_SUPERUSER} if server.superuser else usable
         )
@@ -202,7 +201,7 @@ async def _read_groups(
             intruders[name] = (*intruders.get(name, ()), found)
             continue
         known = groups.setdefault(member, {})
-        # Of several grantors' rows only that of the administrator can be changed by it.
+        # The administrator can change only its own row among those of several grantors.
         if own or name not in known:
             known[name] = Membership(
                 inherit=inherit, set=set_, admin=admin, by_admin=own, grantor=grantor
@@ -211,9 +210,10 @@ async def _read_groups(
 
 
 class _Depending(NamedTuple):
-    """Databases by oid in which roles have something, and those on which they do themselves.
+    """Databases of roles' objects and privileges, by oids.
 
-    ``crowds`` are oids of roles that have more than was asked for.
+    ``inside`` has by role the databases that contain them, ``on`` the databases that are such
+    objects themselves. ``crowds`` are roles with more than the limit.
     """
 
     inside: Mapping[int, frozenset[int]]
@@ -301,11 +301,11 @@ async def observe(
     """Look at a server.
 
     Args:
-        sessions: of the server.
-        session: in its maintenance database.
+        sessions: the sessions of the server.
+        session: a session in its maintenance database.
         wanted: accesses with different usernames.
-        verifiers: what is known of the server's passwords.
-        most: objects and privileges of one role that are looked at; who has more is refused.
+        verifiers: the known verifiers of the server.
+        most: objects and privileges of one role that are counted; a role with more is refused.
     """
     sharing = share(wanted, session.server_version)
     snapshot = await read_snapshot(
@@ -316,8 +316,8 @@ async def observe(
         groups=sharing.groups,
         most=most,
     )
-    # What may not be done at all is told before passwords are compared: that takes thousands of
-    # rounds, or a login where verifiers may not be read.
+    # Accesses are refused before passwords are compared: a comparison takes thousands of rounds,
+    # or a login if the administrator may not read verifiers.
     seen = observed(wanted, sharing, snapshot)
     given = [
         one
@@ -330,13 +330,13 @@ async def observe(
 
 
 async def look_around(session: Session, wanted: Iterable[Wanted], snapshot: Snapshot) -> Around:
-    """Read what has to be known beside the roles themselves."""
+    """Read the facts about groups and parameters that the plans of accesses need."""
     groups: set[str] = set()
     parameters: set[str] = set()
     for one in wanted:
         groups |= {group.role for group in one.member_of or ()}
         role = snapshot.roles.get(one.username)
-        # A role that was made by hand may have powers through others, which the same query finds.
+        # A role that was made by hand may have powers by memberships; the same query finds them.
         if takes_over(role, adopt=one.adopt):
             groups.add(one.username)
         if one.attributes is not None:

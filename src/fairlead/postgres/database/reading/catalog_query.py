@@ -19,13 +19,13 @@ SELECT pg_catalog.current_setting('server_version_num')::int,
 """)
 
 SETTINGS_BYTES = 160 << 10
-"""That a role's settings may have together; spec.attributes.config takes less.
+"""Bytes that all settings of a role may have together; spec.attributes.config takes less.
 
-A login may give itself settings of any size, and those of all roles are read together. What is
-larger is not even unpacked: the first look is at what it takes on the server's disk.
+A login may give itself settings of any size, and those of all roles are read together. Larger ones
+are not even unpacked: the first check is of their size on the server's disk.
 """
 VERIFIER_CHARACTERS = 1000
-"""Of a verifier, whose salt may be as long as its login likes; ours is much shorter."""
+"""Characters of a verifier that are read; a login may choose a salt of any length."""
 
 _ROLES = """
 SELECT r.oid::int8, r.rolname::text, r.rolcanlogin, r.rolsuper, r.rolcreaterole,
@@ -85,7 +85,7 @@ _READING = {
     ),
     False: ("NULL::text", "pg_catalog.pg_roles"),
 }
-# Since PostgreSQL 16 some members may make others members, and have nothing of it themselves.
+# Since PostgreSQL 16 a member may have the admin option alone, without the group's privileges.
 _HAVING = {True: "AND (m.inherit_option OR m.set_option)", False: ""}
 ROLES_QUERIES = {
     (reads, options): sql.SQL(
@@ -117,10 +117,10 @@ SELECT m.member::int8, g.rolname::text, m.admin_option, {options}, m.grantor::in
    AND (NOT pg_catalog.starts_with(COALESCE(d.description, ''), %(ours)s::text) {lets_in})
  ORDER BY 1, 2, 6
 """
-# Who makes a role, and is no superuser, may make others its members since PostgreSQL 16.
+# Since PostgreSQL 16 the creator of a role, unless superuser, has the admin option on it.
 _BY_MAKING = """AND NOT (m.grantor = 10 AND m.admin_option AND NOT m.inherit_option
                           AND NOT m.set_option)"""
-# Until then a membership is one row, whoever granted it, which is told with the member itself.
+# Before PostgreSQL 16 a membership is one row for all grantors, which is read with the member.
 _BY_OTHERS = "OR (m.admin_option AND NOT COALESCE(pg_catalog.pg_has_role(o.oid, 'USAGE'), false))"
 GROUPS_15 = sql.SQL(_GROUPS.format(options="true, true", made="", lets_in=""))
 GROUPS_16 = sql.SQL(
@@ -128,7 +128,7 @@ GROUPS_16 = sql.SQL(
 )
 
 POWERFUL = sql.SQL("""(s.rolsuper OR s.rolcreaterole OR s.rolreplication OR s.rolbypassrls
-                       -- Whoever may run programs or write files there, may do anything.
+                       -- A role that may run programs or write files there may do anything.
                        OR s.rolname IN ('pg_execute_server_program', 'pg_write_server_files',
                                         'pg_read_server_files'))""")
 """Whether role ``s`` has powers over others, or over the server."""
@@ -185,7 +185,7 @@ SELECT d.datname::text, a.grantee::int8, a.privilege_type, pg_catalog.bool_or(a.
             CASE WHEN d.datacl IS NOT NULL THEN d.datacl || '{}'::pg_catalog.aclitem[] END) a
   JOIN pg_catalog.unnest(%(roles)s::oid[]) AS r(oid) ON r.oid = a.grantee
  WHERE a.grantee <> d.datdba
-   -- Whoever is in an ACL is among the dependents too, but for roles that initdb made.
+   -- Roles in an ACL are among the dependents too, except those that initdb made.
    AND (d.oid = ANY (%(databases)s::oid[])
         OR EXISTS (SELECT FROM pg_catalog.unnest(%(roles)s::oid[]) AS i(oid)
                     WHERE i.oid < 16384))

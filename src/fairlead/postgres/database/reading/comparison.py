@@ -1,8 +1,8 @@
-"""Compares what many roles shall have in one database with what they have, in one statement.
+"""Compares desired with actual privileges of many roles in one database, in one statement.
 
-Only the differences come back, so what is in order costs nothing but the reading. Objects with the
-same owner and ACL are looked at once, which is what keeps this cheap: tables of a schema that were
-granted together have one ACL, however many they and the roles are.
+Only differences are returned. Objects with the same owner and ACL are compared once, which keeps
+this cheap: tables of a schema that were granted together have one ACL, for any number of tables
+and roles.
 """
 
 from __future__ import annotations
@@ -38,23 +38,24 @@ from fairlead.postgres.errors import AccessError
 
 
 MAX_DIFFERENCES = 100_000
-"""That one reading gives back: each is a privilege of one role on objects with the same ACL.
+"""Differences that one reading returns, each of one privilege, role and ACL.
 
-Roles take turns, so that one with very many keeps nobody from theirs."""
+Roles take turns, so that a role with very many does not displace the others.
+"""
 MAX_OBJECTS = 10_000
-"""Of the same owner and ACL that one reading names."""
+"""Objects of the same owner and ACL that one reading names."""
 _TOLD = 3
-"""Problems of one kind that one role is told of."""
+"""Problems of one kind that a role's status has."""
 
 
 class RoleGrants(msgspec.Struct, frozen=True, kw_only=True):
-    """One role, and what it shall have in the database.
+    """One role, and its desired privileges in the database.
 
     A role that has another oid or another name by now is left alone. With ``policy`` Additive only
-    what ``ledger`` names is ever revoked: lines that
-    :meth:`~fairlead.postgres.database.plans.grants.DesiredGrants.describe` gives, of this database
-    or of any.
-    One that is ``unborn`` is yet to be made: its oid is nobody's, see :func:`unborn_oid`.
+    privileges in ``ledger`` are revoked: lines of
+    :meth:`~fairlead.postgres.database.plans.grants.DesiredGrants.describe`, also about other
+    databases. An ``unborn`` role is yet to be created: no role has its oid, see
+    :func:`unborn_oid`.
     """
 
     oid: int
@@ -66,22 +67,22 @@ class RoleGrants(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def unborn_oid(number: int) -> int:
-    """An oid for a role that is yet to be made; servers count from the other end."""
+    """Return an oid for a role that is yet to be created; servers count from the other end."""
     return 2**32 - 1 - number
 
 
 class Absence(msgspec.Struct, frozen=True, kw_only=True):
-    """What the grants of a role name and the database has not; ``schema``: not even its schema."""
+    """An object of a role's grants that does not exist; with ``schema`` its schema neither."""
 
     target: Target
     schema: bool
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read; the maps are from usernames, and those without anything are not in them.
+    """Differences and missing objects by username, without the roles that have none.
 
-    ``gone`` are roles that are not there any more, ``cut`` those that may have more differences
-    than one reading gives back.
+    ``gone`` are roles that do not exist any more, ``cut`` roles that may have more differences
+    than one reading returns.
     """
 
     differences: Mapping[str, Sequence[Difference]] = {}
@@ -95,24 +96,24 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 async def read_differences(
     session: Session, database: str, wanted: Sequence[RoleGrants]
 ) -> Reading:
-    """What separates the roles' direct privileges in this database from those wanted.
+    """Read the differences between the roles' actual and desired privileges in this database.
 
-    One statement, whatever the number of roles. Objects that a role owns are left alone: an
-    owner's privileges are inherent. All tables of a schema are in order when none lacks anything,
-    so an empty schema is. What PUBLIC has is nobody's.
+    It takes one statement for any number of roles. Objects that a role owns are left alone: an
+    owner's privileges are inherent. A grant on all tables of an empty schema has no difference.
+    Privileges of PUBLIC do not count as the role's.
 
     Args:
-        session: in that database.
+        session: a session in that database.
         database: its name, for the ledgers.
         wanted: the roles, each once.
 
     Raises:
-        psycopg.Error: a DataError where a name cannot be written in the database's encoding.
+        psycopg.Error: a DataError if the database's encoding lacks a character of a name.
     """
     if not wanted:
         return Reading()
     asked = _Asked(database, wanted)
-    # https://www.postgresql.org/docs/release/16.0/: until then, members without INHERIT could.
+    # https://www.postgresql.org/docs/release/16.0/: before, members without INHERIT could, too.
     future = "MEMBER" if session.server_version < 160000 else "USAGE"
     rows = await session.rows(DIFFERENCES, asked.parameters() | {"membership": future})
     return _reading(rows, asked)
@@ -122,7 +123,7 @@ _Flat = frozenset[tuple[Target, str, bool]]
 
 
 class _Asked:
-    """What is sent: roles that ask for the same have one shape, which is sent once."""
+    """Parameters of the query: roles with the same grants share a shape, which is sent once."""
 
     def __init__(self, database: str, wanted: Sequence[RoleGrants]) -> None:
         self.wanted = wanted
@@ -170,7 +171,7 @@ class _Asked:
         }
 
     def absences(self, schemas: Mapping[int, bool]) -> dict[str, list[Absence]]:
-        """Who asks for what is absent; the map is from targets to whether the schema is."""
+        """Return absences by username; ``schemas`` says by target whether its schema is absent."""
         of_shape: dict[int, set[int]] = {}
         for shape, number, _, _, known in self._atoms:
             if number in schemas and not known:
@@ -225,7 +226,7 @@ def _reading(rows: Iterable[Sequence[Any]], asked: _Asked) -> Reading:
                 if one is not None:
                     differences.setdefault(usernames[role], []).append(one)
     if total >= MAX_DIFFERENCES:
-        # They come in turns, so that those cut off are those that have the most.
+        # Roles take turns, so the ones that are cut off have the most.
         most = max(map(len, differences.values()), default=0)
         cut.update(name for name, some in differences.items() if len(some) >= most - 1)
     return Reading(
@@ -267,7 +268,7 @@ def _objects(
 
 
 def _shared(objects: Objects, values: Iterable[tuple[Any, ...]]) -> Iterator[Difference | None]:
-    """One difference for all roles that have it; none for a privilege that is newer than we."""
+    """Yield one difference for all roles that have it; None for an unknown, newer privilege."""
     made: dict[tuple[Any, ...], Difference] = {}
     for value in values:
         action, privilege, option, grantor, possible = value
@@ -289,7 +290,7 @@ def _shared(objects: Objects, values: Iterable[tuple[Any, ...]]) -> Iterator[Dif
 def role_grants(
     wanted: Wanted, grants: DatabaseGrants, snapshot: Snapshot, number: int = 0
 ) -> RoleGrants:
-    """Return what a role shall have in a database; ``number`` tells apart those yet to be made."""
+    """Return a role's desired privileges in a database; ``number`` gives unborn roles an oid."""
     role = snapshot.roles.get(wanted.username)
     return RoleGrants(
         oid=unborn_oid(number) if role is None else role.oid,
@@ -304,14 +305,14 @@ def role_grants(
 def problems_of(
     reading: Reading, username: str, database: str, admin: str, failed: Sequence[AccessError]
 ) -> list[AccessError]:
-    """Return what of a role's grants is not as it shall be, once it was tried.
+    """Return the errors of a role's grants that are not settled after the last try.
 
     Args:
-        reading: of the database, after the last try.
-        username: of the role.
-        database: its name.
+        reading: the reading of the database after that try.
+        username: the name of the role.
+        database: the name of the database.
         admin: the administrator's role, for messages.
-        failed: what the server has said to the statements for the role.
+        failed: the errors of the statements for the role.
     """
     if not (reading.differences or reading.absent or reading.gone or reading.cut):
         return [*failed]
@@ -329,7 +330,7 @@ def problems_of(
 
 
 def hindrances(reading: Reading, username: str, database: str, admin: str) -> list[AccessError]:
-    """Return what of a role's grants cannot be had as things are, before anything was tried."""
+    """Return the errors of a role's grants that are certain before any try."""
     absent = reading.absent.get(username, ())
     left = reading.differences.get(username, ())
     return [*_absent(absent, database), *_refused(left, database, admin)]
@@ -363,7 +364,7 @@ def _absent(found: Sequence[Absence], database: str) -> list[AccessError]:
 
 
 def _refused(left: Iterable[Difference], database: str, admin: str) -> list[AccessError]:
-    """What the administrator has no right to, by what would give it the right."""
+    """Return one error for each kind of right that the administrator lacks."""
     future: list[Difference] = []
     grants: list[Difference] = []
     revocations: list[Difference] = []
@@ -413,7 +414,7 @@ def _unfinished(database: str) -> AccessError:
 
 
 def _told(differences: Iterable[Difference]) -> str:
-    """Privileges and objects, each with its owner or with who granted it."""
+    """Return privileges and objects in words, each with its owner or grantor."""
     privileges: dict[tuple[Objects, str], set[str]] = {}
     for one in differences:
         whose = f"owner {one.objects.owner}"

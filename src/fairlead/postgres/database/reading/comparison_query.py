@@ -1,11 +1,11 @@
-"""The statement that tells what separates roles' direct privileges from those wanted.
+"""The statement that returns the differences between roles' direct and desired privileges.
 
-It is asked about roles by their shape: those that ask for the same have one, and an atom is a
-privilege that a shape has on a target, or had by its ledger. From there it goes on in steps, each
-a part of WITH: the objects that targets name or that have an ACL, ``alike`` with the same ACL
-taken together; what is wanted on them and what is had; what differs, and whether the
-administrator may settle it. Its rows are those, then one of the roles that are gone and one of
-the absent targets.
+Its parameters are shapes and atoms: roles with the same grants have the same shape, and an atom is
+a privilege of a shape on a target, from its grants or its ledger. The parts of WITH are steps: the
+objects that targets name or that have an ACL; ``alike``, groups of them with the same ACL; the
+desired and the actual privileges on these; the differences, and whether the administrator may
+settle them. The rows are the differences, then one row of the roles that are gone and one of the
+absent targets.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ WITH member AS MATERIALIZED (
     FROM pg_catalog.pg_proc p
    WHERE (p.proacl IS NOT NULL
           OR p.pronamespace IN (SELECT a.namespace FROM asked a WHERE a.level = 'routine'))
-     -- What makes values of a range type is always the first superuser's, whoever made the type.
+     -- The constructors of a range type belong to the first superuser, not to the type's owner.
      AND NOT (p.proowner = 10 AND EXISTS (
            SELECT FROM pg_catalog.pg_depend e
             WHERE e.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND e.objid = p.oid

@@ -1,8 +1,8 @@
-"""What depends on a role, in every database, and what that means for removing it.
+"""Reads the objects that depend on a role in all databases, and decides about its removal.
 
-pg_shdepend is shared: it lists owned objects and privileges of all databases at once. Owning
-default privileges is not owning data. A subscription is a shared object there, though it belongs
-to a database (https://www.postgresql.org/docs/current/catalog-pg-subscription.html).
+pg_shdepend is shared: it lists owned objects and privileges of all databases. Default privileges
+are not data, though their role owns them. A subscription is a shared object there, though it
+belongs to a database (https://www.postgresql.org/docs/current/catalog-pg-subscription.html).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from fairlead.postgres.errors import AccessError
 
 
 class Dependent(msgspec.Struct, frozen=True, kw_only=True):
-    """One database in which something depends on the role.
+    """One database with objects or privileges of the role.
 
-    ``owned`` counts its objects, ``subscriptions`` those of them that neither REASSIGN OWNED nor
-    DROP OWNED may see to.
+    ``owned`` counts its objects, ``subscriptions`` those that neither REASSIGN OWNED nor DROP
+    OWNED may change.
     """
 
     database: str
@@ -34,15 +34,15 @@ class Dependent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
-    """Databases, and the shared objects owned, in words; ``cut`` says that there may be more."""
+    """Databases, and owned shared objects in words; ``cut`` says that there may be more."""
 
     databases: tuple[Dependent, ...] = ()
     shared: tuple[str, ...] = ()
     cut: bool = False
 
 
-# Default privileges are recorded as if their role owned them. They go with DROP OWNED, and are
-# not counted.
+# Default privileges are recorded as if their role owned them. DROP OWNED removes them, so they
+# are not counted.
 _DATABASES = sql.SQL("""
 WITH dependent AS MATERIALIZED (
   SELECT s.dbid, pg_catalog.count(*) AS seen,
@@ -79,8 +79,8 @@ SELECT 'tablespace ' || t.spcname::text
 ORDER BY 1
 """)
 
-# The last limit is one more than a message shows, which then says that there are more. A login may
-# own millions of large objects, and to say what one of them is takes a look at its own row.
+# The last limit is one more than a message names, so that it can say that there are more. A login
+# may own millions of large objects, and each identity takes a look at its own row.
 _OWNED = sql.SQL("""
 SELECT pg_catalog.left(i.type || ' ' || i.identity, 300)
   FROM ((SELECT s.classid, s.objid, s.objsubid
@@ -135,15 +135,15 @@ SELECT o.rolname::text,
 _POWERS = "is a superuser, has powers over roles or the server, or is a member of such a role"
 _TAKEN = "is another PostgresAccess's, or a group"
 _SHOWN = 3
-"""Names that a message gives before it says "and more"."""
+"""Number of names in a message before "and more"."""
 
 
 async def read_dependencies(
     session: Session, role: int, *, most: int | None = None
 ) -> Dependencies:
-    """All that depends on the role, two statements for any number of objects.
+    """Read the databases and shared objects that depend on the role, in two statements.
 
-    With ``most`` it is only the first so many objects and privileges.
+    ``most`` limits the objects and privileges that are counted.
     """
     databases = await session.rows(_DATABASES, {"role": role, "most": most})
     shared = await session.rows(_SHARED, {"role": role})
@@ -160,20 +160,20 @@ async def read_dependencies(
 
 
 async def read_owned(session: Session, role: int) -> list[str]:
-    """A few of the objects that the role owns in this database, in words."""
+    """Read a few of the objects that the role owns in this database, in words."""
     return [text for (text,) in await session.rows(_OWNED, {"role": role})]
 
 
 async def read_subscriptions(session: Session, role: int) -> list[str]:
-    """The names of the subscriptions that the role owns in this database."""
+    """Read the names of the subscriptions that the role owns in this database."""
     return [name for (name,) in await session.rows(_SUBSCRIPTIONS, {"role": role})]
 
 
 async def read_heir(session: Session, name: str, database: str, claim: Claim | None) -> str:
-    """Who gets what a role owns in this database: the role of this name, or the database's owner.
+    """Return the heir of a role's objects in this database: this role, or the database's owner.
 
-    A SECURITY DEFINER function or a view would run with the heir's rights: so nobody with powers
-    over others may get it, nor a role that another object than ``claim``'s has claimed.
+    A SECURITY DEFINER function or a view would run with the heir's rights. So the heir must not
+    have powers over other roles, nor a claim of another object than ``claim``'s.
 
     Raises:
         AccessError: OwnsObjects.
@@ -204,7 +204,7 @@ async def read_heir(session: Session, name: str, database: str, claim: Claim | N
 
 
 def check_shared(username: str, found: Dependencies, policy: CleanupPolicy) -> None:
-    """Refuse to go on while the role owns whole databases, or things out of reach.
+    """Refuse to go on while the role owns databases, tablespaces, or objects out of reach.
 
     Raises:
         AccessError: OwnsObjects.
@@ -225,14 +225,14 @@ def check_shared(username: str, found: Dependencies, policy: CleanupPolicy) -> N
 
 
 async def read_owner(session: Session, database: str) -> tuple[str, bool] | None:
-    """Who owns a database, and whether that role has powers."""
+    """Read the owner of a database, and whether that role has powers."""
     for name, unsafe in await session.rows(_OWNER, {"database": database}):
         return str(name), bool(unsafe)
     return None
 
 
 def closed_database(username: str, database: str, owner: str) -> AccessError:
-    """Why privileges that a role has somewhere cannot be taken."""
+    """Return the error of privileges in a database that takes no connections."""
     return AccessError(
         "OwnsObjects",
         f"role {username} has privileges in {database}, which takes no connections by the will of"
@@ -242,7 +242,7 @@ def closed_database(username: str, database: str, owner: str) -> AccessError:
 
 
 def owns_objects(username: str, blockers: Sequence[tuple[str, Sequence[str]]]) -> AccessError:
-    """Why Restrict cannot be carried out; ``blockers`` are databases and what is owned there."""
+    """Return the error of Restrict; ``blockers`` are databases and the owned objects there."""
     parts = "; ".join(f"{_some(owned)} in database {name}" for name, owned in blockers)
     return AccessError(
         "OwnsObjects",
@@ -253,7 +253,7 @@ def owns_objects(username: str, blockers: Sequence[tuple[str, Sequence[str]]]) -
 
 
 def strangers_grants(username: str, left: Mapping[str, Sequence[Left]]) -> AccessError:
-    """Why a role stays that has nothing left but what others have granted to it; by database."""
+    """Return the error of a role that stays because of other roles' grants, by database."""
     blockers = [
         (name, [f"{one.text} of role {one.owner}" if one.owner else one.text for one in some])
         for name, some in left.items()
@@ -268,7 +268,7 @@ def strangers_grants(username: str, left: Mapping[str, Sequence[Left]]) -> Acces
 
 
 def keeps_subscription(name: str, database: str) -> AccessError:
-    """Why Orphan cannot be carried out before PostgreSQL 16, where superusers alone own them."""
+    """Return the error of Orphan before PostgreSQL 16: only superusers may own subscriptions."""
     owned = f"subscription {name}"
     return AccessError(
         "OwnsObjects",
@@ -279,7 +279,7 @@ def keeps_subscription(name: str, database: str) -> AccessError:
 
 
 def unsafe_owner(database: str, owner: str, why: str) -> AccessError:
-    """Why Orphan cannot be carried out."""
+    """Return the error of Orphan with an owner of the database who may not be the heir."""
     return AccessError(
         "OwnsObjects",
         f"database {database} is owned by {owner}, who {why}, and must not inherit objects;"
@@ -288,7 +288,7 @@ def unsafe_owner(database: str, owner: str, why: str) -> AccessError:
 
 
 def runs_as_owner(username: str, database: str, owner: str, objects: Sequence[str]) -> AccessError:
-    """Why Orphan cannot be carried out without an heir that somebody has chosen."""
+    """Return the error of Orphan without orphanTo for objects that run with the heir's rights."""
     return AccessError(
         "OwnsObjects",
         f"role {username} owns {_some(objects)} in database {database}, which would run with the"

@@ -1,7 +1,7 @@
-"""Who holds what on which objects of a database, and who owns them, in one statement.
+"""Reads all privileges on the objects of a database, and their owners, in one statement.
 
-Objects with the same owner and ACL are one row, however many they are; see ``comparison``, whose
-idea of all objects of a schema is the same.
+Objects with the same owner and ACL share a row, for any number of them; all objects of a schema
+are the same as in ``comparison``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from fairlead.postgres.database.plans.differences import Level
 
 
 MAX_ROWS = 20_000
-"""Of different ACLs that one look at a database gives back."""
+"""Rows, each of a different ACL, that one look at a database returns."""
 PUBLIC = 0
-"""In place of a role's oid: everybody."""
+"""Oid that stands for PUBLIC in an ACL."""
 
 
 class Grantee(NamedTuple):
-    """What one role holds on each of some objects; ``option`` is the grant option."""
+    """The privileges of one role on each of some objects; ``option`` is the grant option."""
 
     role: int
     privileges: frozenset[str]
@@ -33,7 +33,7 @@ class Grantee(NamedTuple):
 def holders(
     roles: Iterable[int], privileges: Iterable[str], options: Iterable[bool]
 ) -> tuple[Grantee, ...]:
-    """Columns of a row; the privileges of a role stand together, with commas between them."""
+    """Return the grantees in the columns of a row; privileges are separated by commas."""
     return tuple(
         Grantee(role, frozenset(held.split(",")), option)
         for role, held, option in zip(roles, privileges, options, strict=True)
@@ -43,8 +43,9 @@ def holders(
 class Held(msgspec.Struct, frozen=True, kw_only=True):
     """Objects of one kind in one schema that have the same owner and the same ACL.
 
-    ``names`` are the first of ``total``: of a ``column`` in ``table``, of the creating role for
-    default privileges, whose ``schema`` "" is every one. ``system`` ones are PostgreSQL's own.
+    ``names`` are the first of ``total``. For a column they are names in ``table``, for default
+    privileges the creating role; their ``schema`` "" stands for all schemas. ``system`` objects
+    are PostgreSQL's own.
     """
 
     level: Level
@@ -58,7 +59,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Holdings(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read of a database; ``cut`` says that there is more."""
+    """Rows of privileges in a database; ``cut`` says that there are more."""
 
     rows: tuple[Held, ...]
     cut: bool = False
@@ -162,15 +163,15 @@ SELECT g.level, g.schema::text, g.system, g.owner::int8, g.table, g.total,
 async def read_holdings(
     session: Session, *, roles: Collection[int] | None = None, names: int
 ) -> Holdings:
-    """What roles hold in this database, and who owns what.
+    """Read the privileges of roles in this database, and the owners of objects.
 
     Args:
-        session: in that database.
-        roles: whose privileges are asked for, None for everybody's.
-        names: objects of one row that are named.
+        session: a session in that database.
+        roles: oids of the roles, None for all roles and PUBLIC.
+        names: number of objects of one row that are named.
 
     Raises:
-        psycopg.Error: it could not be read.
+        psycopg.Error: the query failed.
     """
     parameters = {
         "roles": None if roles is None else list(roles),

@@ -1,9 +1,9 @@
-"""What of that which a role leaves behind would run with the rights of who gets it.
+"""Finds the objects of a removed role that would run with the rights of their heir.
 
-A routine with SECURITY DEFINER does, and what a view reads. So does much that hangs on a plain
-table: rules; triggers, checks and expressions, for the actions of foreign keys are done as the
-table's owner; expressions of indexes and statistics, which autovacuum works out as the owner.
-Whoever has TRIGGER or REFERENCES on a table may add such things later.
+These are routines with SECURITY DEFINER, and views. Objects that belong to a plain table run so
+too: rules; triggers, checks and expressions, because the actions of foreign keys run as the
+table's owner; expressions of indexes and statistics, which autovacuum computes as the owner.
+A role with TRIGGER or REFERENCES on a table may add such objects later.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
 
 
-# Defaults are worked out by whoever writes, and so may be anything, unless a foreign key sets
-# them. What a superuser has made is nobody's trap. Functions of PostgreSQL's own have no rows in
-# pg_depend: those of them that run a statement are volatile, as no expression may be but a check.
+# Defaults run as the role that writes, and so are harmless, unless a foreign key sets them.
+# Functions of a superuser are trusted. PostgreSQL's own functions have no rows in pg_depend; those
+# that run a statement are volatile, and of all expressions only a check may be volatile.
 _RUNNING = sql.SQL("""
 WITH given AS MATERIALIZED (
   SELECT c.oid, c.relkind, c.relacl, c.reloptions
@@ -112,21 +112,22 @@ _ACTS_16 = sql.SQL(_ACTS.format("SET") + _ACTS_AS)
 
 
 async def transaction_id(session: Session) -> str:
-    """Of the transaction that the session is in."""
+    """Read the number of the session's transaction."""
     ((number,),) = await session.rows(_BEGUN)
     return str(number)
 
 
 async def read_running(session: Session, role: int, heir: str, begun: str) -> list[str]:
-    """A few of the objects, in words, that have become an heir's and would run as it.
+    """Read a few of the objects, in words, that an heir got and that would run with its rights.
 
-    None where the role may act as the heir anyhow. It is asked after everything was given away,
-    for by then nobody can add a trigger any more, and before that is committed.
+    The list is empty if the former owner may act as the heir anyway. The query runs after the
+    objects were reassigned, so that the former owner can no longer add a trigger, and before the
+    commit.
 
     Args:
-        session: in the transaction that has given it away.
-        role: who has owned it.
-        heir: who owns it now.
+        session: a session in the transaction that reassigned the objects.
+        role: the oid of the former owner.
+        heir: the name of the new owner.
         begun: the number of that transaction.
     """
     acts = _ACTS_16 if session.server_version >= GRANT_OPTIONS_VERSION else _ACTS_15

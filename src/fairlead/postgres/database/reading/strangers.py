@@ -1,7 +1,7 @@
-"""Privileges that others have granted to a role that goes, on what is theirs.
+"""Reads the privileges of a removed role that other roles have granted on their objects.
 
-PostgreSQL drops no role that an ACL names, and takes a privilege only in the name of who granted
-it, or as the owner of the object what the owner has granted.
+PostgreSQL drops no role that an ACL names. A privilege is revoked in the name of its grantor, and
+the grants of an object's owner as the owner.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from fairlead.postgres.database.plans.snapshot import GIVEN_UP
 
 
 class Granting(NamedTuple):
-    """A role that has granted something, or owns what was granted."""
+    """A role that has granted privileges, or owns the objects of such privileges."""
 
     oid: int
     name: str
 
 
 class Left(NamedTuple):
-    """An object of this database, or of all, and who owns it; both in words."""
+    """An object of this database, or a shared one, in words, and the name of its owner."""
 
     text: str
     owner: str
@@ -41,8 +41,8 @@ _GRANTED = """
      AND s.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass
 """
 
-# Only what we have made for tenants: a membership that somebody has given the administrator in
-# another role would be taken back with ours.
+# Only roles that the operator made for tenants: in another role, the administrator may have a
+# membership by hand, which would be revoked with the operator's own.
 _OURS = """
    AND r.oid <> %(role)s::oid
    AND r.rolname <> current_user
@@ -53,7 +53,7 @@ _OURS = """
    AND {may}
  ORDER BY 2
 """
-# Before PostgreSQL 16 who may make roles may act as any that is no superuser.
+# Before PostgreSQL 16 a role with CREATEROLE may act as any role without superuser.
 _MAY = {
     True: "pg_catalog.pg_has_role(r.oid, 'MEMBER WITH ADMIN OPTION')",
     False: "true",
@@ -136,17 +136,20 @@ _QUERIES = {
 
 
 async def read_owners(session: Session, role: int) -> list[Granting]:
-    """Roles of ours that own what the role has privileges on, and whose members we are not."""
+    """Read the operator's roles that own objects on which the role has privileges.
+
+    Owners whose privileges the administrator has already are left out.
+    """
     return await _read(session, _OWNERS, role)
 
 
 async def read_grantors(session: Session, role: int) -> list[Granting]:
-    """Roles of ours that have granted the role something, some of them at least."""
+    """Read some of the operator's roles that have granted the role privileges."""
     return await _read(session, _GRANTORS, role)
 
 
 async def read_left(session: Session, role: int) -> list[Left]:
-    """A few of the objects on which the role has privileges."""
+    """Read a few of the objects on which the role has privileges."""
     return [Left(*row) for row in await session.rows(_LEFT_QUERY, {"role": role})]
 
 

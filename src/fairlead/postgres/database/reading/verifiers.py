@@ -1,7 +1,7 @@
-"""What is known of passwords on one server, so that each is worked out once.
+"""Memory of the passwords on one server, so that each verifier is computed once.
 
-To compare a password with a stored verifier takes a millisecond of computing; without the right to
-read verifiers it takes a login. What came of it holds while the server keeps that verifier.
+Comparing a password with a stored verifier takes a millisecond of CPU time; without the right to
+read verifiers it takes a login. The result holds while the server keeps that verifier.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from fairlead.postgres.errors import AccessError
 
 
 PROBE_SECONDS = 300.0
-"""For which a login that went well proves a password, where verifiers cannot be read."""
+"""Seconds for which a login proves a password, if the administrator cannot read verifiers."""
 
 _AT_ONCE = 4
-"""Threads that work verifiers out for one server, and logins that try passwords there."""
+"""Threads that compute verifiers for one server, and logins that try passwords there."""
 _SPARE = 1000
-"""Logins of which something is known although nobody keeps them."""
+"""Logins that are remembered beyond the number of accesses."""
 
 _NEVER = float("-inf")
 _KEY = secrets.token_bytes(32)
-"""Of digests, which are in this process's memory alone."""
+"""Key of the passwords' digests, made anew at each start; both are in memory only."""
 _DIGEST_BYTES = 16
 
 
@@ -44,9 +44,10 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class _Known:
-    """The verifier of the password of this digest; ``proven`` is when a login went well.
+    """The verifier of a password, with the password's digest.
 
-    Once the server has it, its own digest is enough: ``held``.
+    ``proven`` is the monotonic time of the last login with it. Once the server has the verifier,
+    only its digest is kept, in ``held``.
     """
 
     verifier: str
@@ -55,19 +56,19 @@ class _Known:
     held: bytes = b""
 
     def hold(self) -> None:
-        """The server has it."""
+        """Note that the server has the verifier, and keep only its digest."""
         if self.verifier:
             self.verifier, self.held = "", _digest(self.verifier)
 
     def is_of(self, verifier: str | None) -> bool:
-        """Whether this is the verifier."""
+        """Whether the known verifier equals this one."""
         if verifier is None:
             return False
         return self.held == _digest(verifier) if self.held else self.verifier == verifier
 
 
 class Verifiers:
-    """Knows which verifier is of which password, by the role that logs in."""
+    """The known verifiers of passwords, by the role that logs in."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
@@ -75,10 +76,10 @@ class Verifiers:
     async def missing(
         self, sessions: Sessions, wanted: Iterable[Wanted], snapshot: Snapshot
     ) -> tuple[dict[str, str], dict[str, AccessError]]:
-        """The verifiers to be stored, of those whose password the server does not have.
+        """Return the verifiers to store, for passwords that the server does not have.
 
-        These by the roles that log in. And by usernames why of some nobody could tell, for one
-        that does not answer keeps no other waiting.
+        They are by the role that logs in. The second map has by username the error of each access
+        whose password could not be tried; it does not delay the others.
         """
         without: list[Wanted] = []
         doubtful: list[tuple[Wanted, RoleFacts]] = []
@@ -99,7 +100,7 @@ class Verifiers:
         return {one.login: self._known[one.login].verifier for one in without}, failed
 
     def _has_ended(self, one: Wanted, role: RoleFacts) -> bool:
-        """Whether no password logs in any more, so that nothing can be told of this one."""
+        """Whether the login has ended, so that its password cannot be tried any more."""
         if one.turns is not None and one.valid_until != role.valid_until:
             # Its turn comes again, with another password.
             return False
@@ -119,7 +120,7 @@ class Verifiers:
         return monotonic() - known.proven < PROBE_SECONDS
 
     async def _compared(self, doubtful: Sequence[tuple[Wanted, RoleFacts]]) -> list[Wanted]:
-        """Those whose password is not that of the stored verifier."""
+        """Return the accesses whose password does not match the stored verifier."""
         answers = await _in_threads(
             lambda pair: password.verifies(pair[0].password, pair[1].verifier), doubtful
         )
@@ -134,7 +135,7 @@ class Verifiers:
     async def _tried(
         self, sessions: Sessions, doubtful: Sequence[Wanted], failed: dict[str, AccessError]
     ) -> list[Wanted]:
-        """Those whose password the server does not take; who could not be told goes to failed."""
+        """Return the accesses whose password the server refuses; add errors to ``failed``."""
         without = []
         for first in range(0, len(doubtful), _AT_ONCE):
             some = doubtful[first : first + _AT_ONCE]
@@ -149,20 +150,20 @@ class Verifiers:
                 elif answer:
                     self._remember(one, "").proven = monotonic()
                 elif answer is None and (known := self._of(one)) and known.proven > _NEVER:
-                    # Its hba file lets this role in from elsewhere alone, and it has been given
-                    # this password: to store it again and again would tell no more.
+                    # The hba file lets this role in from other addresses only, and the server has
+                    # got this password: to store it again would tell no more.
                     known.proven = monotonic()
                 else:
                     without.append(one)
         return without
 
     async def make(self, one: Wanted) -> str:
-        """The verifier to be stored for a new password."""
+        """Return the verifier to store for a new password."""
         await self._make([one])
         return self._known[one.login].verifier
 
     async def _make(self, without: Iterable[Wanted]) -> None:
-        """The same again until it is stored, so that looking again does not change the plan."""
+        """Compute missing verifiers; each stays until it is stored, so that the plan is stable."""
         lacking = [
             one for one in without if (known := self._of(one)) is None or not known.verifier
         ]
@@ -189,7 +190,7 @@ class Verifiers:
                 known.hold()
 
     def is_due(self, login: str) -> bool:
-        """Whether a login must prove the password again, where verifiers cannot be read."""
+        """Whether a login must prove the password again, without the right to read verifiers."""
         known = self._known.get(login)
         return known is None or monotonic() - known.proven >= PROBE_SECONDS
 
@@ -199,18 +200,18 @@ class Verifiers:
         return known is not None and known.is_of(verifier)
 
     def keep(self, logins: Collection[str]) -> None:
-        """Forget others when there are many of them."""
+        """Forget the other logins if there are many of them."""
         if len(self._known) > 2 * len(logins) + _SPARE:
             for login in self._known.keys() - logins:
                 del self._known[login]
 
 
 def _may_match(one: Wanted, role: RoleFacts, *, reads: bool) -> bool:
-    """Whether the role's password may be the one that is wanted."""
-    # A role that is taken over gets a password of its own, whichever it has.
+    """Whether the role may have the access's password."""
+    # A role that is adopted gets a new password in any case.
     if role.claim is None:
         return False
-    # Without a verifier to compare only a login tells, and a role that is fenced lets nobody in.
+    # Without the right to read verifiers only a login tells, and a fenced role cannot log in.
     return reads or (role.login and role.claim.same_object(one.claim))
 
 
@@ -223,7 +224,7 @@ async def _logs_in(sessions: Sessions, one: Wanted) -> bool | None:
 
 
 async def _in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """The results for all items, in their order; each thread does a part of them."""
+    """Return the results for all items, in their order; each thread works on a part of them."""
 
     def of(part: Sequence[T]) -> list[R]:
         return [work(one) for one in part]
@@ -235,13 +236,13 @@ async def _in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
 
 def has_ended(role: RoleFacts) -> bool:
-    """Whether the server takes no password for the role any more (VALID UNTIL)."""
+    """Whether the role's VALID UNTIL is over, so that the server refuses its password."""
     if not role.valid_until:
         return False
     return datetime.fromisoformat(role.valid_until) <= moment()
 
 
 def _digest(text: str) -> bytes:
-    # Half of what an HMAC takes, and a look at a server takes one for each role.
+    # Half of the time of an HMAC; a look at a server computes one digest for each role.
     whole = text.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(whole, key=_KEY, digest_size=_DIGEST_BYTES).digest()
