@@ -1,7 +1,7 @@
-"""What is done in a server, for many accesses at once.
+"""Work in a server, for many accesses at once.
 
-``sync`` brings roles into their wanted state, with ``privileges`` in each database; ``drift``
-looks whether they are still as they were left, and ``cleanup`` removes them. ``unmanaged`` finds
-logins that nobody has asked for. ``planning`` says what would be done and does nothing, with the
-``rights`` that the administrator lacks for it.
+``sync`` brings roles into their desired state, with ``privileges`` in each database; ``drift``
+finds accesses that have changed since, and ``cleanup`` removes roles. ``unmanaged`` finds logins
+without a PostgresAccess. ``planning`` returns the statements without running them, with the
+``rights`` that the administrator lacks for them.
 """

@@ -1,9 +1,9 @@
-"""Names the sessions and prepared transactions that our work waits for, and ends some of them.
+"""Names the sessions and prepared transactions that the operator waits for, and ends some.
 
-Who waits learns from PostgreSQL that a lock was not to be had, and not from whom. So another
-session looks while it waits. Of a role that is removed, or has had its time, all that acts as the
-role is ended meanwhile: a login that has an `ALTER ROLE` of its own left open would otherwise be
-kept for ever. To end first and wait afterwards loses the race against a client that comes back.
+PostgreSQL tells a waiting session that it did not get a lock, but not who holds it. So another
+session looks during the wait. It also ends all that acts as a removed or ended role: otherwise a
+login with an open `ALTER ROLE` of its own would stay for ever. Ending sessions before the wait
+loses the race against a client that reconnects.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from fairlead.postgres.errors import AccessError
 
 
 _FIRST_SECONDS = 0.02
-"""Of waiting, before somebody looks for whom."""
+"""Seconds of a wait before the first look for its blockers."""
 _LOOK_SECONDS = 0.05
-"""Between two looks."""
+"""Seconds between two looks."""
 _TOLD = 3
-"""Sessions that a message names."""
+"""Number of sessions that a message names."""
 _SHOWN = 60
-"""Characters of the name of a prepared transaction that a message has."""
+"""Characters of a prepared transaction's name in a message."""
 
 _WAITED_FOR = sql.SQL("""
 SELECT a.pid, u.oid::int8, COALESCE(u.rolname, '')::text,
@@ -66,8 +66,8 @@ SELECT DISTINCT a.usesysid::int8
   FROM pg_catalog.pg_stat_activity a
  WHERE a.usesysid = ANY (%(roles)s::oid[]) AND a.pid <> pg_catalog.pg_backend_pid()
 """)
-# From before its login is looked at a session has the lock on its own transaction, and only when
-# all of its start is done does it say whose it is.
+# A session holds the lock on its own transaction before its login is checked, and shows its user
+# only at the end of its start.
 _STARTING = sql.SQL("""
 SELECT l.pid
   FROM pg_catalog.pg_locks l
@@ -92,9 +92,9 @@ SELECT pg_catalog.pg_terminate_backend(a.pid, %(wait)s)
 
 
 class Blocker(NamedTuple):
-    """A session that is waited for, or with the pid 0 a prepared transaction; and whose it is.
+    """A session that blocks another one, or with the pid 0 a prepared transaction, and its role.
 
-    ``powerful`` are superusers, roles that may create roles, and the server's own processes.
+    ``powerful`` are superusers, roles with CREATEROLE, and the server's own processes.
     """
 
     pid: int
@@ -126,13 +126,13 @@ class Actor(NamedTuple):
 
 
 class Blockers:
-    """Who was waited for last."""
+    """The blockers that were found last."""
 
     def __init__(self) -> None:
         self.found: list[Blocker] = []
 
     def named(self, error: AccessError) -> AccessError:
-        """The error, which says who holds the lock when it is about one."""
+        """Return the error; one about a lock gets the names of the blockers."""
         if error.reason != "Locked" or not self.found:
             return error
         told = "; ".join(str(one) for one in self.found[:_TOLD])
@@ -143,13 +143,13 @@ class Blockers:
 async def watching(
     sessions: Sessions, ending: Sequence[Actor] = (), *, superuser: bool = False
 ) -> AsyncIterator[Blockers]:
-    """Know who sessions of ours wait for meanwhile.
+    """Record the blockers of the sessions in use while the block runs.
 
     Args:
-        sessions: all that are in use are looked at, by one more.
-        ending: roles whose sessions and prepared transactions are ended when they are in the way,
-            and so are those of members that act as one of them.
-        superuser: whether the administrator needs no membership for that.
+        sessions: the sessions of the server; one more is used for the looks.
+        ending: roles whose blocking sessions and prepared transactions are ended, as are those of
+            their members that act as one of them.
+        superuser: whether the administrator is a superuser and needs no membership for that.
     """
     found, over = Blockers(), asyncio.Event()
     task = asyncio.create_task(_watch(sessions, found, over, ending, superuser=superuser))
@@ -157,7 +157,7 @@ async def watching(
         yield found
     finally:
         over.set()
-        # In the middle of an answer it is only broken off where none comes.
+        # A look in the middle of an answer gets time to end, so that its session stays usable.
         await asyncio.wait([task], timeout=_LOOK_SECONDS)
         task.cancel()
         await asyncio.wait([task])
@@ -173,7 +173,7 @@ async def _watch(
 ) -> None:
     if await _is_set(over, _FIRST_SECONDS):
         return
-    # Whoever cannot look leaves the others to their limits.
+    # Without a look, the waiting sessions still have their lock_timeout.
     with suppress(AccessError, psycopg.Error):
         async with sessions.maintenance() as session:
             while not over.is_set():
@@ -189,7 +189,7 @@ async def _watch(
 
 
 async def _is_set(over: asyncio.Event, seconds: float) -> bool:
-    """Whether it is set within so many seconds."""
+    """Whether ``over`` is set within so many seconds."""
     try:
         await asyncio.wait_for(over.wait(), seconds)
     except TimeoutError:
@@ -198,7 +198,7 @@ async def _is_set(over: asyncio.Event, seconds: float) -> bool:
 
 
 async def read_blockers(session: Session, pids: Collection[int]) -> list[Blocker]:
-    """Those that other sessions wait for, by the pids of those other sessions."""
+    """Read the blockers of the sessions with these pids."""
     rows = await session.rows(_WAITED_FOR, {"pids": list(pids)})
     return [Blocker(*row) for row in rows]
 
@@ -211,7 +211,7 @@ async def _end(
     *,
     superuser: bool,
 ) -> None:
-    """End those that act as one of the roles; nobody else, and no administrator."""
+    """End the blockers that act as one of the roles, unless they are ``powerful``."""
     owners = {one.oid: one for one in seen if one.oid is not None and not one.powerful}
     parameters = {"users": list(owners), "roles": [actor.oid for actor in ending]}
     acting = {oid for (oid,) in await session.rows(_ACTING, parameters)}
@@ -220,12 +220,12 @@ async def _end(
         own = any(actor.oid == one.oid for one in ending)
         pids = [one.pid for one in seen if one.oid == oid and one.pid]
         if pids:
-            # All that the role itself has, so that none of them is next in line.
+            # All sessions of the role itself, so that none of them gets the lock next.
             only = None if own else pids
             await end_sessions(session, actor, only, superuser=superuser)
         for one in seen:
             if one.oid == oid and not one.pid:
-                # Cut off in the middle it would leave the administrator among the role's members.
+                # A cancellation in the middle would leave the administrator a member of the role.
                 rolling = asyncio.ensure_future(
                     _roll_back(sessions, actor, one, superuser=superuser)
                 )
@@ -243,9 +243,10 @@ async def end_sessions(
     superuser: bool,
     wait: int = 0,
 ) -> None:
-    """End the sessions of a role, all or those named, and wait for each so many milliseconds.
+    """End the sessions of a role, all or those of ``pids``.
 
-    An administrator that may not leaves them.
+    ``wait`` is the timeout in milliseconds for the end of each. An administrator without the right
+    leaves them.
     """
     parameters = {"role": actor.oid, "pids": None if pids is None else list(pids), "wait": wait}
     try:
@@ -256,12 +257,12 @@ async def end_sessions(
 
 
 async def end_starting(session: Session, actor: Actor, *, superuser: bool) -> None:
-    """End the sessions of a role that are still being started, and may have passed its fence.
+    """End the sessions of a role that are still starting, and may have passed its fence.
 
-    A start takes as long as whoever logs in likes. Whose it is PostgreSQL knows and does not say,
-    but it has only the role itself end it; so we ask as the role, which has a login no more. A
-    role with the rights of another login, as the two logins of one role may have them, would end
-    that one's too: then none is ended.
+    A client decides how long its login takes. PostgreSQL does not show the role of such a session,
+    but lets the role itself end it; so the administrator acts as the role, which has no LOGIN any
+    more. A role with the rights of another login, as one of two logins may have them, would end
+    the other's sessions too: then none is ended.
     """
     pids = [pid for (pid,) in await session.rows(_STARTING)]
     if not pids or (await session.rows(_OTHERS, {"role": actor.oid}))[0][0]:
@@ -279,7 +280,7 @@ async def end_starting(session: Session, actor: Actor, *, superuser: bool) -> No
 
 
 async def open_sessions(session: Session, actors: Sequence[Actor]) -> list[Actor]:
-    """Those of the roles that have sessions."""
+    """Return the roles that have sessions."""
     rows = await session.rows(_OPEN, {"roles": [actor.oid for actor in actors]})
     oids = {oid for (oid,) in rows}
     return [actor for actor in actors if actor.oid in oids]
@@ -288,8 +289,8 @@ async def open_sessions(session: Session, actors: Sequence[Actor]) -> list[Actor
 async def _roll_back(sessions: Sessions, actor: Actor, one: Blocker, *, superuser: bool) -> None:
     """Roll a prepared transaction back, in its database and as its owner.
 
-    PostgreSQL has that done outside of transactions alone, so that for a moment everybody may see
-    the administrator among the role's members.
+    PostgreSQL allows that only outside of transactions, so for a moment other sessions may see the
+    administrator among the role's members.
     """
     roll_back = sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(one.transaction))
     with suppress(AccessError, psycopg.Error):

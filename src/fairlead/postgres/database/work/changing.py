@@ -1,7 +1,7 @@
-"""Makes changes to roles in one transaction, in as few round trips as there can be.
+"""Makes changes to roles in one transaction, in the fewest round trips.
 
-What fails is told apart from what does not by where it fails: each part is tried twice at most, so
-that ten times the accesses take ten times as long. A role and its claim stand or fall together.
+The position of the failure in a round trip tells the failed part: each part is tried twice at
+most, so that ten times the accesses take ten times as long. A role and its claim fail together.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from fairlead.postgres.errors import AccessError
 
 
 _FEW = 8
-"""Parts that are tried together once something has failed; twice as many after each success."""
+"""Parts in a round trip after a failure; the number doubles after each success."""
 WAITS = 5
-"""Locks that one transaction waits for as long as it may; what else is locked is seen at once."""
+"""Locks for which a transaction waits up to its lock_timeout; it does not wait for more."""
 AT_ONCE = sql.SQL("SET LOCAL lock_timeout = '1ms'")
-"""Has a transaction wait for no lock any more."""
+"""Statement after which a transaction waits for no more locks."""
 _DENIED = "42501"
 
 
 class Hold(Change, frozen=True, kw_only=True):
-    """Holds a role that there is, while others change it; see ``holding``."""
+    """A statement that holds an existing role in a transaction; see ``holding``."""
 
     role: RoleFacts
 
     @classmethod
     def of(cls, role: RoleFacts, usernames: tuple[str, ...], *, alone: bool = False) -> Hold:
-        """The hold of a role, for the sake of these accesses."""
+        """Return the hold of a role for these accesses."""
         return cls(
             statement=holding(role),
             what=f"change role {role.name}",
-            why="nobody else changes it meanwhile",
+            why="no other writer changes it meanwhile",
             usernames=usernames,
             alone=alone,
             role=role,
@@ -51,12 +51,12 @@ class Hold(Change, frozen=True, kw_only=True):
 
 
 class Changing:
-    """Changes in the transaction of a session, and what became of them.
+    """Changes in the transaction of a session, and their errors.
 
     Args:
-        session: in a transaction.
+        session: a session in a transaction.
         admin: the session's own role, for messages.
-        brief: whether who waits for another session's lock is given up for the sake of others.
+        brief: whether an access that waits for a lock is given up, because others wait.
     """
 
     def __init__(self, session: Session, admin: str, *, brief: bool) -> None:
@@ -65,17 +65,17 @@ class Changing:
         self._brief = brief
         self._waits = 0
         self.failed: dict[str, AccessError] = {}
-        """By username, why nothing of a role could be changed."""
+        """Errors by username of roles that were not changed at all."""
         self.problems: dict[str, list[AccessError]] = {}
-        """By username, what could not be changed beside that."""
+        """Errors by username of single changes."""
         self.holds = True
         """Whether the administrator may hold roles."""
 
     async def run(self, changes: Iterable[Change]) -> None:
-        """Make the changes, all that can be made.
+        """Make all changes that do not fail.
 
         Raises:
-            psycopg.Error: other writers interfered, and all of it may be tried again
+            psycopg.Error: other writers interfered, and the whole run may be tried again
                 (``TRANSIENT_STATES``); or the connection broke.
         """
         parts = _parts(changes)
@@ -88,7 +88,7 @@ class Changing:
                 at_once *= 2
                 continue
             number, error = failed
-            # What came before it went well, and is done again without it.
+            # The parts before it succeeded, and are done again without it.
             if number and await self._try(some[:number]) is not None:
                 for part in some[:number]:
                     await self._alone(part)
@@ -97,7 +97,7 @@ class Changing:
             at_once = _FEW
 
     def _left(self, part: Sequence[Change]) -> list[Change]:
-        """What of a part is still to be done for those that have not failed."""
+        """Return the changes of a part for the accesses that have not failed."""
         left = []
         for change in part:
             names = [name for name in change.usernames if name not in self.failed]
@@ -107,7 +107,7 @@ class Changing:
         return left
 
     async def _try(self, parts: Sequence[Sequence[Change]]) -> tuple[int, psycopg.Error] | None:
-        """All of them or nothing, in one round trip; returns which one failed, and why."""
+        """Make all parts or none in one round trip; return the failed one's number and error."""
         numbered = [(number, change) for number, part in enumerate(parts) for change in part]
         try:
             async with self._session.savepoint():
@@ -118,7 +118,7 @@ class Changing:
         return None
 
     async def _alone(self, part: Sequence[Change], error: psycopg.Error | None = None) -> None:
-        """One part alone; ``error`` is what it has failed with before."""
+        """Make one part alone; ``error`` is its error in the round trip before."""
         left = self._left(part)
         if not left:
             return
@@ -130,7 +130,7 @@ class Changing:
             await self._change_role(left)
 
     async def _give_up(self, part: Iterable[Change], error: psycopg.Error) -> None:
-        """Leave accesses for which somebody would have to be waited for."""
+        """Record accesses whose lock another session holds as failed."""
         for change in part:
             problem = explain_statement(error, change.what, self._admin)
             self.failed |= dict.fromkeys(change.usernames, problem)
@@ -160,7 +160,7 @@ class Changing:
                 self.failed[change.usernames[0]] = problem
 
     async def _change_some(self, change: Change) -> None:
-        """All roles in one statement; each alone when that fails."""
+        """Change all roles in one statement, or each alone if that fails."""
         try:
             async with self._session.savepoint():
                 await self._session.run(change.statement)
@@ -181,7 +181,7 @@ class Changing:
                     self.problems.setdefault(username, []).append(problem)
 
     async def _without_holds(self, changes: Sequence[Change]) -> None:
-        """Who may not hold roles may change them, or learns from the server why not."""
+        """Make the changes without holds, as the administrator may not comment on roles."""
         self.holds = False
         left = self._left(changes)
         if left:
@@ -189,7 +189,7 @@ class Changing:
 
 
 def _parts(changes: Iterable[Change]) -> list[list[Change]]:
-    """What stands or falls together: a role with its claim; what roles share comes last."""
+    """Return the parts that fail as a whole: roles with their claims, then shared changes."""
     together: dict[str, list[Change]] = {}
     others: list[list[Change]] = []
     for change in changes:
@@ -201,7 +201,7 @@ def _parts(changes: Iterable[Change]) -> list[list[Change]]:
 
 
 def raise_what_is_nobodys(error: psycopg.Error) -> None:
-    """Raise what none of the statements is to blame for."""
+    """Raise an error of the connection or of concurrent writers, not of a statement."""
     state = error.sqlstate or ""
     if not state or state in TRANSIENT_STATES or state.startswith(("08", "57P")):
         raise error

@@ -1,7 +1,7 @@
-"""Removing a role: fence it, look at what it leaves behind, clean every database, drop it.
+"""Removes roles: fence them, look for dependent objects, clear every database, drop them.
 
-Each part is its own transaction and may be done again. Whatever stops the rest, the fence stands:
-a deletion that is stuck has taken the login away. The order is PostgreSQL's own advice
+Each part is its own transaction and may be done again. The fence stands if a later part fails: a
+role whose deletion is stuck has no login. The order is PostgreSQL's own advice
 (https://www.postgresql.org/docs/current/role-removal.html).
 """
 
@@ -67,24 +67,24 @@ from fairlead.postgres.errors import AccessError
 
 
 _FIRST_TRY = Patience(BRIEF.lock, 1000)
-"""What takes longer is done where no other removal waits for it."""
+"""Timeouts of a first, brief try; a removal that takes longer is done alone later."""
 _SOME = 5_000
-"""Of what depends on a role, that is enough to see why Restrict cannot be carried out."""
+"""Objects and privileges of a role that are counted first; enough to explain Restrict."""
 _FENCE = Patience(1000)
-"""Meanwhile whatever acts as the role is ended."""
+"""Timeouts of the fence, during which sessions that act as the role are ended."""
 _GONE_MS = {True: 20, False: 200}
-"""That a session may take to end; the first is for work that others wait for."""
+"""Timeout in milliseconds for the end of a session, by whether other accesses wait."""
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 _MOST = 200
-"""Groups of one server that are dropped in one look; whoever answers may claim anything."""
+"""Groups that are dropped in one look; a hostile server may report any number of them."""
 
 _FEW = 5
-"""Of them, where somebody waits for it."""
+"""Groups that are dropped in one look while other accesses wait."""
 
 _GIVEN_VERSION = 160000
-"""Since PostgreSQL 16 a subscription may belong to a role that is no superuser."""
+"""``server_version_num`` of PostgreSQL 16; before, only superusers may own subscriptions."""
 _DISABLE = sql.SQL("ALTER SUBSCRIPTION {name} DISABLE")
 _GIVE = (_DISABLE, sql.SQL("ALTER SUBSCRIPTION {name} OWNER TO {heir}"))
 _UNSUBSCRIBE = (
@@ -116,28 +116,28 @@ async def cleanup(
     orphan_to: str = "",
     brief: bool = False,
 ) -> bool:
-    """Remove a role by its policy; one that is gone or was never this claim's is left alone.
+    """Remove a role by its policy; a role without this claim is left alone.
 
-    The logins that act as it go with it, and are fenced with it before anything else is done.
-    Fence takes the logins alone. Retain also takes the claim, and drops the logins beside the
-    role, of which it gets what they own. Orphan gives what they own to ``orphan_to``, or else to
-    the owner of each database.
+    The logins that act as the role are removed with it, and all are fenced before anything else.
+    Fence only takes LOGIN. Retain also takes the claim, and drops the logins beside the role,
+    which gets their objects. Orphan gives the objects to ``orphan_to``, by default to the owner of
+    each database.
 
     Args:
-        sessions: of the server.
-        username: of the role.
-        claim: whose it is.
-        policy: what becomes of it.
-        orphan_to: who gets what it owns.
-        brief: whether to give up at once what another session has locked, or what takes long, for
-            the sake of others who wait: ``Locked`` or ``TimedOut``, and to be tried without.
+        sessions: the sessions of the server.
+        username: the name of the role.
+        claim: the claim that the role must have.
+        policy: the cleanupPolicy, or Fence.
+        orphan_to: the role that gets the objects, "" for the owner of each database.
+        brief: whether other accesses wait; a locked or slow removal is then given up with
+            ``Locked`` or ``TimedOut``, to be tried again without it.
 
     Returns:
-        Whether there was anything to do.
+        Whether a role with this claim was found.
 
     Raises:
-        AccessError: OwnsObjects while Restrict or Orphan cannot be carried out, or why the
-            server could not be worked on.
+        AccessError: OwnsObjects if Restrict or Orphan is impossible; another reason if the server
+            refused or did not answer.
     """
     async with sessions.working(f"remove role {username}") as session:
         owner, logins = await _read(sessions, session, username, claim, orphan_to, brief=brief)
@@ -151,7 +151,7 @@ async def cleanup(
                     await owner.release()
             elif policy != "Fence":
                 await _run(found, policy)
-    # A group goes with its last member, which may have been one of these.
+    # A group is dropped with its last member, which may have been one of these.
     groups = {name for one in found for name in one.role.groups if is_group(name)}
     await drop_groups(sessions, sorted(groups), claim.installation, brief=brief)
     return bool(found)
@@ -165,10 +165,10 @@ async def drop_logins(
     *,
     brief: bool = False,
 ) -> None:
-    """Drop logins of a role that stays: it gets what they own.
+    """Drop logins of a role that stays, and gets their objects.
 
     Raises:
-        AccessError: why the server could not be worked on.
+        AccessError: the server refused or did not answer.
     """
     async with sessions.working(f"drop logins of role {username}") as session:
         _, logins = await _read(sessions, session, username, claim, username, brief=brief)
@@ -180,7 +180,7 @@ async def drop_logins(
 async def _read(
     sessions: Sessions, session: Session, username: str, claim: Claim, heir: str, *, brief: bool
 ) -> tuple[_Removal | None, list[_Removal]]:
-    """The role and its logins, as far as they are this claim's."""
+    """Read the role and its logins; those without this claim are left out."""
     names = family(username)
     snapshot = await read_snapshot(session, names, "", whole=False)
     found = {
@@ -200,10 +200,10 @@ async def _fenced(
     *,
     brief: bool = False,
 ) -> AsyncIterator[None]:
-    """Take logins away, all in one transaction, and end their sessions; then go on.
+    """Take LOGIN from all roles in one transaction, end their sessions, then run the block.
 
-    As long as that takes whatever acts as one of the roles is ended when it is waited for. What
-    else is in the way is named.
+    Unless ``brief``, blocking sessions that act as one of the roles are ended all the while.
+    Errors about locks name other blockers.
     """
     actors = [Actor(one.role.oid, one.role.name) for one in removals]
     superuser = any(one.superuser for one in removals)
@@ -225,7 +225,7 @@ async def _fenced(
                 await retried(fence, f"take the login of role {username} away")
             for actor in actors:
                 await end_starting(session, actor, superuser=superuser)
-            # A session that is ended before the login is taken away may be opened again.
+            # Only after the fence: before, a client could log in again.
             for actor in await open_sessions(session, actors) if actors else ():
                 await end_sessions(session, actor, superuser=superuser, wait=_GONE_MS[brief])
             yield
@@ -234,10 +234,10 @@ async def _fenced(
 
 
 async def _run(removals: Sequence[_Removal], policy: CleanupPolicy) -> None:
-    """Remove roles: none of them while one cannot be.
+    """Remove roles, or none of them if one cannot be removed.
 
     Raises:
-        AccessError: OwnsObjects, with what each of them owns.
+        AccessError: OwnsObjects, with the objects of all roles.
     """
     blockers: dict[str, list[str]] = {}
     found = [await one.look(policy) for one in removals]
@@ -251,17 +251,17 @@ async def _run(removals: Sequence[_Removal], policy: CleanupPolicy) -> None:
 
 
 class _Look(NamedTuple):
-    """Where a role has something, and what of that keeps it from being dropped."""
+    """Databases with a role's objects or privileges, and the objects that block its removal."""
 
     databases: tuple[Dependent, ...]
     blockers: list[tuple[str, list[str]]]
 
 
 async def fence(sessions: Sessions, username: str, claim: Claim) -> bool:
-    """Take the login of a role away and end its sessions; returns whether it had one.
+    """Take LOGIN from a role and end its sessions; return whether it had LOGIN.
 
     Raises:
-        AccessError: the server could not be worked on.
+        AccessError: the server refused or did not answer.
     """
     async with sessions.working(f"take the login of role {username} away") as session:
         snapshot = await read_snapshot(session, [username], "", whole=False)
@@ -276,10 +276,10 @@ async def fence(sessions: Sessions, username: str, claim: Claim) -> bool:
 
 
 async def drop_login(sessions: Sessions, username: str) -> None:
-    """Drop a role that nobody has claimed, as Restrict does; one that is claimed by now stays.
+    """Drop a role without a claim, as Restrict does; a role with a claim stays.
 
     Raises:
-        AccessError: it owns something, or the server could not be worked on.
+        AccessError: the role owns objects, or the server refused or did not answer.
     """
     async with sessions.working(f"drop role {username}") as session:
         snapshot = await read_snapshot(session, [username], "", whole=False)
@@ -292,10 +292,10 @@ async def drop_login(sessions: Sessions, username: str) -> None:
 
 
 async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: bool) -> None:
-    """Take the claim off a role that stays, and with ``fence`` its login; nothing else changes.
+    """Take the claim off a role that stays, with ``fence`` its LOGIN too; all else is unchanged.
 
     Raises:
-        AccessError: the server could not be worked on, or it is not allowed.
+        AccessError: the server refused or did not answer.
     """
     if fence:
         await cleanup(sessions, username, claim, "Retain")
@@ -310,8 +310,8 @@ async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: boo
                 )
                 if role is not None and role.claim == claim:
                     await hold(sessions, session, [role])
-                    # Not nothing, for unmanagedUsers Drop takes a login without a word for a
-                    # stranger's.
+                    # Without any comment of the operator, unmanagedUsers Drop would take the role
+                    # for a foreign login.
                     await session.run(comment_role(username, GIVEN_UP, role.note))
 
         await retried(release, what)
@@ -320,7 +320,7 @@ async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: boo
 class _Removal:
     """The removal of one role.
 
-    A ``guard`` is asked in each transaction, and may raise to end the removal.
+    ``guard`` is called in each transaction, and may raise to end the removal.
     """
 
     def __init__(
@@ -345,28 +345,28 @@ class _Removal:
 
     @property
     def superuser(self) -> bool:
-        """Whether the administrator is one."""
+        """Whether the administrator is a superuser."""
         return self._server.superuser
 
     async def release(self) -> None:
-        """Take the claim off."""
+        """Take the claim off the role."""
 
         async def release() -> None:
             async with self._session.transaction(self._patience):
-                # Whoever stays in a group of ours stays known as one of its members.
+                # A role that stays in a shared group without a comment would be a foreign member.
                 comment = GIVEN_UP if any(map(is_group, self.role.groups)) else ""
                 await self._session.run(comment_role(self.role.name, comment, self.role.note))
 
         await retried(release, f"take the claim off role {self.role.name}")
 
     async def look(self, policy: CleanupPolicy) -> _Look:
-        """What is to be removed, and what of it may not be."""
+        """Read the databases to clear, and the objects that block Restrict."""
         async with self._session.transaction(self._patience):
             restricted = policy == "Restrict"
             most = _SOME if restricted else None
             found = await read_dependencies(self._session, self.role.oid, most=most)
             blockers = await self._owned(found.databases) if restricted else []
-            # A role that owns a million objects is told so by the first of them, each time anew.
+            # The first objects of a role suffice to refuse; without any, all are read.
             if found.cut and not blockers:
                 found = await read_dependencies(self._session, self.role.oid)
                 blockers = await self._owned(found.databases)
@@ -374,7 +374,7 @@ class _Removal:
         return _Look(found.databases, blockers)
 
     async def run(self, policy: CleanupPolicy, databases: Sequence[Dependent]) -> None:
-        """Clear the databases where it has something, and drop it."""
+        """Clear the databases with the role's objects or privileges, and drop the role."""
         if policy != "Restrict":
             # Before anything is reassigned: REASSIGN OWNED gives the subscriptions of all
             # databases to the heir of the one that it runs in.
@@ -397,11 +397,10 @@ class _Removal:
         await self._drop()
 
     async def _clean_closed(self, database: str, policy: CleanupPolicy) -> list[Left]:
-        """Clear a database that takes no connections, and takes them just for that.
+        """Clear a database that takes no connections, by opening it for that time.
 
-        Its owner grants there what it likes to whom it likes, and would keep any role for ever. A
-        superuser goes on all the same. Of an owner with powers it is an administrator's will that
-        nobody gets in.
+        Otherwise its owner could keep any role for ever by a grant there. It needs a superuser. A
+        database of an owner with powers was closed by an administrator, and stays closed.
         """
         found = await read_owner(self._session, database)
         if found is None:
@@ -414,7 +413,7 @@ class _Removal:
         try:
             return await self._clean(database, policy, owned=0)
         except AccessError as error:
-            # It was closed again before we were in.
+            # The owner closed the database again before the session was open.
             raise closed if error.reason == "DatabaseNotFound" else error from None
         finally:
             await self._allow(database, "false")
@@ -447,15 +446,15 @@ class _Removal:
         return blockers if any(owned for _, owned in blockers) else []
 
     async def _clean(self, database: str, policy: CleanupPolicy, *, owned: int) -> list[Left]:
-        """Take all that the role has in a database; returns what others have left it with."""
+        """Remove the role's objects and privileges in a database; return the ones that stay."""
         async with self._sessions.use(database) as session:
 
             async def clean() -> list[Left]:
                 await self._check(session)
                 async with acting_as(session, self.role.name, superuser=self.superuser):
                     if policy == "Restrict":
-                        # DROP OWNED drops what the role owns too, and some of it may be newer than
-                        # the first look.
+                        # DROP OWNED also drops objects of the role that are newer than the first
+                        # look.
                         left = await read_owned(session, self.role.oid)
                         if left:
                             raise owns_objects(self.role.name, [(database, left)])
@@ -478,14 +477,15 @@ class _Removal:
                 left = await read_left(session, self.role.oid)
                 if error.reason != "InsufficientPrivilege" or not left:
                     raise
-                # Privileges on columns PostgreSQL refuses to take, where it passes over others.
+                # PostgreSQL raises on privileges on columns of other grantors, and skips others.
                 return left
 
     @asynccontextmanager
     async def _acting_as_owners(self, session: Session) -> AsyncIterator[None]:
-        """Be a member of those on whose objects others' grants would keep the role for ever.
+        """Make the administrator a member of the owners of objects that the role has grants on.
 
-        DROP OWNED takes then what these owners have granted to it, and nothing else of theirs.
+        DROP OWNED then revokes the grants of these owners to the role, and changes nothing else of
+        theirs.
         """
         async with AsyncExitStack() as stack:
             if not self.superuser:
@@ -496,9 +496,9 @@ class _Removal:
             yield
 
     async def _drop_as_grantors(self, session: Session) -> None:
-        """Take what was granted to it by who is no owner: each of them can only do so itself.
+        """Revoke the grants of roles that are not the owners, each in the name of its grantor.
 
-        The role owns nothing here any more. To drop what is its own somebody has to be a member.
+        The role owns nothing here any more. The grantor becomes its member for DROP OWNED.
         """
         for grantor in await read_grantors(session, self.role.oid):
             name = sql.Identifier(grantor.name)
@@ -513,14 +513,14 @@ class _Removal:
                     await session.run(sql.SQL("RESET ROLE"))
                     await session.run(sql.SQL("REVOKE {} FROM {}").format(self._name, name))
             except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidGrantOperation):
-                # What stays is told, with whose it is.
+                # The privileges that stay are reported with their owners.
                 continue
 
     async def _unsubscribe(self, database: str, policy: CleanupPolicy) -> None:
-        """Drop the subscriptions of a database, or give them away, disabled.
+        """Drop the subscriptions of a database, or give them to the heir, disabled.
 
-        Enabled, one of a tenant's would go on to write what its publisher likes with the heir's
-        rights. The publisher's slot is not asked for: it may be away, and is the tenant's to drop.
+        An enabled one would go on to write its publisher's data with the heir's rights. The slot
+        at the publisher stays: the publisher may be away, and the tenant can drop the slot.
         """
         async with self._sessions.use(database) as session:
 
@@ -551,7 +551,7 @@ class _Removal:
         await session.run(
             sql.SQL("REASSIGN OWNED BY {} TO {}").format(self._name, sql.Identifier(owner))
         )
-        # Whom nobody has chosen gets data, and nothing that would act in its name.
+        # An heir by default gets data, but no objects that would run with its rights.
         running = await read_running(session, self.role.oid, owner, begun) if begun else []
         if running:
             raise runs_as_owner(self.role.name, database, owner, running)
@@ -561,7 +561,7 @@ class _Removal:
             async with self._session.transaction(self._patience):
                 found = await read_snapshot(self._session, [self.role.name], "", whole=False)
                 role = found.roles.get(self.role.name)
-                # Looked at again inside the transaction: the name may be another access's by now.
+                # Read again inside the transaction: another access may have the name by now.
                 if role is None or role.claim != self.role.claim:
                     return
                 await hold(self._sessions, self._session, [role])
@@ -572,32 +572,32 @@ class _Removal:
 
 
 class _InUseError(AccessError):
-    """Somebody is a member again."""
+    """A group that has got a member during its removal."""
 
     def __init__(self) -> None:
-        super().__init__("Conflict", "somebody has joined the group meanwhile")
+        super().__init__("Conflict", "a role has joined the group meanwhile")
 
 
 async def drop_groups(
     sessions: Sessions, names: Iterable[str], installation: str, *, brief: bool = False
 ) -> None:
-    """Drop groups of this installation that have no members; what fails is tried again.
+    """Drop groups of this installation without members; the next look tries failed ones again.
 
     Args:
-        sessions: of the server.
-        names: of the groups; others, and those that are gone, are left alone.
-        installation: whose groups they are.
-        brief: whether others wait, and what is locked is left to the next look.
+        sessions: the sessions of the server.
+        names: the names of the groups; names of other roles are left alone.
+        installation: the installation that the groups must belong to.
+        brief: whether other accesses wait; a locked group is left to the next look.
     """
     for name in islice(names, _FEW if brief else _MOST):
         try:
             if await _drop(sessions, name, installation, brief=brief):
-                _log.info("a group that nobody shares was dropped", role=name)
-        # Whoever has joined grants again, in its own pass, what is gone of the group's privileges.
+                _log.info("a group without members was dropped", role=name)
+        # The new member's own pass grants the privileges again that the group has lost.
         except _InUseError:
             continue
         except AccessError as error:
-            _log.warning("a group that nobody shares stays", role=name, error=str(error))
+            _log.warning("a group without members stays", role=name, error=str(error))
 
 
 async def _drop(sessions: Sessions, name: str, installation: str, *, brief: bool) -> bool:

@@ -1,7 +1,7 @@
-"""Whether accesses that were brought into a server are still as they were left.
+"""Finds accesses that differ from their last sync.
 
-What is read is the same few statements for any number of them, and nothing is written: an access
-that differs is worked on by itself. A password is compared by its verifier, as it was stored.
+A few statements read all of them, and nothing is written: an access that differs is synced by
+itself. A password is compared by its stored verifier.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from fairlead.postgres.errors import AccessError
 
 
 _PATIENCE = Patience(PATIENT.lock, 10_000)
-"""Of one statement that reads for all; what takes longer is to be asked of fewer at once."""
+"""Timeouts of a statement that reads for all accesses."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """An access as it was left."""
+    """An access after its last sync."""
 
     wanted: Wanted
     warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, wanted: Wanted, warnings: Iterable[str]) -> Kept:
-        """What is needed to compare: no password, and what others have as well only once."""
+        """Return the access without its password; equal grants share one value in memory."""
         ledger = wanted.ledger if wanted.policy == "Additive" else frozenset[str]()
         grants = _shared(msgspec.json.encode(wanted.grants))
         lean = msgspec.structs.replace(wanted, password="", ledger=ledger, grants=grants)
@@ -59,9 +59,9 @@ def _shared(grants: bytes) -> tuple[Grant, ...]:
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look has found: usernames that differ, and every claim of the installation.
+    """Result of a comparison: usernames that differ, and all claims of the installation.
 
-    ``deserted`` are its groups that nobody shares.
+    ``deserted`` are groups of the installation without members.
     """
 
     differing: frozenset[str]
@@ -72,10 +72,10 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 async def look(
     sessions: Sessions, kept: Sequence[Kept], verifiers: Verifiers, installation: str
 ) -> Found:
-    """Compare.
+    """Compare accesses with the catalogs; all accesses of an unreadable database differ.
 
     Raises:
-        AccessError: the server could not be asked. In a database that could not, all differ.
+        AccessError: the server could not be read.
     """
     wanted = [one.wanted for one in kept]
     databases = {grant.database for one in wanted for grant in one.grants}
@@ -98,7 +98,7 @@ async def look(
     differing = {
         one.wanted.username for one in kept if _differs(one, sharing, snapshot, verifiers, around)
     }
-    # What has more than is looked at here is brought in again, by itself.
+    # An access with more objects than are counted here is synced by itself.
     differing |= {one.username for one in wanted if crowds(one, sharing, snapshot)}
     differing |= _differing_groups(sharing, snapshot)
     for change in plan_public(sessions.endpoint.revoke_public, sharing.asked, snapshot):
@@ -106,10 +106,10 @@ async def look(
     visits, missing = visits_of(desired, snapshot)
     differing |= missing.keys()
     for database, usernames in visits.items():
-        # Who differs already is worked on as a whole, and need not be compared any further.
+        # An access that differs already is synced as a whole, and needs no more comparison.
         left = [by_name[username] for username in usernames if username not in differing]
         differing |= await _differing_in(sessions, database, left, desired, snapshot)
-    # A group is looked at once, and what is wrong with it is wrong with all who share it.
+    # A difference of a group is one of each of its members.
     for name, group in sharing.groups.items():
         if name in differing:
             differing.update(group.members)
@@ -121,7 +121,7 @@ async def look(
 
 
 def _differing_groups(sharing: Sharing, snapshot: Snapshot) -> set[str]:
-    """Groups that are not as they shall be, and roles that are not in them as they shall be."""
+    """Return the names of groups that differ, and of roles whose memberships differ."""
     planned = plan_groups(sharing, snapshot)
     differing = set(planned.taken)
     for change in planned.changes:
@@ -158,7 +158,7 @@ def _differs(
     except AccessError:
         return True
     planned, problems = plan_role(wanted, snapshot, None, around)
-    # Warnings are part of the status, so that a new one is worth a pass though nothing is written.
+    # Warnings are part of the status, so a new one needs a pass though it writes nothing.
     return (
         bool(planned or problems)
         or differs(wanted, sharing, snapshot)
@@ -174,7 +174,7 @@ async def _differing_in(
     desired: Mapping[str, DesiredGrants],
     snapshot: Snapshot,
 ) -> set[str]:
-    """All of them when the database cannot be looked into."""
+    """Return the names of roles that differ in a database; all, if it cannot be read."""
     roles = [role_grants(one, desired[one.username].of(database), snapshot) for one in wanted]
     try:
         async with sessions.use(database) as session:

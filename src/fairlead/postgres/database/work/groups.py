@@ -1,7 +1,7 @@
-"""Leaving groups, once logins have what they gave in another way.
+"""Takes logins out of groups whose privileges they have in another way.
 
-Until then a login stays in all its groups and keeps what it has itself, so that a change of grants
-takes nothing away meanwhile that is asked for before and after it.
+Until then a login stays in its groups and keeps its own privileges, so that a change of grants
+never interrupts a privilege that is granted before and after it.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ async def leave_groups(
     *,
     brief: bool = False,
 ) -> tuple[Snapshot, dict[str, list[AccessError]]]:
-    """Take from logins what their groups, or they themselves, have by now; see ``plan_leaving``.
+    """Take superseded memberships and privileges from logins; see ``plan_leaving``.
 
     Args:
-        sessions: of the server.
+        sessions: the sessions of the server.
         wanted: the accesses.
-        sharing: who shall have what.
-        held_up: usernames of those that have not everything yet.
-        brief: whether others wait, and what is locked is left for later.
+        sharing: the owners of the grants.
+        held_up: usernames of accesses that do not have all privileges yet.
+        brief: whether other accesses wait; a locked role is left for later.
 
     Returns:
-        What the catalogs said when it was done, and by username what could not be.
+        The snapshot of the transaction, and errors by username.
 
     Raises:
         AccessError: the server could not be worked on.
@@ -50,7 +50,7 @@ async def leave_groups(
     async with sessions.working("take roles out of groups") as session:
 
         async def work() -> Snapshot:
-            # The transaction may be tried again, and what the try before has found is void then.
+            # The transaction may be tried again, which voids the errors of the try before.
             problems.clear()
             async with session.transaction(BRIEF if brief else PATIENT):
                 found = await read_snapshot(session, names, "", groups=sharing.groups)
@@ -59,7 +59,7 @@ async def leave_groups(
             return found
 
         after = await retried(work, "take roles out of groups")
-    # The last reading is older than the leaving, so that it names the groups which were left.
+    # The snapshot is from before the changes, so it has the groups that were left.
     left = {
         name
         for one in wanted
@@ -74,7 +74,7 @@ async def leave_groups(
 async def _apply(
     session: Session, change: Change, admin: str, problems: dict[str, list[AccessError]]
 ) -> None:
-    """For all roles in one statement; for each alone when that fails."""
+    """Make a change for all roles in one statement, or for each alone if that fails."""
     try:
         async with session.savepoint():
             await session.run(change.statement)

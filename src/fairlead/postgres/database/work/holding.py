@@ -1,12 +1,12 @@
-"""Holds roles: nobody else of ours changes them until a transaction ends.
+"""Holds roles: no other operator changes them until a transaction ends.
 
-Who holds a role writes its comment, as it is. PostgreSQL lets one session at a time write a role's
-comment, until that one's transaction ends, and no login may write that of its own role: nothing
-that a tenant can leave open is ever waited for. Advisory locks would be free for everybody to
-take, and the rows of pg_authid are locked by each `ALTER ROLE` of the role itself.
+A session holds a role by writing its comment unchanged. PostgreSQL lets one session at a time
+write a role's comment, until the end of its transaction, and a login may not write that of its own
+role: so a tenant cannot block the operator. Advisory locks could be taken by any role, and the
+rows of pg_authid are locked by each `ALTER ROLE` of the role itself.
 
-A role that somebody has claimed, or made anew, in the moment before it was held is told by looking
-at it once more: the transaction is rolled back then, and everything looked at again.
+Another writer may have claimed or recreated a role just before it was held. A second look finds
+that: then the transaction is rolled back, and everything is read again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SELECT r.rolname::text, r.oid::int8, d.description
 
 
 def holding(role: RoleFacts) -> sql.Composed:
-    """The statement that holds a role; it changes nothing."""
+    """Return the statement that holds a role; it changes nothing."""
     return sql.SQL("COMMENT ON ROLE {} IS {}").format(
         sql.Identifier(role.name), sql.Literal(role.comment)
     )
@@ -41,8 +41,8 @@ async def hold(sessions: Sessions, session: Session, roles: Sequence[RoleFacts])
     """Hold roles until the session's transaction ends.
 
     Raises:
-        psycopg.Error: somebody else holds one (55P03), has changed one meanwhile (40001), or the
-            administrator may not.
+        psycopg.Error: another session holds a role (55P03) or has changed one meanwhile (40001),
+            or the administrator may not comment on it.
     """
     for role in roles:
         await session.run(holding(role))
@@ -50,11 +50,11 @@ async def hold(sessions: Sessions, session: Session, roles: Sequence[RoleFacts])
 
 
 async def check_held(sessions: Sessions, session: Session, roles: Iterable[RoleFacts]) -> None:
-    """See that roles which are held are still those that were looked at.
+    """Check that held roles are unchanged since they were read.
 
     Raises:
-        psycopg.errors.SerializationFailure: one of them is not.
-        AccessError: nobody can tell whether a role without a claim has one by now.
+        psycopg.errors.SerializationFailure: a role has changed.
+        AccessError: there is no session to read the claims of roles.
     """
     seen = {role.name: role for role in roles}
     if not seen:
@@ -62,7 +62,7 @@ async def check_held(sessions: Sessions, session: Session, roles: Iterable[RoleF
     found = {name: oid for name, oid, _ in await session.rows(_IDENTITIES, {"names": list(seen)})}
     if any(found.get(name) != role.oid for name, role in seen.items()):
         raise _changed()
-    # What another transaction has written before is gone for this one, which has written over it.
+    # This transaction has overwritten the comment, so only another one sees the committed text.
     unclaimed = [role for role in seen.values() if role.group is None and not _is_ours(role)]
     if not unclaimed:
         return
@@ -76,10 +76,10 @@ async def check_held(sessions: Sessions, session: Session, roles: Iterable[RoleF
 
 
 async def check_same(session: Session, roles: Iterable[RoleFacts]) -> None:
-    """See that roles are those that were looked at, where they are not held.
+    """Check that roles without a hold are unchanged since they were read.
 
     Raises:
-        psycopg.errors.SerializationFailure: one of them is not.
+        psycopg.errors.SerializationFailure: a role has changed.
     """
     seen = {role.name: (role.oid, role.comment) for role in roles}
     rows = await session.rows(_IDENTITIES, {"names": list(seen)}) if seen else []

@@ -1,6 +1,6 @@
 """Plans for a server that are shown and not run: the statements, each with its reason.
 
-Passwords are ***, so that the same plan reads the same however its verifiers are salted.
+Passwords are ***, so that the same plan reads the same with any salt.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ async def plan_accesses(
 ) -> Planned:
     """Plan accesses with different usernames together.
 
-    An access without a password leaves that of a role which exists alone.
+    An access without a password leaves the password of an existing role alone.
 
     Args:
-        sessions: of the server.
+        sessions: the sessions of the server.
         wanted: the accesses.
-        verifiers: what is known of the server's passwords.
-        rights: whether to find out what the administrator lacks for it.
+        verifiers: the known verifiers of the server.
+        rights: whether to add remedies for rights that the administrator lacks.
 
     Raises:
-        AccessError: the server could not be asked.
+        AccessError: the server could not be read.
     """
     async with sessions.working("read the catalogs") as session:
         seen = await observe(sessions, session, wanted, verifiers)
@@ -63,7 +63,7 @@ async def plan_accesses(
     left = seen.admits(wanted)
     await telling.roles(left)
     await telling.objects()
-    # They come last, as they would run: a login leaves a group when another has all of it.
+    # They come last, as they would run: a login leaves a group when the new one has everything.
     leaving = plan_leaving(left, plan.sharing, seen.snapshot, foreseen=True)
     telling.statements += [
         telling.shared(change, of_role=isinstance(change, Membering)) for change in leaving
@@ -76,7 +76,7 @@ async def plan_accesses(
 
 
 class _Telling:
-    """The statements of a plan, what stands in their way, and what would help."""
+    """The statements of a plan, the errors of accesses, and the remedies."""
 
     def __init__(
         self, sessions: Sessions, snapshot: Snapshot, plan: BatchPlan, *, rights: bool
@@ -90,7 +90,7 @@ class _Telling:
         self.remedies: list[Statement] = []
 
     async def roles(self, wanted: Sequence[Wanted]) -> None:
-        """Add what is missing in the shared catalogs."""
+        """Add the missing statements in the shared catalogs."""
         plan = self._plan
         for name, problems in plan.hindered.items():
             self.refuse(name, problems)
@@ -110,7 +110,7 @@ class _Telling:
             self.statements += self._retire(one)
 
     def _retire(self, one: Wanted) -> Iterator[Statement]:
-        """Return statements about logins whose turn never comes again."""
+        """Yield the statements that drop the logins of a former TwoLogins."""
         asked = one.asked
         if asked is None:
             return
@@ -135,7 +135,7 @@ class _Telling:
         )
 
     async def _lacks(self, wanted: Mapping[str, Wanted]) -> None:
-        """Find out which rights the administrator would need for it and has not."""
+        """Add errors and remedies for rights that the administrator lacks."""
         snapshot, plan = self._snapshot, self._plan
         names = [name for one in plan.on_roles for name in one.usernames]
         changed = {name: snapshot.roles.get(name) for name in names}
@@ -164,7 +164,7 @@ class _Telling:
         return msgspec.structs.replace(remedy, usernames=self._plan.who(remedy.usernames))
 
     async def objects(self) -> None:
-        """Add what is missing in each database, of roles that are yet to be made too."""
+        """Add the missing statements in each database, also for roles that do not exist yet."""
         snapshot, plan, admin = self._snapshot, self._plan, self._snapshot.server.admin
         visits, missing = visits_of(plan.desired, snapshot, unborn=True)
         for username, databases in missing.items():
@@ -212,7 +212,7 @@ class _Telling:
             self.remedies.append(let_in(database, maintenance, admin, who))
 
     async def _close(self, session: Session, database: str, usernames: Sequence[str]) -> None:
-        """Add what PUBLIC has to lose on schema public."""
+        """Add the revocation of CREATE on schema public from PUBLIC."""
         revoked = "CREATE" in self._sessions.endpoint.revoke_public
         if revoked and await session.rows(PUBLIC_CREATES):
             closing = Statement(
@@ -224,7 +224,7 @@ class _Telling:
             self.statements.append(closing)
 
     def refuse(self, name: str, found: Iterable[AccessError]) -> None:
-        """Add why nothing would be done for an access or a group, or not all."""
+        """Add errors of an access, or of all members of a group."""
         for error in found:
             for username in self._plan.who([name]):
                 self.refused.setdefault(username, []).append(error)

@@ -1,8 +1,8 @@
-"""Settles the privileges of many roles on the objects of one database after the other.
+"""Settles the privileges of many roles on the objects of databases.
 
-All that differs is settled in one transaction, in as few statements as there can be. Only when one
-of them fails is it taken apart, so that no role goes without for the sake of another one's table.
-What was written is read again, because PostgreSQL answers OK to grants that it did not make.
+One transaction per database settles all differences in the fewest statements. A failed statement
+is split, so that no role lacks privileges because of another one's table. Afterwards the
+privileges are read again, because PostgreSQL answers OK to grants that it did not make.
 """
 
 from __future__ import annotations
@@ -46,25 +46,27 @@ from fairlead.postgres.errors import AccessError
 
 
 _ROUNDS = 16
-"""Writings of one transaction; more than one is needed where a revocation takes more with it."""
+"""Writes of one transaction; more than one is needed if a revocation cascades."""
 _ISOLATING_SECONDS = 20.0
-"""Seconds to find out which object or which role is in the way."""
+"""Timeout in seconds to find the object or the role that fails a statement."""
 _BRIEF_SECONDS = 1.0
-"""The same, and any one statement, in work for many."""
+"""The same in work on a batch, where it is also the timeout of each statement."""
 _FOR_MANY = Patience(BRIEF.lock, int(_BRIEF_SECONDS * 1000))
 _TOLD = 3
-"""Problems of one kind that one role is told of."""
+"""Problems of one kind that a role's status has."""
 _HOLDS_UP = {LOCKED_STATE, "57014", "53200"}
-"""SQLSTATEs for which a role is given up in work for many: a lock of another session, too much to
-be done in time, or for the server's lock table. Who has that many objects is worked on alone."""
+"""SQLSTATEs by which a role is given up in work on a batch, and worked on alone later.
+
+These are a lock of another session, a timeout, and a full lock table of the server.
+"""
 _ROLE_STATES = {"42704", "54000"}
-"""SQLSTATEs that roles are the cause of rather than objects: gone, or one too many."""
+"""SQLSTATEs caused by roles and not by objects: a role is gone, or an ACL has no room for it."""
 
 
 class RoleOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one role's grants in one database; ``left`` differences are still there.
+    """The outcome of one role's grants in one database; ``left`` is the number of differences.
 
-    ``unsettled`` are such that the administrator has the right to settle.
+    ``unsettled`` says that the administrator has the right to settle some of them.
     """
 
     problems: tuple[AccessError, ...] = ()
@@ -81,23 +83,23 @@ async def settle(
     *,
     brief: bool = False,
 ) -> dict[str, RoleOutcome]:
-    """Bring the roles' privileges on the objects of this database into their wanted state.
+    """Bring the roles' privileges on the objects of this database into their desired state.
 
-    When nothing differs that the administrator may settle, that is one statement. What it may not
-    do is a problem of the role concerned, which names the objects and their owners.
+    Without a difference that the administrator may settle, it takes one statement. A missing right
+    becomes a problem of the role, which names the objects and their owners.
 
     Args:
-        session: in that database, in no transaction.
-        database: its name.
+        session: a session in that database, without a transaction.
+        database: the name of the database.
         wanted: the roles, each once.
         admin: the session's own role, for messages.
-        brief: whether a role is given up at the first lock of another session, for the others.
+        brief: whether a role is given up at the first lock of another session.
 
     Returns:
         The outcome for each username.
 
     Raises:
-        psycopg.Error: other sessions are in the way, and all of it may be tried again
+        psycopg.Error: other sessions interfered, and the whole may be tried again
             (``TRANSIENT_STATES``); or the connection broke.
     """
     settling = _Settling(session, database, wanted, admin, brief=brief)
@@ -107,7 +109,7 @@ async def settle(
         if reading.possible:
             reading = await settling.run()
     except psycopg.DataError as error:
-        # A name that the database has no characters for spoils the statement for all.
+        # A name that the database's encoding cannot represent fails the statement for all roles.
         if len(wanted) > 1:
             middle = len(wanted) // 2
             first = await settle(session, database, wanted[:middle], admin, brief=brief)
@@ -119,7 +121,7 @@ async def settle(
 
 
 class _Settling:
-    """One transaction, and what fails in it."""
+    """One transaction, and the errors in it."""
 
     def __init__(
         self,
@@ -141,7 +143,7 @@ class _Settling:
         self._until: float | None = None
 
     async def run(self) -> Reading:
-        """Settle what can be settled; what is left is read at the end, before others may write."""
+        """Settle the possible differences; return the rest, read before the commit."""
         async with self._session.transaction(_FOR_MANY if self._brief else PATIENT):
             begun = asyncio.get_running_loop().time()
             reading = await self._read()
@@ -151,11 +153,11 @@ class _Settling:
                 before = reading
                 await self._apply(plan_privileges(before.differences))
                 reading = await self._read()
-                # What failed would fail again, and what PostgreSQL left without a word it would
-                # leave again.
+                # A failed statement would fail again, and PostgreSQL would silently skip the same
+                # grants again.
                 if self._failed or (not reading.cut and _same(before, reading)):
                     break
-                # The rest follows in another pass, between those of others.
+                # The rest follows in another pass, so that other accesses get their turn.
                 late = asyncio.get_running_loop().time() - begun > _BRIEF_SECONDS
                 if self._brief and reading.cut and late:
                     break
@@ -173,7 +175,7 @@ class _Settling:
             number, error = failed
             if not self._brief or error.sqlstate not in _HOLDS_UP:
                 break
-            # What came before it went well, and is done again without it.
+            # The statements before it succeeded, and are run again without it.
             before, after = left[:number], left[number + 1 :]
             if before and await self._try(before) is not None:
                 after = [*before, *after]
@@ -185,7 +187,7 @@ class _Settling:
             await self._isolate(change)
 
     async def _try(self, changes: Sequence[PrivilegeChange]) -> tuple[int, psycopg.Error] | None:
-        """All of them or nothing; returns which one failed, and why."""
+        """Make all changes or none; return the number and the error of the failed one."""
         try:
             async with self._session.savepoint():
                 await self._session.run_all([change.statement for change in changes])
@@ -196,12 +198,12 @@ class _Settling:
         return None
 
     def _left(self, change: PrivilegeChange) -> PrivilegeChange | None:
-        """The same for those that nothing has failed for; None where there are none."""
+        """Return the change for the roles without errors; None if there are none."""
         names = tuple(name for name in change.usernames if name not in self._failed)
         return msgspec.structs.replace(change, usernames=names) if names else None
 
     async def _isolate(self, change: PrivilegeChange) -> None:
-        # In work for many a role is given up with the first lock that it would have to wait for.
+        # In work on a batch a role is given up at the first lock of another session.
         found = self._left(change) if self._brief else change
         if found is None:
             return
@@ -213,7 +215,7 @@ class _Settling:
             raise_what_is_nobodys(error)
             halves = change.halves(by_role=error.sqlstate in _ROLE_STATES)
             # Halving finds one culprit among n in log2(n) tries; after the limit a whole part is
-            # told of.
+            # reported.
             given_up = self._brief and error.sqlstate in _HOLDS_UP
             late = bool(halves) and self._late()
             if not halves or given_up or late:
@@ -233,7 +235,7 @@ class _Settling:
         what = f"{change.what} in database {self._database}"
         problem = explain_statement(error, what, self._admin)
         if self._brief and late:
-            # It is not known what stands in the way, and is found out alone.
+            # The culprit is unknown; work on the access alone finds it.
             problem = AccessError("TimedOut", problem.message)
         for username in change.usernames:
             self._failed.setdefault(username, []).append(problem)
@@ -243,9 +245,9 @@ class _Settling:
                 await self._session.run(AT_ONCE)
 
     def outcome(self, username: str, reading: Reading) -> RoleOutcome:
-        """Return what came of it for one role."""
+        """Return the outcome for one role."""
         left = reading.differences.get(username, ())
-        # What failed for an object that is gone by now is in order.
+        # An error about an object that was dropped since does not count.
         is_open = any(one.possible for one in left)
         failed = self._failed.get(username, []) if is_open else []
         return RoleOutcome(
@@ -259,7 +261,7 @@ class _Settling:
 
 
 def _same(before: Reading, after: Reading) -> bool:
-    """Whether nothing came of it: PostgreSQL had no right to it, and did not say so."""
+    """Whether the differences are the same after a write, which PostgreSQL skipped silently."""
     if not after.possible:
         return False
     first, second = (
@@ -285,7 +287,7 @@ CLOSE_SCHEMA = sql.SQL("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
 class Visits(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of privileges in databases, by the names of roles and groups.
 
-    ``held_up`` are usernames of those that have not everything which they could have.
+    ``held_up`` are usernames that lack privileges which they could have.
     """
 
     problems: Mapping[str, Sequence[AccessError]]
@@ -301,14 +303,14 @@ async def visit_databases(
     at_once: int = 3,
     brief: bool = False,
 ) -> Visits:
-    """Bring the privileges on the objects of each database into their wanted state.
+    """Bring the privileges on the objects of each database into their desired state.
 
     Args:
-        sessions: of the server.
-        snapshot: of its catalogs, once the roles are there.
-        plan: what each role is to have.
-        at_once: databases that are worked on at the same time.
-        brief: whether others wait, and what is locked is left for later.
+        sessions: the sessions of the server.
+        snapshot: the snapshot of its catalogs, after the roles were created.
+        plan: the plan with the desired grants.
+        at_once: number of databases that are worked on at the same time.
+        brief: whether other accesses wait; a locked role is left for later.
     """
     visits, missing = visits_of(plan.desired, snapshot)
     visiting = _Visiting(sessions, snapshot, plan, brief=brief)
@@ -329,7 +331,7 @@ async def visit_databases(
             if outcome.changed:
                 changed.add(name)
     return Visits(
-        # By the databases' names, so that the same problems are always told alike.
+        # Sorted by the databases' names, so that the same problems have the same order.
         problems={
             name: [one for _, some in sorted(databases.items()) for one in some]
             for name, databases in by_role.items()
@@ -340,7 +342,7 @@ async def visit_databases(
 
 
 class _Visiting:
-    """The databases of a server, of which each is visited once."""
+    """The visits to the databases of a server, one to each."""
 
     def __init__(
         self, sessions: Sessions, snapshot: Snapshot, plan: BatchPlan, *, brief: bool
@@ -353,7 +355,7 @@ class _Visiting:
         self.held_up: set[str] = set()
 
     async def run(self, database: str, names: Sequence[str]) -> Mapping[str, RoleOutcome]:
-        """Return what came of it by name."""
+        """Settle the privileges in one database; return the outcomes by name."""
         found: dict[str, RoleOutcome] = {}
         try:
             async with self._sessions.use(database) as session:
@@ -363,8 +365,8 @@ class _Visiting:
         except (AccessError, psycopg.Error) as error:
             what = f"read the catalogs of database {database}"
             problem = explain(error, what, self._admin)
-            # Without a look a group may lack something, so that its members lose nothing
-            # yet which they have otherwise.
+            # Without a look a group may lack privileges, so its members keep their own ones and
+            # their other groups.
             self._hold_up(names)
             for name in names:
                 before = found.get(name, RoleOutcome())
@@ -372,10 +374,10 @@ class _Visiting:
         return found
 
     async def _close_schema(self, session: Session, database: str) -> None:
-        """Take CREATE on schema public from PUBLIC, where it has it.
+        """Revoke CREATE on schema public from PUBLIC, if PUBLIC has it.
 
         Raises:
-            AccessError: the administrator may not.
+            AccessError: the administrator lacks the right.
         """
         if not await session.rows(PUBLIC_CREATES):
             return
@@ -383,8 +385,7 @@ class _Visiting:
         try:
             async with session.transaction(BRIEF if self._brief else PATIENT):
                 await session.run(CLOSE_SCHEMA)
-                # PostgreSQL answers OK to a REVOKE of what another role has granted, and takes
-                # nothing.
+                # PostgreSQL answers OK to a REVOKE of another role's grant, and revokes nothing.
                 left = await session.rows(PUBLIC_CREATES)
         except psycopg.Error as error:
             raise explain_statement(error, what, self._admin) from None
@@ -398,9 +399,9 @@ class _Visiting:
         names: Sequence[str],
         found: dict[str, RoleOutcome],
     ) -> None:
-        """Settle the groups, then the logins; add to ``found`` what came of each."""
+        """Settle the groups, then the logins; add their outcomes to ``found``."""
         groups = self._plan.sharing.groups
-        # What logins have themselves is taken only once their groups have it.
+        # Groups first: logins lose their own privileges only once their groups have them.
         shared = [name for name in names if name in groups]
         if shared:
             found |= await self._bring(session, database, shared)
@@ -436,11 +437,11 @@ class _Visiting:
     ) -> RoleOutcome:
         """Have members give up their own entries in an ACL that has no room for their group."""
         members = [one for one in self._plan.sharing.groups[name].members if one in names]
-        # Who is held up keeps its own entries, and those are the room that the group needs.
+        # Members that are held up would keep their own entries, which are the room for the group.
         self.held_up.difference_update(members)
         roles = [self._role(one, database) for one in (name, *members)]
         outcomes: dict[str, RoleOutcome] = {}
-        # All of it or nothing, for each session that looks meanwhile.
+        # In one transaction, so that no other session sees a part of it.
         async with session.transaction(BRIEF if self._brief else PATIENT):
             outcomes = await settle(session, database, roles, self._admin, brief=self._brief)
             if outcomes[name].unsettled:
@@ -462,8 +463,8 @@ class _Visiting:
         if group is not None:
             role, version = snapshot.roles.get(name), snapshot.server.version
             settled = group in plan.sharing.groups and joined(role, group, version)
-            # Until the group has it all, and the login is in there, the login loses nothing of its
-            # own.
+            # The login keeps its own privileges until the group has all of them and the login is
+            # its member.
             if name in self.held_up or not settled:
                 wanted = careful(wanted)
         return role_grants(wanted, plan.desired[name].of(database), snapshot)

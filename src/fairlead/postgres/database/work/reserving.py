@@ -17,16 +17,16 @@ from fairlead.postgres.errors import AccessError, refusal
 
 
 async def reserve(sessions: Sessions, claims: Mapping[str, Claim]) -> dict[str, AccessError]:
-    """Write claims into the comments of roles; what people have written there stays.
+    """Write claims into the comments of roles; the notes of users stay.
 
-    A role that somebody else has claimed meanwhile is left alone: the first claim wins.
+    A role that another writer has claimed meanwhile is left alone: the first claim wins.
 
     Args:
-        sessions: of the server.
-        claims: by the names of the roles, without a uid.
+        sessions: the sessions of the server.
+        claims: claims without a uid, by the names of the roles.
 
     Returns:
-        Why some could not be claimed, by the names of the roles.
+        The errors of roles that were not claimed, by their names.
 
     Raises:
         AccessError: the server could not be worked on.
@@ -35,7 +35,7 @@ async def reserve(sessions: Sessions, claims: Mapping[str, Claim]) -> dict[str, 
     async with sessions.working("claim roles") as session:
 
         async def write() -> None:
-            # The transaction may be tried again, and what the try before has found is void then.
+            # The transaction may be tried again, which voids the errors of the try before.
             refused.clear()
             async with session.transaction():
                 found = await read_snapshot(session, claims, "", whole=False)

@@ -1,4 +1,4 @@
-"""Work that other sessions may be in the way of."""
+"""Retries of transactions that other sessions interfered with."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, ex
 
 
 ATTEMPTS = 6
-"""Tries of one transaction while other sessions are in its way."""
+"""Tries of a transaction before an interference counts as its error."""
 _PAUSE_SECONDS = (0.02, 0.2)
-"""The shortest and the longest pause between them, chosen at random."""
+"""Shortest and longest pause between two tries in seconds, chosen at random."""
 
 T = TypeVar("T")
 
 
 async def give_way(error: psycopg.Error, attempt: int, what: str) -> None:
-    """Wait a moment after a failed attempt, the first being 0, if another session was in its way.
+    """Wait a moment after a failed attempt, counted from 0, if another session interfered.
 
     Raises:
-        AccessError: the connection broke, or the others would not give way.
+        AccessError: the error is another one, or the attempt was the last.
     """
     if attempt + 1 == ATTEMPTS or error.sqlstate not in TRANSIENT_STATES:
         raise explain_statement(error, what, "the administrator") from None
@@ -32,10 +32,10 @@ async def give_way(error: psycopg.Error, attempt: int, what: str) -> None:
 
 
 async def retried(work: Callable[[], Awaitable[T]], what: str) -> T:
-    """Do the work, and again after a moment when another session was in its way.
+    """Do the work, and again after a moment if another session interfered.
 
     Raises:
-        AccessError: the connection broke, or the others would not give way.
+        AccessError: the work failed for another reason, or at each attempt.
     """
     for attempt in range(ATTEMPTS):
         try:

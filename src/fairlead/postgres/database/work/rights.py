@@ -1,7 +1,7 @@
-"""Which rights the administrator lacks for a plan, and the statements that give them.
+"""Reads the rights that the administrator lacks for a plan, and makes the remedies.
 
-A plan tells what would be done; whether PostgreSQL would let the administrator do it is asked
-here, so that nobody has to find out by trying (https://www.postgresql.org/docs/current/ddl-priv.html).
+A plan has the statements; this module asks PostgreSQL whether the administrator may run them, so
+that a missing right shows before a try (https://www.postgresql.org/docs/current/ddl-priv.html).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SELECT r.rolname::text FROM pg_catalog.pg_roles r
 
 
 class Lack(msgspec.Struct, frozen=True, kw_only=True):
-    """What cannot be done for want of a right, and the statement with which another gives it."""
+    """The error of a missing right, and the statement by which another role grants it."""
 
     problem: AccessError
     remedy: Statement
@@ -60,14 +60,14 @@ async def read_lacks(
     groups: Mapping[str, Sequence[str]],
     databases: Iterable[DatabaseChange],
 ) -> list[Lack]:
-    """The rights that the administrator lacks in the shared catalogs.
+    """Read the rights that the administrator lacks in the shared catalogs.
 
     Args:
-        session: in any database.
-        maintenance: the database in which the remedies are told to be run.
-        server: its facts.
-        changed: roles that shall be made (None) or altered, by name.
-        groups: by the names of groups, the roles that shall be members.
+        session: a session in any database.
+        maintenance: the database in which the remedies have to run.
+        server: the facts of the server.
+        changed: roles to create (None) or to alter, by name.
+        groups: usernames of new members, by the names of groups.
         databases: changes of privileges on databases.
     """
     if server.superuser:
@@ -82,7 +82,7 @@ async def read_lacks(
 
 
 class _Lacking:
-    """Says what is missing, from the rows of ``_RIGHTS``."""
+    """The missing rights, from the rows of ``_RIGHTS``."""
 
     def __init__(self, maintenance: str, server: ServerFacts, rows: Iterable[Row]) -> None:
         self._maintenance = maintenance
@@ -97,7 +97,7 @@ class _Lacking:
         self._creates = self._may("create", server.admin)
 
     def roles(self, changed: Mapping[str, RoleFacts | None]) -> Iterator[Lack]:
-        """To make and to alter roles; since PostgreSQL 16 only those that one has made."""
+        """Yield the missing rights to create roles, and since PostgreSQL 16 to alter them."""
         if changed and not self._creates:
             statement = sql.SQL("ALTER ROLE {} CREATEROLE").format(self._admin)
             yield self._lack("may not create roles", statement, list(changed))
@@ -110,7 +110,7 @@ class _Lacking:
                 yield self._lack(message, self._with_admin(name), [name])
 
     def groups(self, groups: Mapping[str, Sequence[str]]) -> Iterator[Lack]:
-        """To make others members of groups."""
+        """Yield the missing rights to add members to groups."""
         by_attribute = self._creates and self._server.version < GRANT_OPTIONS_VERSION
         for name, usernames in groups.items():
             if not (by_attribute or self._may("role", name)):
@@ -118,7 +118,7 @@ class _Lacking:
                 yield self._lack(message, self._with_admin(name), usernames)
 
     def databases(self, changes: Iterable[DatabaseChange]) -> Iterator[Lack]:
-        """To change privileges on databases."""
+        """Yield the missing rights to change privileges on databases."""
         for change in changes:
             action = change.action
             if not all(self._may("database", action.database, one) for one in action.privileges):
@@ -135,7 +135,7 @@ class _Lacking:
     def _on_database(self, change: DatabaseChange) -> sql.Composed:
         action = change.action
         owner, superuser = self._owners[action.database]
-        # Whoever is a member of a superuser can become one, so that nobody is made a member there.
+        # A member of a superuser can act as it, so the remedy is never a membership there.
         if not superuser:
             return join(owner, self._server)
         if action.verb == "grant":
@@ -157,7 +157,7 @@ class _Lacking:
 
 
 def join(owner: str, server: ServerFacts) -> sql.Composed:
-    """Make the administrator a member of a role, with its privileges."""
+    """Return the statement that makes the administrator an inheriting member of a role."""
     options = " WITH INHERIT TRUE" if server.version >= GRANT_OPTIONS_VERSION else ""
     return sql.SQL("GRANT {} TO {}" + options).format(
         sql.Identifier(owner), sql.Identifier(server.admin)
@@ -165,7 +165,7 @@ def join(owner: str, server: ServerFacts) -> sql.Composed:
 
 
 def let_in(database: str, maintenance: str, admin: str, usernames: Iterable[str]) -> Statement:
-    """The statement that lets the administrator into a database."""
+    """Return the statement that grants the administrator CONNECT on a database."""
     action = DatabaseAction("grant", ("CONNECT",), database)
     return Statement(
         database=maintenance,
@@ -181,16 +181,16 @@ async def read_remedies(
     database: str,
     found: Mapping[str, Sequence[Difference]],
 ) -> list[Statement]:
-    """The statements that give the administrator what it lacks in one database.
+    """Return the statements that grant the rights that the administrator lacks in one database.
 
-    Membership in an owner is one statement for all that it owns. In superusers nobody is made a
-    member: of what they own the privileges themselves are given, with their grant options.
+    A membership in an owner covers all of its objects. For objects of superusers the privileges
+    themselves are granted, with grant option, because a member of a superuser can act as it.
 
     Args:
-        session: in any database.
-        server: its facts.
-        database: where the differences are.
-        found: by username; those that are possible need nothing.
+        session: a session in any database.
+        server: the facts of the server.
+        database: the database of the differences.
+        found: differences by username; possible ones need no remedy.
     """
     lacking = {
         name: [one for one in some if not one.possible] for name, some in sorted(found.items())
@@ -222,14 +222,14 @@ async def read_remedies(
 
 
 def _holder(one: Difference) -> str:
-    """Who may settle a difference: the owner, or of a revocation who granted."""
+    """Return the role that may settle a difference: the owner, or a revocation's grantor."""
     return one.objects.owner if one.action == "grant" else one.grantor or one.objects.owner
 
 
 def _own(
     found: Mapping[str, Sequence[Difference]], admin: str, database: str
 ) -> Iterator[Statement]:
-    """What superusers own: their statements, for the administrator or in its place."""
+    """Yield the statements of superusers: grants to the administrator, or changes in its place."""
     for_admin: list[Difference] = []
     instead: dict[str, list[Difference]] = {}
     for name, some in found.items():

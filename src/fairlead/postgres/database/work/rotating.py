@@ -1,8 +1,9 @@
-"""Changes the password of a login whose Secret is written in the middle of it.
+"""Changes the password of a login, and its Secret inside of the same transaction.
 
-The server has the new password before the Secret does, and keeps it only if the Secret does: a
-password that somebody can read logs in, and while anything holds the server up the old one stays.
-Killed between the two the server takes the old one back, and the next pass brings the Secret's.
+The transaction sets the new password, writes the Secret, and commits only if that succeeded. So
+the password in the Secret logs in, and the old one stays as long as the server is held up. If the
+process is killed after the write, the server rolls back, and the next pass sets the Secret's
+password.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from fairlead.postgres.errors import AccessError
 
 
 PUBLISH_SECONDS = 10.0
-"""That the Secret may take, while the role's row is locked."""
+"""Timeout in seconds of the Secret's write, during which the role's row is locked."""
 
 
 async def rotate(
@@ -37,20 +38,20 @@ async def rotate(
     *,
     brief: bool = False,
 ) -> None:
-    """Give a login the password that is wanted, and have its Secret written before that holds.
+    """Set the new password of a login, and write its Secret before the commit.
 
-    A role that there is not yet, or that is still to be taken over, is left to ``sync``.
+    A role that does not exist yet, or is yet to be adopted, is left to ``sync``.
 
     Args:
-        sessions: of the server.
-        wanted: the access, with its new password.
-        verifiers: what is known of the server's passwords.
+        sessions: the sessions of the server.
+        wanted: the access with its new password.
+        verifiers: the known verifiers of the server.
         publish: writes the Secret.
-        brief: whether to give up at once what another session has locked.
+        brief: whether to give up at the first lock of another session.
 
     Raises:
-        AccessError: the server does not take it, and the Secret is as it was.
-        Exception: whatever ``publish`` raises; the server has its old password then.
+        AccessError: the server refused the password; the Secret is unchanged.
+        Exception: ``publish`` raised it; the server keeps the old password.
     """
     what = f"change the password of role {wanted.login}"
     verifier = await verifiers.make(wanted)
@@ -107,7 +108,7 @@ class _Rotation:
                 ) from None
 
     async def _role(self, session: Session) -> RoleFacts | None:
-        """The login as this access has it so far."""
+        """Read the login, None if it does not exist or does not belong to the access yet."""
         wanted = self._wanted
         snapshot = await read_snapshot(session, wanted.names, "", whole=False)
         check_roles(wanted.needed, snapshot, wanted.claim, adopt=wanted.adopt)
@@ -121,5 +122,5 @@ class _Rotation:
             async with session.savepoint():
                 await hold(self._sessions, session, [role])
         except psycopg.errors.InsufficientPrivilege:
-            # Whoever may not hold it learns from the next statement what else is refused.
+            # Without the right to hold the role, the next statement tells the missing rights.
             return

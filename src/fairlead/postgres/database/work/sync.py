@@ -1,10 +1,10 @@
-"""Brings the accesses of one server into it together: a few statements read for all of them.
+"""Syncs the accesses of one server together: a few statements read for all of them.
 
 It looks at the server, plans, runs the plan and looks again, because PostgreSQL answers OK to
-grants it did not make. Shared catalogs are written in the maintenance database, privileges on
-objects in each database. What is written goes in one transaction for all accesses, which holds the
-roles that it changes. What fails in it is done alone, so that none has to wait for what another
-one got wrong; and what another session has locked is given up at once in work for many.
+grants that it did not make. Shared catalogs are written in the maintenance database, in one
+transaction for all accesses, which holds the roles that it changes; privileges on objects are
+written in each database. A failed change is tried alone, so that no access waits because of an
+error of another one. In work on a batch a locked access is given up at once.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from fairlead.postgres.errors import AccessError
 
 
 _WRITES = 2
-"""Before what is still missing counts as not done: another writer may have been in between.
+"""Writes before a missing change counts as refused: another writer may have been in between.
 
 A group that no access shares any more loses its privileges in each database under that one's lock.
 """
 
 
 class Claimed(NamedTuple):
-    """The roles that an access would have, its username first, and its claim.
+    """The names of an access's roles, its username first, and its claim.
 
-    With ``adopt`` the first may be taken over when it has no claim.
+    With ``adopt`` the first may be adopted if it has no claim.
     """
 
     names: tuple[str, ...]
@@ -66,21 +66,21 @@ class Claimed(NamedTuple):
 
     @property
     def username(self) -> str:
-        """Return the username of the access."""
+        """The username of the access."""
         return self.names[0]
 
 
 async def check_claims(
     sessions: Sessions, asked: Sequence[Claimed]
 ) -> dict[str, AccessError | None]:
-    """Return by username why roles are not a claim's to make or to change; None where they are.
+    """Return by username why an access may not create or change its roles; None if it may.
 
     Args:
-        sessions: of the server.
-        asked: what is to be checked.
+        sessions: the sessions of the server.
+        asked: the roles and claims to check.
 
     Raises:
-        AccessError: the server could not be asked.
+        AccessError: the server could not be read.
     """
     async with sessions.working("read the catalogs") as session:
         names = {name for one in asked for name in one.names}
@@ -111,21 +111,20 @@ async def sync(
     at_once: int = 3,
     brief: bool = False,
 ) -> dict[str, Synced | AccessError]:
-    """Bring roles, passwords and grants into their wanted state; return the outcomes by username.
+    """Bring roles, passwords and grants into their desired state; return outcomes by username.
 
-    What concerns single grants is among the ``problems`` of a :class:`Synced`.
+    Errors of single grants are among the ``problems`` of a :class:`Synced`.
 
     Args:
-        sessions: of the server.
+        sessions: the sessions of the server.
         wanted: accesses with different usernames.
-        verifiers: what is known of the server's passwords.
-        at_once: databases that are worked on at the same time.
-        brief: whether whatever another session has locked is given up at once, for the sake of
-            the others: those accesses come out ``Locked``, and are to be tried alone. So is what
-            has very many objects, or is slow to read: ``TimedOut``.
+        verifiers: the known verifiers of the server.
+        at_once: number of databases that are worked on at the same time.
+        brief: whether an access is given up at the first lock of another session (``Locked``), or
+            if it has very many objects or is slow to read (``TimedOut``), to be tried alone later.
 
     Raises:
-        AccessError: the server could not be worked on.
+        AccessError: the server refused or did not answer.
     """
     if brief:
         return await _sync(sessions, wanted, verifiers, at_once=at_once, brief=True)
@@ -143,7 +142,7 @@ async def sync(
 async def retire(
     sessions: Sessions, wanted: Wanted, answer: Synced | AccessError, *, brief: bool
 ) -> Synced | AccessError:
-    """Drop logins that have ended for good; return the answer that has them no more."""
+    """Drop logins that have ended for good; return the answer without them."""
     if isinstance(answer, AccessError) or not answer.retired:
         return answer
     try:
@@ -158,7 +157,7 @@ async def retire(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Batch:
-    """The accesses that are brought into a server together, by username."""
+    """The accesses that are synced together, by username."""
 
     sessions: Sessions
     wanted: Mapping[str, Wanted]
@@ -166,7 +165,7 @@ class _Batch:
     brief: bool
 
     async def look(self, session: Session, failed: Mapping[str, AccessError]) -> _Look:
-        """Look at the server, and plan; nothing is planned any more for what has failed."""
+        """Look at the server and plan, without the accesses that have failed."""
         left = [one for name, one in self.wanted.items() if name not in failed]
         most = CROWD if self.brief else None
         seen = await observe(self.sessions, session, left, self.verifiers, most=most)
@@ -174,7 +173,7 @@ class _Batch:
         return _Look(seen, plan, {**failed, **seen.refused})
 
     async def look_apart(self, session: Session, failed: Mapping[str, AccessError]) -> _Look:
-        """Look in no transaction, or where others wait in one that ends what takes long."""
+        """Look and plan outside of a transaction, or if ``brief`` in one with short timeouts."""
         if not self.brief:
             return await self.look(session, failed)
         async with session.transaction(BRIEF_READING):
@@ -182,7 +181,7 @@ class _Batch:
 
 
 class _Look(NamedTuple):
-    """A look and its plan, and by username why nothing can be done for an access."""
+    """A look and its plan, and by username the error of each failed access."""
 
     seen: ObservedServer
     plan: BatchPlan
@@ -216,7 +215,7 @@ async def _sync(
     async with sessions.working("read the catalogs") as session:
         look = await batch.look_apart(session, {})
         for _ in range(_WRITES):
-            # What is refused is known by now, and not tried again at once.
+            # Changes that the server refused are not tried again at once.
             names = {name for change in look.plan.changes for name in change.usernames}
             if names <= written.problems.keys():
                 break
@@ -226,7 +225,7 @@ async def _sync(
     problems = {name: list(found) for name, found in written.problems.items()}
     for change in plan.changes:
         for name in change.usernames:
-            # Where the server has refused something in words, those tell more than this.
+            # An error from the server tells more than this one.
             problem = not_applied(change.what, snapshot.server.admin)
             problems.setdefault(name, [problem])
     failed = dict(look.failed)
@@ -236,7 +235,7 @@ async def _sync(
     visits = await visit_databases(sessions, snapshot, plan, at_once=at_once, brief=brief)
     for name, more in visits.problems.items():
         problems.setdefault(name, []).extend(more)
-    # Until its new group has everything, the old one is where a login has its privileges from.
+    # A login keeps its old group until the new one has all privileges.
     left = [one for name, one in batch.wanted.items() if name in plan.sharing.asked]
     snapshot, unmade = await _leave(batch, left, plan, snapshot, visits)
     for name, more in unmade.items():
@@ -268,7 +267,7 @@ async def _sync(
 
 
 def _group_of(username: str, plan: BatchPlan, snapshot: Snapshot, visits: Visits) -> str:
-    """Return the group which has what the access asks for, "" while it is on its way there."""
+    """Return the group with all shared grants of the access, "" until it has them."""
     name = plan.sharing.group_of.get(username, "")
     if not name or username in visits.held_up:
         return ""
@@ -279,7 +278,7 @@ def _group_of(username: str, plan: BatchPlan, snapshot: Snapshot, visits: Visits
 async def _leave(
     batch: _Batch, wanted: Sequence[Wanted], plan: BatchPlan, snapshot: Snapshot, visits: Visits
 ) -> tuple[Snapshot, Mapping[str, Sequence[AccessError]]]:
-    """Leave the groups that are not needed any more; return what the catalogs say then."""
+    """Leave superseded groups; return the new snapshot, and errors by username."""
     # Mostly no login has to leave a group, and then there is no transaction.
     if not plan_leaving(wanted, plan.sharing, snapshot, visits.held_up):
         return snapshot, {}
@@ -294,7 +293,7 @@ async def _leave(
 async def _write(
     batch: _Batch, session: Session, failed: Mapping[str, AccessError], before: _Written
 ) -> _Written:
-    """Run the plan in a transaction, and again when another session was in its way."""
+    """Run the plan in a transaction, and again if another session interfered."""
     for attempt in range(ATTEMPTS):
         try:
             return await _run(batch, session, failed, before)
@@ -307,8 +306,7 @@ async def _run(
     batch: _Batch, session: Session, failed: Mapping[str, AccessError], before: _Written
 ) -> _Written:
     async with session.transaction(BRIEF_READING if batch.brief else PATIENT):
-        # What was seen before is a guess here: another writer may have taken a name, or changed a
-        # role, since the last look.
+        # The last look may be outdated: another writer may have taken a name or changed a role.
         seen, plan, failed = await batch.look(session, failed)
         if batch.brief:
             await session.limit(BRIEF)
@@ -342,7 +340,7 @@ async def _run(
 
 
 def _holds(batch: _Batch, snapshot: Snapshot, plan: BatchPlan) -> list[Hold]:
-    """Return one for each role that there is and that the plan is about."""
+    """Return one hold for each existing role that the plan changes."""
     users = {name for change in plan.changes for name in change.usernames}
     found: list[Hold] = []
     for name, one in batch.wanted.items():

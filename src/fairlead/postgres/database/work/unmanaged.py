@@ -1,7 +1,7 @@
-"""Logins that nobody has asked for: what ``unmanagedUsers: Drop`` may drop, and what it never may.
+"""Logins without a PostgresAccess: those that ``unmanagedUsers: Drop`` drops, and exceptions.
 
-That is step 33 of access-operator's diagram as it is drawn, and so it is opt-in: on a server that
-others use too it takes their logins away.
+This is step 33 of access-operator's diagram. It is opt-in, because on a shared server it removes
+the logins of others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairlead.postgres.options import PostgresOptions
 
 
 _CLAIM = CLAIM_PATTERN.partition(":")[0]
-"""How every comment of ours begins, also those of other installations."""
+"""Prefix of the comment on each role of the operator, in any installation."""
 
 _LOGINS = sql.SQL("""
 SELECT r.rolname::text, r.rolcanlogin, r.rolsuper, r.rolcreaterole, r.rolreplication,
@@ -43,11 +43,11 @@ SELECT r.rolname::text, r.rolcanlogin, r.rolsuper, r.rolcreaterole, r.rolreplica
 
 
 class LoginFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A role, as far as it decides about dropping it.
+    """Facts about a role that decide whether it is dropped.
 
-    ``ours`` is the role of this session, ``claimed`` one that any installation of Fairlead has
-    made, ``members`` says that others are members of it, ``owns`` that it owns anything anywhere.
-    ``groups`` are the roles that it is a member of.
+    ``ours`` is true for the session's own role, ``claimed`` for roles of any installation of
+    Fairlead. ``members`` says that the role has members, ``owns`` that it owns objects in any
+    database. ``groups`` are the roles that it is a member of.
     """
 
     name: str
@@ -63,7 +63,7 @@ class LoginFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_logins(session: Session) -> list[LoginFacts]:
-    """Every login of the server, in one statement."""
+    """Read all logins of the server, in one statement."""
     fields = LoginFacts.__struct_fields__
     rows = await session.rows(_LOGINS, {"claim": _CLAIM})
     return [LoginFacts(**dict(zip(fields, row, strict=True))) for row in rows]
@@ -72,13 +72,13 @@ async def read_logins(session: Session) -> list[LoginFacts]:
 def unmanaged(
     roles: Iterable[LoginFacts], wanted: Collection[str], settings: PostgresOptions
 ) -> list[str]:
-    """The roles to drop, as Restrict does; none unless the settings say Drop.
+    """Return the names of the roles to drop; none unless the settings say Drop.
 
     Args:
-        roles: of one server.
-        wanted: usernames of all accesses of all namespaces, also those that may be at another
-            server, and the roles that were given up. A list that is not whole drops too much.
-        settings: in force.
+        roles: the logins of one server.
+        wanted: usernames of all accesses of all namespaces and servers, and the roles that were
+            given up; with an incomplete list too many roles are dropped.
+        settings: the settings in force.
     """
     if settings.unmanaged_users != "Drop":
         return []
@@ -86,7 +86,7 @@ def unmanaged(
 
 
 def why_kept(role: LoginFacts, wanted: Collection[str], settings: PostgresOptions) -> str:
-    """Why a role is not one to drop; "" where nothing speaks for it."""
+    """Return the reason why a role is kept, "" if it is to be dropped."""
 
     def is_excluded(name: str) -> bool:
         return excluded(name, settings.excluded_users, settings.excluded_user_patterns)
