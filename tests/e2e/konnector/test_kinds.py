@@ -180,7 +180,7 @@ async def test_a_version_that_the_provider_removes_is_kept_as_long_as_objects_ar
     told = await link.condition("VersionsRemoved", bool)
     assert told["status"] == "True"
     assert f"no longer has version v1 of {name}" in told["message"]
-    assert "has to use v2" in told["message"]
+    assert "have to use v2" in told["message"]
     await link.says(Ready="True", Connected="True", SchemaInSync="True", InformersSynced="True")
     await world.consumer.merge_patch(newer, "a", "default", {"spec": {"a": 2}})
     await when(world.provider, newer, "a", namespace, until=lambda body: body["spec"] == {"a": 2})

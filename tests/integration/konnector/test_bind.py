@@ -938,7 +938,7 @@ async def test_a_second_invitation_of_a_provider_is_known_as_such(
 async def test_an_answer_without_requests_says_what_to_do(
     client: Client, provider: Client, there: Sandbox
 ) -> None:
-    with pytest.raises(BindError, match=r"--request FILE .* --bundle"):
+    with pytest.raises(BindError, match=r"--request FILE, .* --bundle"):
         await bind(client, answer(there, requests=[]), timeout=SECONDS)
 
 

@@ -102,10 +102,10 @@ class CoreosContext(BaseContext):
             )
         else:
             why = (
-                "no webhook has recorded who asked for this spec, so that no user's rights can be "
-                "checked; change a label or an annotation of the binding while the webhook "
-                "requester is on, as a user who may read the services; or run the controller "
-                "with --cross-namespace true, to read them with its own rights"
+                "no webhook has recorded the requester of this spec, so no rights can be checked; "
+                "change a label or an annotation of the binding while the webhook "
+                "requester is on, as a user who may read the services; or run the controller with "
+                "--cross-namespace true, to read them with its own rights"
             )
         raise InvalidBinding(
             f"spec.services[{foreign[0]}].namespace is not the binding's own: {why}"

@@ -89,6 +89,10 @@ async def impact(client: Client, name: str) -> Impact:
         if not await find(client, CLUSTERROLES, konnector_role_name(name)):
             raise await _unknown(client, name)
         return Impact(gone=True)
+    return await _impact(client, found)
+
+
+async def _impact(client: Client, found: Object) -> Impact:
     objects = copies = 0
     for item in found.decode(APIServiceBinding).status.bound_schemas:
         crd = await find(client, CUSTOMRESOURCEDEFINITIONS, crd_name(item.resource, item.group))
@@ -311,7 +315,7 @@ async def _let_go(client: Client, name: str, progress: Progress) -> None:
         if (
             accepted
             or is_true(conditions, INFORMERS_SYNCED)
-            or (await impact(client, name)).copies
+            or (await _impact(client, found)).copies
         ):
             return
         metadata = {

@@ -146,7 +146,7 @@ async def test_rights_that_the_administrator_lacks(team: Team) -> None:
     await team.fails(name, "InsufficientPrivilege")
     found = await explained(team, name)
     assert step(found, "grants")[0] == "InsufficientPrivilege"
-    assert "statements that give the rights" in found.next_step
+    assert "fairlead postgres plan prints the SQL" in found.next_step
     for there in found.rights:
         for one in there.statements:
             assert "SUPERUSER" not in one.sql

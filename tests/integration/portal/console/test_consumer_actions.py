@@ -117,7 +117,7 @@ async def test_hand_over_rotate_and_revoke(plane: Sandbox, admin: Client) -> Non
         answer = await send(there, name, "hand-over", confirm="cluster-of-ada", to=BENS)
         assert (answer.status, answer.headers["Location"]) == (303, f"{path}/hand-over")
         text = await ended(there, f"{path}/hand-over", "before to https://login.example.org/ada")
-        assert f"cluster-of-ada is {BENS}'s" in text
+        assert f"cluster-of-ada belongs to {BENS} now" in text
         stored = await admin.get(NAMESPACES, name)
         assert stored.meta.annotations[ANNOTATION_AUTHOR] == BENS
 

@@ -29,7 +29,7 @@ async def test_an_administrator_hands_a_consumer_over(admin: Client) -> None:
         page = await there.once(path, "cluster-of-ada")
         answer = await there.post(path, page.fields | {"confirm": name, "to": BENS})
         assert (answer.status, answer.headers["Location"]) == (303, path)
-        await there.once(path, f"cluster-of-ada is {BENS}'s")
+        await there.once(path, f"cluster-of-ada belongs to {BENS} now")
     stored = await admin.get(NAMESPACES, name)
     assert stored.meta.annotations[ANNOTATION_AUTHOR] == BENS
 

@@ -73,13 +73,13 @@ async def told(
 
 
 async def story(people: People, plane: Sandbox, folder: Path, *flags: str, **environ: str) -> None:
-    """A look that changes nothing, one person, everybody, and nobody any more."""
+    """A look that changes nothing, one person, all people, and none any more."""
     await people.sign_in()
     person = ("--author", ADA.author)
     found = await told(plane, folder, *person, "--dry-run", *flags, **environ)
     assert found == (0, f"2 sessions of {ADA.author} would be ended\n", "")
     found = await told(plane, folder, "--all", "--dry-run", *flags, **environ)
-    assert found == (0, "3 sessions of everybody would be ended\n", "")
+    assert found == (0, "3 sessions of all people would be ended\n", "")
     assert await people.known() == (2, 1)
     found = await told(plane, folder, *person, *flags, **environ)
     assert found == (0, f"2 sessions of {ADA.author} ended\n", "")
@@ -87,11 +87,11 @@ async def story(people: People, plane: Sandbox, folder: Path, *flags: str, **env
     assert await people.known() == (0, 1)
     assert await people.store.get(hashed("code"), kind="code") is None
     found = await told(plane, folder, "--all", *flags, **environ)
-    assert found == (0, "1 session of everybody ended\n", "")
+    assert found == (0, "1 session of all people ended\n", "")
     await people.until_known(0)
     assert await people.known() == (0, 0)
     code, out, err = await told(plane, folder, "--all", *flags, **environ)
-    assert (code, out) == (0, "0 sessions of everybody ended\n")
+    assert (code, out) == (0, "0 sessions of all people ended\n")
     assert err.startswith("there are none in ")
     assert len(err.splitlines()) == 1
 
@@ -133,7 +133,7 @@ async def test_s7_people_whose_redis_speaks_tls(plane: Sandbox, tmp_path: Path) 
         assert "$REDIS_PASSWORD" in err
         assert "guessed" not in err
         found = await told(plane, tmp_path, *flags, REDIS_PASSWORD=PASSWORD)
-        assert found == (0, "3 sessions of everybody ended\n", "")
+        assert found == (0, "3 sessions of all people ended\n", "")
 
 
 async def test_an_api_server_that_is_away_is_told(plane: Sandbox, tmp_path: Path) -> None:
