@@ -49,7 +49,7 @@ class AccessError(Exception):
 
 
 def refusal(reason: str, message: str) -> AccessError:
-    """Return a refusal of an access, which only a change of an object can lift."""
+    """Return a decision against an access; it stands until an object or the server changes."""
     return AccessError(reason, message, retry=Retry.CHANGE, verdict=True)
 
 

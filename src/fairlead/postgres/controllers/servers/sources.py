@@ -78,9 +78,11 @@ class Sources:
         self._kept: dict[str, _Kept] = {}
 
     async def installation(self) -> str:
-        """Return the uid of kube-system, which identifies this cluster in claims on roles."""
-        # kube-system exists in every cluster and is never created again, so that its uid
-        # identifies the cluster.
+        """Return the id that tells this installation's claims on roles from those of others.
+
+        It is the settings' own, else the uid of namespace kube-system, which is never made again,
+        and without kube-system that of default.
+        """
         if not self.known:
             try:
                 namespace = await self._client.get(NAMESPACES, "kube-system")

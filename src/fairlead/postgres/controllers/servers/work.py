@@ -185,7 +185,7 @@ class _Server:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._closed = False
         self._batches = 0
-        """Number of batches since the last look."""
+        """Number of batches since a look that was due began; other looks do not reset it."""
         self._look_again = False
         self.look_is_due = True
         """Whether the next batch is followed by a look."""

@@ -417,7 +417,7 @@ def plan_public(
     for username, grants in desired.items():
         for name in grants.databases:
             users.setdefault(name, []).append(username)
-    # CREATE is for schema public, which is treated elsewhere; on databases PUBLIC never has it.
+    # CREATE is the privilege on schema public here, which is treated elsewhere.
     return [
         Change(
             statement=statements.revoke_public(extra, name),

@@ -65,7 +65,7 @@ class Changing:
         self._brief = brief
         self._waits = 0
         self.failed: dict[str, AccessError] = {}
-        """Errors by username of roles that were not changed at all."""
+        """Errors by username of accesses without a further change; earlier changes may stand."""
         self.problems: dict[str, list[AccessError]] = {}
         """Errors by username of single changes."""
         self.holds = True
