@@ -6,12 +6,20 @@ from contextlib import AsyncExitStack
 
 from fairlead.api.kubebind import APIServiceBinding, ClusterSecretKeyRef
 from fairlead.api.kubebind.conditions import KubeBindCondition
-from fairlead.api.meta import Key
+from fairlead.api.meta import Key, Object
+from fairlead.api.timestamps import moment, parse_time
 from fairlead.client import ConfigError
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.controllers.bindingsecret.reconcile import reconcile
 from fairlead.konnector.secrets import content, provider_config
-from fairlead.runtime import Request
+from fairlead.runtime import Request, Result
+
+
+GRACE_SECONDS = 3.0
+"""Age of a binding in seconds from which its missing Secret is reported.
+
+``fairlead bind`` writes the Secret last, so that a command killed before leaves no credential.
+"""
 
 
 class BindingSecretController:
@@ -42,18 +50,34 @@ class BindingSecretController:
             await consumer.secrets.synced()
             await controller.run()
 
-    async def _reconcile(self, request: Request) -> None:
+    async def _reconcile(self, request: Request) -> Result | None:
         found = self._consumer.bindings.get("", request.name)
         if found is None:
-            return
+            return None
         ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
         key = Key(ref.namespace, ref.name)
         secrets = self._consumer.secrets
         # The Secret is still being listed: calling it missing would make a binding unready at each
         # start.
         if not secrets.known(key) and not secrets.error(key):
-            return
+            return None
+        if left := seconds_left(self._consumer, found, ref):
+            return Result(left)
         await self._consumer.statuses.set(request.name, secret_valid(self._consumer, ref))
+        return None
+
+
+def seconds_left(consumer: Consumer, found: Object, ref: ClusterSecretKeyRef) -> float:
+    """Return how long the missing Secret of a new binding or bundle is awaited, in seconds.
+
+    It is 0 if the Secret is there or cannot be read, or the object is older.
+    """
+    key = Key(ref.namespace, ref.name)
+    created = found.meta.creation_timestamp
+    if not created or consumer.secrets.get(key) is not None or consumer.secrets.error(key):
+        return 0.0
+    age = (moment() - parse_time(created)).total_seconds()
+    return min(max(GRACE_SECONDS - age, 0.0), GRACE_SECONDS)
 
 
 def secret_valid(consumer: Consumer, ref: ClusterSecretKeyRef) -> KubeBindCondition:

@@ -29,7 +29,7 @@ from fairlead.client import AlreadyExists, ApiError, ClientError, Conflict, NotF
 from fairlead.client.lookups import find
 from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import Consumer, Provider
-from fairlead.konnector.controllers.bindingsecret.controller import secret_valid
+from fairlead.konnector.controllers.bindingsecret.controller import seconds_left, secret_valid
 from fairlead.konnector.controllers.bundle.reconcile import (
     BundlePlan,
     BundleState,
@@ -111,6 +111,9 @@ class BundleController:
         place = source(found).secret
         if not (self._consumer.secrets.known(place) or self._consumer.secrets.error(place)):
             return Result(_SOON)
+        ref = found.decode(APIServiceBindingBundle).spec.kubeconfig_secret_ref
+        if left := seconds_left(self._consumer, found, ref):
+            return Result(left)
         provider = self._connections.using(source(found))
         state = self._state(found, provider)
         plan = reconcile(state)
