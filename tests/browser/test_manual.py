@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 from tests.support.browser import Browsing, looked_at
-from tests.support.waiting import SECONDS
+from tests.support.waiting import SECONDS, eventually
 
 
 ROOT = Path(__file__).parents[2]
@@ -85,9 +86,20 @@ async def test_a_diagram_is_drawn(browser: Browsing, address: str) -> None:
 
 
 async def test_the_search_finds_a_field(browser: Browsing, address: str) -> None:
+    from playwright.async_api import TimeoutError as PlaywrightTimeout
+
     page = await browser.page()
     await page.goto(address)
-    await page.get_by_role("textbox", name="Search").fill("allowedNamespaces")
+    search = page.get_by_role("textbox", name="Search")
     found = page.locator(".md-search-result__link").first
-    await found.wait_for()
+
+    async def shown() -> bool:
+        # A text that was typed before the search has its index is looked up at the next change.
+        await search.fill("")
+        await search.fill("allowedNamespaces")
+        with contextlib.suppress(PlaywrightTimeout):
+            await found.wait_for(timeout=5_000)
+        return await found.is_visible()
+
+    await eventually(shown)
     assert "postgresservers" in (await found.get_attribute("href") or "")
