@@ -17,8 +17,6 @@ import msgspec
 
 
 ROOT = Path(__file__).parents[1]
-UNDONE: frozenset[str] = frozenset()
-"""Packages that are not checked yet, by path below src; the set only shrinks."""
 CONTRACTS: Mapping[str, str] = {
     '_ACCOUNTS = ("nobody", "daemon", "postgres")': "accounts of Unix",
     "there is no account 'nobody'": "an account of Unix",
@@ -65,29 +63,14 @@ def findings(path: str, source: str) -> list[Finding]:
     return sorted(found)
 
 
-def check(folder: Path, undone: frozenset[str] = UNDONE) -> list[str]:
-    """Return one line for each finding below a folder, and for each exception without need.
-
-    Args:
-        folder: holds the top-level packages, as src does.
-        undone: packages and modules that are not checked, by path below the folder.
-    """
-    errors: list[str] = []
-    needed = set()
-    for module in sorted(folder.rglob("*.py")):
-        path = module.relative_to(folder).as_posix()
-        found = findings(path, module.read_text(encoding="utf-8"))
-        excepted = {one for one in undone if path == one or path.startswith(f"{one}/")}
-        if not excepted:
-            errors += map(str, found)
-        elif found:
-            needed |= excepted
+def check(folder: Path) -> list[str]:
+    """Return one line for each finding below a folder that holds the top-level packages."""
     return [
-        *errors,
-        *(
-            f"{one}: nothing is left to do; remove it from UNDONE"
-            for one in sorted(undone - needed)
-        ),
+        str(one)
+        for module in sorted(folder.rglob("*.py"))
+        for one in findings(
+            module.relative_to(folder).as_posix(), module.read_text(encoding="utf-8")
+        )
     ]
 
 

@@ -45,22 +45,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_an_error_names_file_line_word_and_remedy(folder: Path) -> None:
-    errors = check(folder, frozenset())
+    errors = check(folder)
     assert errors[0].startswith("a/b/one.py:1: the text begins with 'What': begin with")
     assert errors[1].startswith("a/c.py:1: 'nobody': name who acts")
     assert len(errors) == 2
-
-
-def test_packages_and_modules_are_excepted_by_path(folder: Path) -> None:
-    assert check(folder, frozenset({"a/b", "a/c.py"})) == []
-    assert [error.partition(":")[0] for error in check(folder, frozenset({"a/b"}))] == ["a/c.py"]
-
-
-@pytest.mark.parametrize("done", ["a/d.py", "a/gone"])
-def test_an_exception_that_is_not_needed_is_an_error(folder: Path, done: str) -> None:
-    assert check(folder, frozenset({"a", done})) == [
-        f"{done}: nothing is left to do; remove it from UNDONE"
-    ]
 
 
 def test_the_source_passes() -> None:
