@@ -9,6 +9,8 @@ import pytest
 
 from fairlead.api.kubebind import FINALIZER_UNBIND, ClusterSecretKeyRef
 from fairlead.api.meta import JSON, Object, ObjectMeta, object_from_dict
+from fairlead.api.timestamps import parse_time
+from fairlead.konnector.controllers.bindingsecret.reconcile import grace_left
 from fairlead.konnector.controllers.bindingsecret.reconcile import reconcile as validate
 from fairlead.konnector.controllers.namespacelifecycle.reconcile import new_namespace
 from fairlead.konnector.controllers.namespacelifecycle.reconcile import reconcile as live
@@ -19,6 +21,21 @@ from fairlead.konnector.controllers.unbind.reconcile import reconcile as unbind
 
 REF = ClusterSecretKeyRef(name="k", namespace="kube-bind", key="kubeconfig")
 TIME = "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("created", "left"),
+    [
+        pytest.param(TIME, 3.0, id="new"),
+        pytest.param("2025-12-31T23:59:58Z", 1.0, id="young"),
+        pytest.param("2025-12-31T23:59:57Z", 0.0, id="old-enough"),
+        pytest.param("2025-01-01T00:00:00Z", 0.0, id="old"),
+        pytest.param("2026-01-01T01:00:00Z", 3.0, id="by-a-clock-that-is-ahead"),
+        pytest.param(None, 0.0, id="unknown"),
+    ],
+)
+def test_the_secret_of_a_new_binding_is_awaited(created: str | None, left: float) -> None:
+    assert grace_left(created, parse_time(TIME)) == left
 
 
 @pytest.mark.parametrize(

@@ -7,19 +7,12 @@ from contextlib import AsyncExitStack
 from fairlead.api.kubebind import APIServiceBinding, ClusterSecretKeyRef
 from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import Key, Object
-from fairlead.api.timestamps import moment, parse_time
+from fairlead.api.timestamps import moment
 from fairlead.client import ConfigError
 from fairlead.konnector.consumer import Consumer
-from fairlead.konnector.controllers.bindingsecret.reconcile import reconcile
+from fairlead.konnector.controllers.bindingsecret.reconcile import grace_left, reconcile
 from fairlead.konnector.secrets import content, provider_config
 from fairlead.runtime import Request, Result
-
-
-GRACE_SECONDS = 3.0
-"""Age of a binding in seconds from which its missing Secret is reported.
-
-``fairlead bind`` writes the Secret last, so that a command killed before leaves no credential.
-"""
 
 
 class BindingSecretController:
@@ -68,16 +61,11 @@ class BindingSecretController:
 
 
 def seconds_left(consumer: Consumer, found: Object, ref: ClusterSecretKeyRef) -> float:
-    """Return how long the missing Secret of a new binding or bundle is awaited, in seconds.
-
-    It is 0 if the Secret is there or cannot be read, or the object is older.
-    """
+    """Return how long the missing Secret of a binding or bundle is still awaited, in seconds."""
     key = Key(ref.namespace, ref.name)
-    created = found.meta.creation_timestamp
-    if not created or consumer.secrets.get(key) is not None or consumer.secrets.error(key):
+    if consumer.secrets.get(key) is not None or consumer.secrets.error(key):
         return 0.0
-    age = (moment() - parse_time(created)).total_seconds()
-    return min(max(GRACE_SECONDS - age, 0.0), GRACE_SECONDS)
+    return grace_left(found.meta.creation_timestamp, moment())
 
 
 def secret_valid(consumer: Consumer, ref: ClusterSecretKeyRef) -> KubeBindCondition:
