@@ -37,7 +37,7 @@ from fairlead.demo.identity import as_service_account
 from fairlead.portal.handshake.reviews import BELIEVED_SECONDS
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.secretstore import SecretStore
-from fairlead.portal.identity.sessions import Sessions
+from fairlead.portal.identity.sessions import BrowserSessions
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
 from fairlead.provider import manifests as providing
 from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER_NAMESPACE
@@ -59,7 +59,7 @@ class Door(NamedTuple):
     serve: Program
     provider: Program
     port: int
-    sessions: Sessions
+    sessions: BrowserSessions
     issuer: str
     bare: BareBind
     admin: Client
@@ -196,7 +196,7 @@ async def door(kind: str) -> AsyncIterator[Door]:
         loading = await stack.enter_async_context(side(await loader(admin, *groups)))
         # Signing people in is not measured: their sessions are stored as the front door does it.
         store = SecretStore(Cluster("bench", admin), DEFAULT_NAMESPACE)
-        sessions = Sessions(store, lifetime=_SECONDS)
+        sessions = BrowserSessions(store, lifetime=_SECONDS)
         issuer = f"http://127.0.0.1:{port}/oidc"
         bare = BareBind(loading, DEFAULT_NAMESPACE, template(0)["metadata"]["name"])
         yield Door(serve, provider, port, sessions, issuer, bare, admin)
@@ -214,7 +214,7 @@ async def show(kind: str) -> dict[str, Page]:
         await fill(admin, Person(issuer, "author"))
         account = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
         await stack.enter_async_context(serving(account, own, port))
-        sessions = Sessions(
+        sessions = BrowserSessions(
             SecretStore(Cluster("bench", admin), DEFAULT_NAMESPACE), lifetime=_SECONDS
         )
         people = [Person(issuer, f"{ADMINISTRATOR}-{number}") for number in range(TIMES + 1)]

@@ -18,7 +18,7 @@ MOST_FIELD_ERRORS = 100
 """Wrong fields that an answer names; more could make it a hundred times its request."""
 
 
-class GroupResource(NamedTuple):
+class QualifiedResource(NamedTuple):
     """A plural and its group, as error messages name it."""
 
     group: str
@@ -69,7 +69,7 @@ class StatusError(Exception):
         return msgspec.json.encode(self.status())
 
 
-def _details(resource: GroupResource, name: str = "") -> JSON:
+def _details(resource: QualifiedResource, name: str = "") -> JSON:
     details: JSON = {}
     if name:
         details["name"] = name
@@ -84,7 +84,7 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 
 
-def not_found(resource: GroupResource, name: str) -> StatusError:
+def not_found(resource: QualifiedResource, name: str) -> StatusError:
     """404: no object of this name."""
     text = f'{resource} "{name}" not found'
     return StatusError(404, "NotFound", text, details=_details(resource, name))
@@ -107,13 +107,13 @@ def not_acceptable() -> StatusError:
     return StatusError(406, "NotAcceptable", "406: Not Acceptable", details={})
 
 
-def already_exists(resource: GroupResource, name: str) -> StatusError:
+def already_exists(resource: QualifiedResource, name: str) -> StatusError:
     """409: the name is taken."""
     text = f'{resource} "{name}" already exists'
     return StatusError(409, "AlreadyExists", text, details=_details(resource, name))
 
 
-def conflict(resource: GroupResource, name: str, text: str = "") -> StatusError:
+def conflict(resource: QualifiedResource, name: str, text: str = "") -> StatusError:
     """409: the object is no longer the one the client saw."""
     text = text or (
         "the object has been modified; please apply your changes to the latest version and "
@@ -144,7 +144,7 @@ def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> S
     if len(found) > MOST_FIELD_ERRORS:
         text = f"and {len(found) - MOST_FIELD_ERRORS} more fields are wrong"
         found = [*found[:MOST_FIELD_ERRORS], FieldError("FieldValueInvalid", text, "<nil>")]
-    details = _details(GroupResource(group, kind), name)
+    details = _details(QualifiedResource(group, kind), name)
     details["causes"] = [
         {"reason": error.reason, "message": error.message, "field": error.field} for error in found
     ]
@@ -153,7 +153,7 @@ def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> S
     return StatusError(422, "Invalid", text, details=details)
 
 
-def forbidden(resource: GroupResource, name: str, text: str) -> StatusError:
+def forbidden(resource: QualifiedResource, name: str, text: str) -> StatusError:
     """403: not allowed, and why."""
     subject = f'{resource} "{name}"' if name else str(resource)
     message = f"{subject} is forbidden: {text}"

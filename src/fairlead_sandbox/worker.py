@@ -31,7 +31,7 @@ from fairlead_sandbox.requests.calls import Call
 from fairlead_sandbox.requests.info import RequestInfo
 from fairlead_sandbox.requests.negotiation import Accept
 from fairlead_sandbox.requests.router import Router
-from fairlead_sandbox.requests.workers import Failure, Job, JobResult
+from fairlead_sandbox.requests.workers import Job, JobResult, WorkerFailure
 from fairlead_sandbox.resources.custom import custom_types
 from fairlead_sandbox.resources.registry import ResourceRegistry
 from fairlead_sandbox.resources.types import ResourceType
@@ -120,15 +120,17 @@ async def work(job: Job) -> JobResult:
             case "complete":
                 return _complete(job)
     except StatusError as error:
-        return JobResult(Failure.of(error))
+        return JobResult(WorkerFailure.of(error))
     except RecursionError:
-        return JobResult(Failure.of(errors.too_deep()))
+        return JobResult(WorkerFailure.of(errors.too_deep()))
     except MemoryError:
-        return JobResult(Failure.of(errors.too_large("it takes too much memory to work out")))
+        return JobResult(
+            WorkerFailure.of(errors.too_large("it takes too much memory to work out"))
+        )
     except Exception:  # noqa: BLE001 - the client gets an answer all the same
         _log.exception("a job failed")
         text = "the server could not answer; its log says why"
-        return JobResult(Failure.of(errors.internal(text)))
+        return JobResult(WorkerFailure.of(errors.internal(text)))
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ from tests.sim.sockets import line_of
 
 from fairlead.postgres.database.connections import login, session, shutting, startup
 from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.connections.rounds import Place
+from fairlead.postgres.database.connections.rounds import HostAddress
 from fairlead.postgres.database.connections.session import Patience, Session
 from fairlead.postgres.database.reading import catalog_query
 from fairlead.postgres.database.work import blockers
@@ -160,9 +160,9 @@ class Doors:
     def _replace_logins(self) -> None:
         original = session._login
 
-        async def places(endpoint: Endpoint) -> list[Place]:
+        async def places(endpoint: Endpoint) -> list[HostAddress]:
             cluster = self._named(endpoint)
-            return [Place(endpoint.host, *cluster.address)]
+            return [HostAddress(endpoint.host, *cluster.address)]
 
         async def log_in(endpoint: Endpoint, database: str, options: str) -> Any:
             cluster = self._named(endpoint)

@@ -11,7 +11,7 @@ from fairlead.postgres.controllers.access.passes import Action
 from fairlead.postgres.controllers.access.steps import Going, Steps
 from fairlead.postgres.controllers.rules import desired
 from fairlead.postgres.controllers.servers import work
-from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.plans.snapshot import RoleClaim
 
 
 def secret_before_login() -> None:
@@ -38,7 +38,7 @@ def cleanup_skipped() -> None:
 
 def any_claim_is_ours() -> None:
     """Take the role of any access for one's own."""
-    _replace(Claim, "same_object", lambda _self, _other: True)
+    _replace(RoleClaim, "same_object", lambda _self, _other: True)
 
 
 def strangers_adopted() -> None:

@@ -11,8 +11,8 @@ from fairlead.api.postgresaccess import CleanupPolicy, Grant, Privilege
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.plan import Synced, Wanted
-from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.plans.plan import Synced, WantedState
+from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.cleanup import cleanup as cleanup_role
 from fairlead.postgres.database.work.sync import sync as sync_all
@@ -22,8 +22,8 @@ from fairlead.postgres.errors import AccessError
 PASSWORD = "correct horse battery staple"
 
 
-def claim(name: str = "access", namespace: str = "team", uid: str = "u1") -> Claim:
-    return Claim(installation="here", namespace=namespace, name=name, uid=uid)
+def claim(name: str = "access", namespace: str = "team", uid: str = "u1") -> RoleClaim:
+    return RoleClaim(installation="here", namespace=namespace, name=name, uid=uid)
 
 
 def grant(database: str, *privileges: str, schema: str = "public") -> Grant:
@@ -33,9 +33,9 @@ def grant(database: str, *privileges: str, schema: str = "public") -> Grant:
 
 
 def wanted(
-    username: str, *grants: Grant, password: str = PASSWORD, claimed: Claim | None = None
-) -> Wanted:
-    return Wanted(
+    username: str, *grants: Grant, password: str = PASSWORD, claimed: RoleClaim | None = None
+) -> WantedState:
+    return WantedState(
         username=username, password=password, claim=claimed or claim(), grants=tuple(grants)
     )
 
@@ -66,7 +66,7 @@ class Admin:
         return self.server.version
 
 
-async def sync(endpoint: Endpoint, *accesses: Wanted) -> Synced:
+async def sync(endpoint: Endpoint, *accesses: WantedState) -> Synced:
     """Bring accesses into a server by sessions of their own; the first one's outcome.
 
     Raises:
@@ -86,7 +86,7 @@ async def sync(endpoint: Endpoint, *accesses: Wanted) -> Synced:
 async def cleanup(
     endpoint: Endpoint,
     username: str,
-    claimed: Claim,
+    claimed: RoleClaim,
     policy: CleanupPolicy,
     *,
     orphan_to: str = "",

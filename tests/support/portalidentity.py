@@ -25,7 +25,7 @@ from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.memorystore import MemoryStore as Memory
 from fairlead.portal.identity.outgoing import Issuing, OverHTTP
 from fairlead.portal.identity.people import Prefixes
-from fairlead.portal.identity.sessions import Sessions, SessionStore
+from fairlead.portal.identity.sessions import BrowserSessions, SessionStore
 from fairlead.portal.identity.signin import SignIn
 from fairlead.portal.options import CALLBACK_PATH, Limits, OIDCOptions, Rate, ServeOptions
 
@@ -78,7 +78,7 @@ class Door:
     url: str
     external: ExternalURL
     issuer: Issuer
-    sessions: Sessions
+    sessions: BrowserSessions
     sealing: Sealing
     did: list[str]
 
@@ -122,7 +122,7 @@ async def door(
         callback=callback,
         issuing=issuing,
     )
-    sessions = Sessions(store, lifetime=lifetime)
+    sessions = BrowserSessions(store, lifetime=lifetime)
     guard = SessionGuard(sessions, outside)
     sealing = sealing or Sealing(LocalKeys())
     sign_in = SignIn(

@@ -11,7 +11,7 @@ from tests.support.portal import EXTERNAL, Answer, Door
 
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import Sessions
+from fairlead.portal.identity.sessions import BrowserSessions
 from fairlead.portal.options import ExternalURL
 
 
@@ -57,7 +57,7 @@ class Seat:
         self.cookies = {COOKIES.session: token} if token else {}
 
     @classmethod
-    async def of(cls, door: Door, sessions: Sessions, person: Person) -> Seat:
+    async def of(cls, door: Door, sessions: BrowserSessions, person: Person) -> Seat:
         token, _ = await sessions.create(person, "browser")
         return cls(door, token)
 

@@ -26,7 +26,7 @@ from fairlead.api.timestamps import moment, now, parse_time
 from fairlead.binding.apis import Api
 from fairlead.binding.cluster.answering import Answers, BindingPass
 from fairlead.binding.cluster.committing import Committer, Stored, stored_conditions
-from fairlead.binding.cluster.dependencies import Dependencies
+from fairlead.binding.cluster.dependencies import BindingDependencies
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
 from fairlead.binding.cluster.rivals import told
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding
@@ -129,7 +129,7 @@ class BindingController:
             group=lambda request: (request.cluster, request.namespace),
         )
         self._evaluating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._dependencies = Dependencies(cluster, self.controller.enqueue)
+        self._dependencies = BindingDependencies(cluster, self.controller.enqueue)
         self._bindings = cluster.informer(api.resource)
         self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
         self._mappings = Mappings(cluster, self._projected_by, self.controller.enqueue)

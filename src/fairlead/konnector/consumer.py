@@ -34,7 +34,13 @@ from fairlead.konnector.files import WatchBudget
 from fairlead.konnector.metrics import Syncs
 from fairlead.konnector.options import Options
 from fairlead.konnector.policies.copies import is_orphan
-from fairlead.konnector.policies.holding import KEEP, Hold, Holding, decision, recorded_cluster
+from fairlead.konnector.policies.holding import (
+    KEEP,
+    ClusterHold,
+    Holding,
+    decision,
+    recorded_cluster,
+)
 from fairlead.konnector.policies.work import ConnectionSpec, WorkKey
 from fairlead.konnector.reports import Reports, ungranted
 from fairlead.konnector.secrets import KubeconfigSecrets
@@ -180,7 +186,7 @@ class Provider:
         lacking = ungranted(self.kubebind.exports.get(self.namespace, binding))
         return "; ".join(part for part in (told, lacking) if part)
 
-    def hold(self, name: str) -> Hold:
+    def hold(self, name: str) -> ClusterHold:
         """Return the clusters of an export's copies, and the decision about these copies."""
         export = self.kubebind.exports.get(self.namespace, name)
         binding = self._binding(name)
@@ -192,7 +198,7 @@ class Provider:
         )
         # A binding that is deleted and leaves its copies behind counts as a decision, too.
         leaving = binding is not None and binding.meta.deleting and is_orphan(binding.meta)
-        return Hold(
+        return ClusterHold(
             recorded=recorded_cluster(export),
             cluster=self.consumer.uid,
             decision=KEEP if leaving else decision(binding, bundle),

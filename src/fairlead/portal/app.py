@@ -54,7 +54,7 @@ from fairlead.portal.identity.keys import FlagKeys, Sealing, SecretKeys
 from fairlead.portal.identity.outgoing import OverHTTP
 from fairlead.portal.identity.people import Prefixes
 from fairlead.portal.identity.secretstore import SecretStore
-from fairlead.portal.identity.sessions import Sessions, SessionStore
+from fairlead.portal.identity.sessions import BrowserSessions, SessionStore
 from fairlead.portal.identity.signin import SignIn
 from fairlead.portal.options import ServeOptions
 from fairlead.runtime import Cluster, Manager, Runnable
@@ -160,7 +160,7 @@ async def run_all(
     """
     store, ended = _store(cluster, options)
     sealing, keys = _sealing(cluster, options)
-    sessions = Sessions(store, lifetime=options.token_expiry)
+    sessions = BrowserSessions(store, lifetime=options.token_expiry)
     guard = SessionGuard(sessions, options.external_url)
     issuer, embedded, away = _issuer(options)
     prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
@@ -211,7 +211,7 @@ def console(
     options: ServeOptions,
     *,
     guard: SessionGuard,
-    sessions: Sessions,
+    sessions: BrowserSessions,
     catalog: Catalog,
     ownership: Ownership,
     tokens: FormTokens,

@@ -43,7 +43,7 @@ from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.memorystore import MemoryStore
 from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import Sessions
+from fairlead.portal.identity.sessions import BrowserSessions
 from fairlead.portal.options import CALLBACK_PATH, ExternalURL, OIDCOptions, ServeOptions
 from fairlead.runtime import Cluster
 
@@ -107,7 +107,7 @@ class OwnConsole:
         config, store = client.config, MemoryStore()
         self._links = Links(store, self.external)
         cookies = Cookies(self.external, session=f"fairlead-console-{port}")
-        sessions = Sessions(store, lifetime=SESSION_SECONDS)
+        sessions = BrowserSessions(store, lifetime=SESSION_SECONDS)
         guard = SessionGuard(sessions, self.external, cookies=cookies)
         tabs = [*TABS, _CONSUMERS] if consumers else TABS
         pages = Pages(self.external, provider=config.context or config.server, tabs=tabs, leave="")
@@ -184,7 +184,9 @@ async def administers(client: Client) -> bool:
 class _Provider:
     """The pages about consumers and their actions, for a provider's cluster."""
 
-    def __init__(self, client: Client, hub: Hub, sessions: Sessions, tokens: FormTokens) -> None:
+    def __init__(
+        self, client: Client, hub: Hub, sessions: BrowserSessions, tokens: FormTokens
+    ) -> None:
         self._cluster = Cluster("provider", client)
         self._directory = Directory(self._cluster, hub)
         self._actions = OwnRights(client, hub)

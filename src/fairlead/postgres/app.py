@@ -9,7 +9,7 @@ from fairlead.api.postgresaccess import crds
 from fairlead.client import Client
 from fairlead.postgres.controllers.access.controller import AccessController
 from fairlead.postgres.controllers.servers.controller import ServerController
-from fairlead.postgres.controllers.servers.sources import Sources
+from fairlead.postgres.controllers.servers.sources import EndpointSources
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.singleton import SingletonController
 from fairlead.postgres.controllers.watches import (
@@ -39,7 +39,7 @@ def controllers(
     watches = AccessWatches(cluster, flags)
     # Settings hear of a Controller first, so that no other controller works with the old ones.
     settings = Settings(flags, watches.controllers)
-    sources = Sources(cluster.client, settings, watches)
+    sources = EndpointSources(cluster.client, settings, watches)
     accesses = AccessController(cluster, watches, settings, sources, counted)
     accesses.watch(watches.servers, watches.accesses_of_server, predicate=server_turned)
     accesses.watch(watches.credentials, watches.accesses_of_credentials, predicate=rewritten)

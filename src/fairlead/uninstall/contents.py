@@ -6,7 +6,7 @@ from fairlead.api.meta import Object
 from fairlead.api.resource import Resource
 from fairlead.client import ApiError, Client, MethodNotAllowed, NotFound
 from fairlead.client.lookups import Unseen, look_at
-from fairlead.uninstall.findings import Found
+from fairlead.uninstall.findings import FoundObject
 from fairlead.uninstall.footprints import Footprint, is_ours
 
 
@@ -34,19 +34,21 @@ def of_all(resource: Resource, obj: Object, footprint: Footprint) -> bool:
     )
 
 
-async def contents(client: Client, footprint: Footprint) -> list[Found]:
+async def contents(client: Client, footprint: Footprint) -> list[FoundObject]:
     """Return objects in the program's namespace, without its own and those of each namespace.
 
     Raises:
         Unseen: something there cannot be looked at.
         ApiError: the server does not tell what kinds it serves.
     """
-    found: list[Found] = []
+    found: list[FoundObject] = []
     for resource in await client.discovery.resources():
         if not resource.namespaced or resource.plural in _IGNORED:
             continue
         there = await listed(client, resource, footprint.namespace)
-        found += [Found(resource, one) for one in there if not of_all(resource, one, footprint)]
+        found += [
+            FoundObject(resource, one) for one in there if not of_all(resource, one, footprint)
+        ]
     return found
 
 

@@ -50,7 +50,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
     breaks: str
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundObject(msgspec.Struct, frozen=True):
     """An existing object of the program's manifests."""
 
     resource: Resource
@@ -66,7 +66,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     program: str
     namespace: str
     uses: Sequence[Use]
-    installed: Sequence[Found]
+    installed: Sequence[FoundObject]
     crds: Sequence[str]
     notes: Sequence[str]
 
@@ -92,7 +92,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
 _ALWAYS_TAKEN = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 
 
-def left_to_others(found: Found) -> bool:
+def left_to_others(found: FoundObject) -> bool:
     """Whether ``prepare`` leaves an object to the tool that installed it."""
     return found.resource.kind not in _ALWAYS_TAKEN
 

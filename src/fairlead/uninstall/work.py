@@ -26,7 +26,7 @@ from fairlead.uninstall.duties.konnector import KonnectorDuties
 from fairlead.uninstall.duties.postgres import PostgresDuties
 from fairlead.uninstall.duties.provider import ProviderDuties
 from fairlead.uninstall.duties.serve import ServeDuties
-from fairlead.uninstall.findings import Choices, Found, Survey, UninstallError, refusal
+from fairlead.uninstall.findings import Choices, FoundObject, Survey, UninstallError, refusal
 from fairlead.uninstall.footprints import (
     ACCOUNTS,
     LABELLED,
@@ -154,18 +154,18 @@ class _Uninstallation:
         if choices.crds and not others:
             await self._remove_crds()
 
-    async def _installed(self, others: Sequence[Object]) -> list[Found]:
+    async def _installed(self, others: Sequence[Object]) -> list[FoundObject]:
         """Return the existing objects in the order of deletion, but not ones of ``others``."""
-        found: dict[str, Found] = {}
+        found: dict[str, FoundObject] = {}
         for resource, key, by_name in self._footprint.places():
             obj = await find(self._client, resource, key.name, key.namespace)
             # Other programs use the same names, as kube-bind does for its konnector.
             if obj is not None and (by_name or is_ours(obj) or resource is NAMESPACES):
-                found[obj.meta.uid] = Found(resource, obj)
+                found[obj.meta.uid] = FoundObject(resource, obj)
         for resource in LABELLED:
             labelled = await self._client.list(resource, labels=self._footprint.selector)
             for obj in labelled.items:
-                found.setdefault(obj.meta.uid, Found(resource, obj))
+                found.setdefault(obj.meta.uid, FoundObject(resource, obj))
         if others:
             found = {
                 uid: one
@@ -268,7 +268,7 @@ def _another(deployment: Object) -> str:
     )
 
 
-def _helm(installed: Sequence[Found]) -> list[str]:
+def _helm(installed: Sequence[FoundObject]) -> list[str]:
     """Return a note for each release of Helm that has installed these objects."""
     releases = {
         tuple(one.object.meta.annotations.get(name, "") for name in _HELM) for one in installed

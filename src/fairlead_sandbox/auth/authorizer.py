@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 from fairlead_sandbox import errors
 from fairlead_sandbox.auth.index import RbacIndex
-from fairlead_sandbox.auth.rules import Attributes, Rule
-from fairlead_sandbox.errors import GroupResource, StatusError
+from fairlead_sandbox.auth.rules import RequestAttributes, Rule
+from fairlead_sandbox.errors import QualifiedResource, StatusError
 from fairlead_sandbox.objects.core import User
 from fairlead_sandbox.requests.info import RequestInfo
 
@@ -28,7 +28,7 @@ class Decision(NamedTuple):
 _YES = Decision(True)
 
 
-class Held(NamedTuple):
+class HeldRules(NamedTuple):
     """The rules that a user holds, and what was wrong while they were gathered."""
 
     rules: list[Rule]
@@ -38,24 +38,24 @@ class Held(NamedTuple):
 class Authorizer(Protocol):
     """Decides which requests a user may make."""
 
-    def decide(self, user: User, asked: Attributes) -> Decision:
+    def decide(self, user: User, asked: RequestAttributes) -> Decision:
         """Return the decision on what the user asks for."""
 
-    def held(self, user: User, namespace: str) -> Held:
+    def held(self, user: User, namespace: str) -> HeldRules:
         """Return the rules of the user in a namespace ("" for the cluster)."""
 
 
 class AlwaysAllow:
     """Allows every request of every user."""
 
-    def decide(self, user: User, asked: Attributes) -> Decision:
+    def decide(self, user: User, asked: RequestAttributes) -> Decision:
         """Allow the request."""
         return _YES
 
-    def held(self, user: User, namespace: str) -> Held:
+    def held(self, user: User, namespace: str) -> HeldRules:
         """Return the rules that allow all verbs on all resources and paths."""
         everything = Rule(verbs=("*",), groups=("*",), resources=("*",))
-        return Held([everything, Rule(verbs=("*",), urls=("*",))], [])
+        return HeldRules([everything, Rule(verbs=("*",), urls=("*",))], [])
 
 
 class _Known(NamedTuple):
@@ -70,10 +70,10 @@ class Rbac:
 
     def __init__(self, index: RbacIndex) -> None:
         self._index = index
-        self._cache: dict[tuple[str, tuple[str, ...], Attributes], _Known] = {}
+        self._cache: dict[tuple[str, tuple[str, ...], RequestAttributes], _Known] = {}
         index.on_change(self._cache.clear)
 
-    def decide(self, user: User, asked: Attributes) -> Decision:
+    def decide(self, user: User, asked: RequestAttributes) -> Decision:
         """Whether any rule that reaches the user allows it."""
         if MASTERS in user.groups:
             return _YES
@@ -89,7 +89,7 @@ class Rbac:
             return Decision(True, known.by_name[asked.name])
         return known.decision
 
-    def _evaluate(self, user: User, asked: Attributes) -> _Known:
+    def _evaluate(self, user: User, asked: RequestAttributes) -> _Known:
         by_name: dict[str, str] = {}
         missing: list[str] = []
         for grant in self._index.grants(user, asked.namespace):
@@ -103,11 +103,11 @@ class Rbac:
                     by_name |= dict.fromkeys(rule.names, grant.reason)
         return _Known(Decision(False, _problems(missing)), by_name)
 
-    def held(self, user: User, namespace: str) -> Held:
+    def held(self, user: User, namespace: str) -> HeldRules:
         """The rules of every binding that reaches the user."""
         grants = list(self._index.grants(user, namespace))
         rules = [rule for grant in grants for rule in grant.rules or ()]
-        return Held(rules, [f"{one.role} not found" for one in grants if one.rules is None])
+        return HeldRules(rules, [f"{one.role} not found" for one in grants if one.rules is None])
 
 
 def _problems(missing: Sequence[str]) -> str:
@@ -116,14 +116,14 @@ def _problems(missing: Sequence[str]) -> str:
     return f"RBAC: {missing[0]}" if len(missing) == 1 else f"RBAC: [{', '.join(missing)}]"
 
 
-def attributes(info: RequestInfo) -> Attributes:
+def attributes(info: RequestInfo) -> RequestAttributes:
     """Return the attributes that authorization decides a request by."""
     if not info.is_resource:
-        return Attributes(info.verb, path=info.path)
+        return RequestAttributes(info.verb, path=info.path)
     resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
     # A list or watch of one name is allowed to whom a rule with resourceNames allows that name
     # (https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources).
-    return Attributes(
+    return RequestAttributes(
         info.verb, info.group, resource, info.namespace, info.name or info.selected_name
     )
 
@@ -145,4 +145,4 @@ def forbidden(user: User, info: RequestInfo, reason: str) -> StatusError:
         text += " at the cluster scope"
     if reason:
         text += f": {reason}"
-    return errors.forbidden(GroupResource(info.group, info.resource), info.name, text)
+    return errors.forbidden(QualifiedResource(info.group, info.resource), info.name, text)

@@ -13,14 +13,14 @@ from fairlead_sandbox.auth.authorizer import MASTERS, Authorizer
 from fairlead_sandbox.auth.bootstrap import RBAC
 from fairlead_sandbox.auth.index import RbacIndex
 from fairlead_sandbox.auth.rules import (
-    Attributes,
+    RequestAttributes,
     Rule,
     TooManyPartsError,
     parse_rules,
     quoted,
     uncovered,
 )
-from fairlead_sandbox.errors import GroupResource
+from fairlead_sandbox.errors import QualifiedResource
 from fairlead_sandbox.objects.core import Operation, User
 
 
@@ -54,7 +54,7 @@ class EscalationCheck:
     def _check_role(self, operation: Operation, user: User, body: JSON) -> None:
         resource, key = operation.type.group_resource, operation.key
         old = operation.old.to_dict() if operation.old else {}
-        asked = Attributes("escalate", RBAC, resource.resource, key.namespace, key.name)
+        asked = RequestAttributes("escalate", RBAC, resource.resource, key.namespace, key.name)
         if self._authorizer.decide(user, asked).allowed:
             return
         aggregation = body.get("aggregationRule")
@@ -77,16 +77,16 @@ class EscalationCheck:
         if operation.old and _unchanged(body, operation.old.to_dict()):
             return
         target = names.ROLES if kind == "Role" else names.CLUSTERROLES
-        asked = Attributes("bind", RBAC, target.plural, key.namespace, role)
+        asked = RequestAttributes("bind", RBAC, target.plural, key.namespace, role)
         if self._authorizer.decide(user, asked).allowed:
             return
         rules = self._index.rules(Key(key.namespace if kind == "Role" else "", role))
         if rules is None:
-            raise errors.not_found(GroupResource(RBAC, target.plural), role)
+            raise errors.not_found(QualifiedResource(RBAC, target.plural), role)
         self._confirm(resource, key, user, rules)
 
     def _confirm(
-        self, resource: GroupResource, key: Key, user: User, wanted: tuple[Rule, ...]
+        self, resource: QualifiedResource, key: Key, user: User, wanted: tuple[Rule, ...]
     ) -> None:
         held = self._authorizer.held(user, key.namespace)
         try:

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from fairlead_sandbox.auth.authorizer import Authorizer, forbidden
-from fairlead_sandbox.auth.rules import Attributes
+from fairlead_sandbox.auth.rules import RequestAttributes
 from fairlead_sandbox.errors import StatusError
 from fairlead_sandbox.objects.core import User
 from fairlead_sandbox.requests.info import RequestInfo, mended
@@ -53,19 +53,19 @@ def _extra(request: web.BaseRequest) -> dict[str, tuple[str, ...]]:
 
 def _asked(
     name: str, groups: tuple[str, ...], uid: str, extra: dict[str, tuple[str, ...]]
-) -> Iterator[Attributes]:
+) -> Iterator[RequestAttributes]:
     parts = name.split(":")
     if name.startswith("system:serviceaccount:") and len(parts) == 4:
-        yield Attributes("impersonate", "", "serviceaccounts", parts[2], parts[3])
+        yield RequestAttributes("impersonate", "", "serviceaccounts", parts[2], parts[3])
     else:
-        yield Attributes("impersonate", "", "users", "", name)
+        yield RequestAttributes("impersonate", "", "users", "", name)
     for group in groups:
-        yield Attributes("impersonate", "", "groups", "", group)
+        yield RequestAttributes("impersonate", "", "groups", "", group)
     if uid:
-        yield Attributes("impersonate", _AUTHENTICATION, "uids", "", uid)
+        yield RequestAttributes("impersonate", _AUTHENTICATION, "uids", "", uid)
     for key, values in extra.items():
         for value in values:
-            yield Attributes("impersonate", _AUTHENTICATION, f"userextras/{key}", "", value)
+            yield RequestAttributes("impersonate", _AUTHENTICATION, f"userextras/{key}", "", value)
 
 
 def _groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def _groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
     return (*groups, "system:authenticated")
 
 
-def _refused(user: User, asked: Attributes, reason: str) -> StatusError:
+def _refused(user: User, asked: RequestAttributes, reason: str) -> StatusError:
     resource, _, subresource = asked.resource.partition("/")
     info = RequestInfo(
         path="",

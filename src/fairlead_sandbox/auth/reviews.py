@@ -11,7 +11,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead_sandbox import errors
 from fairlead_sandbox.auth.authorizer import Authorizer
-from fairlead_sandbox.auth.rules import Attributes
+from fairlead_sandbox.auth.rules import RequestAttributes
 from fairlead_sandbox.auth.tokens import ISSUER, TokenError, Tokens
 from fairlead_sandbox.objects.core import User
 from fairlead_sandbox.requests.bodies import read_spec
@@ -204,13 +204,13 @@ def _invalid_path(path: JSON, detail: str) -> FieldError:
     return FieldError("FieldValueInvalid", text, "spec.nonResourceAttributes")
 
 
-def _attributes(spec: JSON) -> Attributes:
+def _attributes(spec: JSON) -> RequestAttributes:
     path = _part(spec, "nonResourceAttributes")
     if path is not None:
-        return Attributes(_text(path, "verb"), path=_text(path, "path") or "/")
+        return RequestAttributes(_text(path, "verb"), path=_text(path, "path") or "/")
     resource: Any = spec["resourceAttributes"]
     plural, subresource = _text(resource, "resource"), _text(resource, "subresource")
-    return Attributes(
+    return RequestAttributes(
         _text(resource, "verb"),
         _text(resource, "group"),
         f"{plural}/{subresource}" if subresource else plural,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fairlead.api.meta import JSON
 
 
-class Attributes(NamedTuple):
+class RequestAttributes(NamedTuple):
     """The verb and object of a request; ``resource`` includes the subresource (``pods/log``)."""
 
     verb: str
@@ -44,7 +44,7 @@ class Rule(NamedTuple):
             _texts(body.get("nonResourceURLs")),
         )
 
-    def matches(self, asked: Attributes) -> bool:
+    def matches(self, asked: RequestAttributes) -> bool:
         """Whether verb and kind of thing fit; ``names`` still decide about the object."""
         if asked.verb not in self.verbs and "*" not in self.verbs:
             return False

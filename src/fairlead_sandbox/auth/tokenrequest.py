@@ -11,7 +11,7 @@ from fairlead.api.meta import JSON, Key
 from fairlead.api.timestamps import format_time, moment
 from fairlead_sandbox import errors
 from fairlead_sandbox.auth.tokens import ISSUER, BoundObject, Tokens
-from fairlead_sandbox.errors import GroupResource
+from fairlead_sandbox.errors import QualifiedResource
 from fairlead_sandbox.requests.bodies import read_spec
 from fairlead_sandbox.requests.calls import Answer, Call
 from fairlead_sandbox.requests.handlers.read import existing
@@ -92,7 +92,7 @@ def _bound(call: Call, account: Key, reference: Any) -> BoundObject | None:
         shown = version if "/" in version else f"/{version}"
         text = f"cannot bind token to object of type {shown}, Kind={kind}"
         raise errors.bad_request(text)
-    resource = GroupResource("", collection)
+    resource = QualifiedResource("", collection)
     record = call.core.store.collection(collection).get(Key(account.namespace, name))
     if record is None:
         raise errors.not_found(resource, name)

@@ -99,7 +99,7 @@ class BoundObject(NamedTuple):
     uid: str
 
 
-class Verified(NamedTuple):
+class VerifiedClaims(NamedTuple):
     """The claims of a token with a valid signature; each use checks whether they still hold."""
 
     user: User
@@ -115,7 +115,7 @@ class Tokens:
     def __init__(self, store: ObjectStore, signer: Signer) -> None:
         self._store = store
         self._signer = signer
-        self._cache: dict[str, Verified] = {}
+        self._cache: dict[str, VerifiedClaims] = {}
 
     def issue(
         self, account: Record, audiences: list[str], seconds: int, bound: BoundObject | None
@@ -156,7 +156,7 @@ class Tokens:
             }
         )
 
-    def check(self, token: str, audiences: tuple[str, ...] = (ISSUER,)) -> Verified:
+    def check(self, token: str, audiences: tuple[str, ...] = (ISSUER,)) -> VerifiedClaims:
         """Return the claims of a token that is valid for one of these audiences.
 
         Raises:
@@ -198,14 +198,14 @@ def _quoted(names: tuple[str, ...]) -> str:
     return "[" + " ".join(f'"{name}"' for name in names) + "]"
 
 
-def _read(claims: JSON) -> Verified:
+def _read(claims: JSON) -> VerifiedClaims:
     try:
         return _read_legacy(claims) if claims["iss"] == _LEGACY_ISSUER else _read_bound(claims)
     except (KeyError, TypeError, AttributeError):
         raise TokenError("invalid bearer token") from None
 
 
-def _read_bound(claims: JSON) -> Verified:
+def _read_bound(claims: JSON) -> VerifiedClaims:
     private = claims["kubernetes.io"]
     namespace, account = private["namespace"], private["serviceaccount"]
     bindings = [BoundObject("serviceaccounts", Key(namespace, account["name"]), account["uid"])]
@@ -220,16 +220,16 @@ def _read_bound(claims: JSON) -> Verified:
         extra["authentication.kubernetes.io/pod-name"] = (private["pod"]["name"],)
         extra["authentication.kubernetes.io/pod-uid"] = (private["pod"]["uid"],)
     user = account_user(namespace, account["name"], account["uid"], extra)
-    return Verified(user, tuple(claims["aud"]), claims["exp"], tuple(bindings), None)
+    return VerifiedClaims(user, tuple(claims["aud"]), claims["exp"], tuple(bindings), None)
 
 
-def _read_legacy(claims: JSON) -> Verified:
+def _read_legacy(claims: JSON) -> VerifiedClaims:
     namespace, name = claims[f"{_LEGACY}namespace"], claims[f"{_LEGACY}service-account.name"]
     uid = claims[f"{_LEGACY}service-account.uid"]
     bindings = (BoundObject("serviceaccounts", Key(namespace, name), uid),)
     secret = Key(namespace, claims[f"{_LEGACY}secret.name"])
     user = account_user(namespace, name, uid, {})
-    return Verified(user, (), float("inf"), bindings, secret)
+    return VerifiedClaims(user, (), float("inf"), bindings, secret)
 
 
 def account_user(namespace: str, name: str, uid: str, extra: dict[str, tuple[str, ...]]) -> User:

@@ -9,7 +9,7 @@ from fairlead.api.meta import JSON, Key
 from fairlead_sandbox import errors
 from fairlead_sandbox.controllers import conditions
 from fairlead_sandbox.controllers.reactor import MANY, Reactor
-from fairlead_sandbox.errors import GroupResource, StatusError
+from fairlead_sandbox.errors import QualifiedResource, StatusError
 from fairlead_sandbox.objects import deletes, writes
 from fairlead_sandbox.objects.core import Admission, Core, Operation
 from fairlead_sandbox.resources.types import ResourceType
@@ -38,14 +38,14 @@ def check_namespace(core: Core) -> Admission:
         namespace = operation.key.namespace
         record = namespaces.get(Key("", namespace))
         if record is None:
-            raise errors.not_found(GroupResource("", "namespaces"), namespace)
+            raise errors.not_found(QualifiedResource("", "namespaces"), namespace)
         if record.meta.deletion_timestamp:
             raise _terminating(resource, operation.key)
 
     return check
 
 
-def _terminating(resource: GroupResource, key: Key) -> StatusError:
+def _terminating(resource: QualifiedResource, key: Key) -> StatusError:
     text = (
         f"unable to create new content in namespace {key.namespace} because it is being terminated"
     )

@@ -31,7 +31,7 @@ _GRACE_SECONDS = 0.1
 """Seconds that requests may go on after the end of listening."""
 
 
-class Connection(web.RequestHandler):
+class ServedConnection(web.RequestHandler):
     """One connection; it is cut when a request's headers do not end."""
 
     __slots__ = ("_headers_end",)
@@ -114,7 +114,7 @@ class AcceptedConnections(web.Server):
         """Return the handler of a new connection."""
         # One whose TLS handshake fails is never made, and takes memory all the same.
         self._memory.one()
-        return Connection(self, loop=self._loop, **self._kwargs)
+        return ServedConnection(self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Note a connection."""

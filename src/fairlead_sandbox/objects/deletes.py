@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fairlead.api.meta import JSON
 from fairlead.api.timestamps import now
 from fairlead_sandbox import errors
-from fairlead_sandbox.errors import GroupResource
+from fairlead_sandbox.errors import QualifiedResource
 from fairlead_sandbox.objects import writes
 from fairlead_sandbox.objects.core import Core, Operation, User
 from fairlead_sandbox.objects.reviewing import Review
@@ -122,7 +122,7 @@ def delete(
 
 
 def _check_preconditions(type_: ResourceType, old: Record, options: DeleteOptions) -> None:
-    named = GroupResource(type_.resource.group, type_.resource.kind)
+    named = QualifiedResource(type_.resource.group, type_.resource.kind)
     if options.uid and options.uid != old.meta.uid:
         text = (
             f"the UID in the precondition ({options.uid}) does not match the UID in record "

@@ -81,7 +81,7 @@ class Job(msgspec.Struct, array_like=True):
     webhooks: Conversation | None = None
 
 
-class Failure(msgspec.Struct, array_like=True):
+class WorkerFailure(msgspec.Struct, array_like=True):
     """A StatusError on its way between processes."""
 
     code: int
@@ -91,7 +91,7 @@ class Failure(msgspec.Struct, array_like=True):
     headers: dict[str, str]
 
     @classmethod
-    def of(cls, error: StatusError) -> Failure:
+    def of(cls, error: StatusError) -> WorkerFailure:
         """The error as it is sent."""
         return cls(error.code, error.reason, error.message, error.details, error.headers)
 
@@ -105,7 +105,7 @@ class Failure(msgspec.Struct, array_like=True):
 class JobResult(msgspec.Struct, array_like=True):
     """The outcome of a job."""
 
-    failure: Failure | None = None
+    failure: WorkerFailure | None = None
     code: int = 200
     warnings: list[str] = []
     body: bytes = b""

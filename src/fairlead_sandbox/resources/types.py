@@ -14,7 +14,7 @@ from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import Resource
 from fairlead_sandbox import kinds
-from fairlead_sandbox.errors import GroupResource
+from fairlead_sandbox.errors import QualifiedResource
 from fairlead_sandbox.patches.apply import shapes
 from fairlead_sandbox.resources import metadata
 from fairlead_sandbox.resources.columns import Column
@@ -170,9 +170,9 @@ class ResourceType:
         return {"metadata": {}, **body}
 
     @property
-    def group_resource(self) -> GroupResource:
+    def group_resource(self) -> QualifiedResource:
         """The plural and group by which errors name it."""
-        return GroupResource(self.resource.group, self.resource.plural)
+        return QualifiedResource(self.resource.group, self.resource.plural)
 
     @property
     def storage_version(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fairlead.api.meta import JSON, Key
-from fairlead_sandbox.errors import GroupResource, not_found
+from fairlead_sandbox.errors import QualifiedResource, not_found
 from fairlead_sandbox.resources.registry import ResourceRegistry
 from fairlead_sandbox.resources.types import ResourceType
 from fairlead_sandbox.storage.store import ObjectStore
@@ -93,7 +93,7 @@ class Matcher:
             return _labels(write.body)
         record = self._store.collection(NAMESPACES).get(Key("", write.namespace))
         if record is None:
-            raise not_found(GroupResource("", NAMESPACES), write.namespace)
+            raise not_found(QualifiedResource("", NAMESPACES), write.namespace)
         return record.labels
 
     @staticmethod

@@ -29,7 +29,7 @@ from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.controllers.servers import work
 from fairlead.postgres.database.connections import session
-from fairlead.postgres.database.plans.snapshot import GIVEN_UP, Claim
+from fairlead.postgres.database.plans.snapshot import GIVEN_UP, RoleClaim
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 
 
@@ -353,7 +353,7 @@ async def test_a_role_whose_access_was_torn_out_is_removed(world: World) -> None
         installation = await world.admin.get(NAMESPACES, "kube-system")
     except NotFound:
         installation = await world.admin.get(NAMESPACES, "default")
-    torn_out = Claim(
+    torn_out = RoleClaim(
         installation=installation.meta.uid, namespace=world.namespace, name=stray, uid="torn-out"
     )
     role = sql.Identifier(stray)

@@ -20,7 +20,7 @@ from fairlead.api.resource import SECRETS
 from fairlead.client import Client, Invalid, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres import app
-from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.options import PostgresOptions
 from fairlead_sandbox import Sandbox
 
@@ -294,7 +294,7 @@ async def test_roles_of_a_cluster_that_is_gone_are_taken_over(
     await unruled.create_database()
     role = unruled.name().replace("-", "_")
     names = [role, *(f"{role}_{suffix}" for suffix in logins)]
-    gone = Claim(installation="gone", object="0" * 32, uid="u").text()
+    gone = RoleClaim(installation="gone", object="0" * 32, uid="u").text()
     for one in names:
         login = "LOGIN" if one == names[-1] else "NOLOGIN"
         await unruled.fetch(f"CREATE ROLE {one} {login} PASSWORD 'theirs'")

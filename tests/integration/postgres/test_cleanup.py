@@ -22,7 +22,7 @@ from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.plans.statements import comment_role
 from fairlead.postgres.database.work.cleanup import _Removal, drop_login, give_up
 from fairlead.postgres.database.work.unmanaged import read_logins, unmanaged
@@ -205,13 +205,16 @@ async def test_retain_keeps_the_role_without_its_login_and_claim(
     [
         pytest.param(claim(namespace="rivals", uid="u2"), id="other-namespace"),
         pytest.param(
-            Claim(installation="there", namespace="team", name="access", uid="u1"),
+            RoleClaim(installation="there", namespace="team", name="access", uid="u1"),
             id="other-cluster",
         ),
     ],
 )
 async def test_a_loser_leaves_the_winners_role(
-    postgres: EmbeddedPostgres, endpoint: Endpoint, admin: psycopg.AsyncConnection, other: Claim
+    postgres: EmbeddedPostgres,
+    endpoint: Endpoint,
+    admin: psycopg.AsyncConnection,
+    other: RoleClaim,
 ) -> None:
     await sync(endpoint, wanted("app"))
     before = await roles(postgres)

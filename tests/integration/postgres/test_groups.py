@@ -28,10 +28,10 @@ from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.groups import share
 from fairlead.postgres.database.plans.names import check_username, is_group
-from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
+from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
 from fairlead.postgres.database.work import cleanup as cleanup_module
 from fairlead.postgres.database.work.cleanup import cleanup, drop_groups, give_up
-from fairlead.postgres.database.work.drift import Found, Kept, look
+from fairlead.postgres.database.work.drift import DriftResult, Kept, look
 from fairlead.postgres.database.work.planning import plan_accesses
 from fairlead.postgres.database.work.sync import sync
 from fairlead.postgres.errors import AccessError
@@ -52,7 +52,7 @@ class Place(Admin):
     async def run(self, *statements: str, database: str = "app", **names: str) -> None:
         await run(self.server, database, *statements, **names)
 
-    async def sync(self, *accesses: Wanted) -> dict[str, Synced]:
+    async def sync(self, *accesses: WantedState) -> dict[str, Synced]:
         found = await sync(self.sessions, accesses, self.verifiers)
         made: dict[str, Synced] = {}
         for name, one in found.items():
@@ -61,18 +61,18 @@ class Place(Admin):
             self.warnings[name] = one.warnings
         return made
 
-    async def bring(self, *accesses: Wanted) -> None:
+    async def bring(self, *accesses: WantedState) -> None:
         for one in (await self.sync(*accesses)).values():
             assert one.problems == ()
 
-    async def look(self, *accesses: Wanted) -> Found:
+    async def look(self, *accesses: WantedState) -> DriftResult:
         kept = [Kept.of(one, self.warnings.get(one.username, ())) for one in accesses]
         return await look(self.sessions, kept, self.verifiers, "here")
 
-    async def plan(self, *accesses: Wanted) -> Planned:
+    async def plan(self, *accesses: WantedState) -> Planned:
         return await plan_accesses(self.sessions, accesses, self.verifiers, rights=True)
 
-    async def settled(self, *accesses: Wanted) -> None:
+    async def settled(self, *accesses: WantedState) -> None:
         assert (await self.look(*accesses)).differing == frozenset()
         plan = await self.plan(*accesses)
         assert (plan.statements, plan.refused, plan.remedies) == ((), {}, ())
@@ -140,16 +140,16 @@ async def place(request: pytest.FixtureRequest, server: EmbeddedPostgres) -> Asy
     await sweep(server)
 
 
-def replaced(access: Wanted, **fields: Any) -> Wanted:
+def replaced(access: WantedState, **fields: Any) -> WantedState:
     values = {name: getattr(access, name) for name in access.__struct_fields__}
-    return Wanted(**(values | fields))
+    return WantedState(**(values | fields))
 
 
 READ = (grant("app", "CONNECT", "SELECT", schema="s"),)
 WRITE = (grant("app", "CONNECT", "SELECT", "INSERT", schema="s"),)
 
 
-def sharer(username: str, *grants: Grant, scope: str | None = "k", **fields: Any) -> Wanted:
+def sharer(username: str, *grants: Grant, scope: str | None = "k", **fields: Any) -> WantedState:
     made = wanted(username, *(grants or READ), claimed=claim(name=username, uid=username))
     return replaced(made, scope=scope, **fields)
 
@@ -300,7 +300,7 @@ async def test_other_grants_are_another_group(place: Place) -> None:
     assert not await place.may("one", "INSERT")
 
 
-def asked_in_turn() -> dict[str, Wanted]:
+def asked_in_turn() -> dict[str, WantedState]:
     """One access in a group that others share, with privileges of its own, in another group."""
     return {
         "shared": sharer("one"),
@@ -640,7 +640,7 @@ async def test_nothing_is_taken_while_a_group_cannot_have_it(place: Place) -> No
     await place.run("CREATE ROLE someone")
     held = await place.direct("one")
 
-    async def hindered(access: Wanted) -> list[str]:
+    async def hindered(access: WantedState) -> list[str]:
         async with await psycopg.AsyncConnection.connect(place.server.dsn("app")) as connection:
             await connection.execute("GRANT TRIGGER ON s.t TO someone")
             found = (await place.sync(access))["one"]
@@ -665,7 +665,7 @@ async def test_nothing_is_taken_while_a_group_cannot_have_it(place: Place) -> No
 
 
 async def test_a_cycle_has_no_more_statements_than_without(place: Place) -> None:
-    async def statements(*accesses: Wanted) -> int:
+    async def statements(*accesses: WantedState) -> int:
         await place.bring(*accesses)
         async with place.sessions.maintenance() as first, place.sessions.use("app") as second:
             before = first.statements + second.statements

@@ -29,12 +29,12 @@ from tests.support.tiers import ADMINISTRATORS, VERSIONS
 from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
-from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
+from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.reading import verifiers as verifiers_module
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.cleanup import cleanup
-from fairlead.postgres.database.work.drift import Found, Kept, look
+from fairlead.postgres.database.work.drift import DriftResult, Kept, look
 from fairlead.postgres.database.work.planning import plan_accesses
 from fairlead.postgres.database.work.sync import Claimed, check_claims, sync
 from fairlead.postgres.errors import AccessError
@@ -48,16 +48,16 @@ def server(request: pytest.FixtureRequest, servers: Servers) -> EmbeddedPostgres
 class Admin(pgserver.Admin):
     """What is asked of the operator by an administrator, and of the server by its superuser."""
 
-    async def sync(self, *accesses: Wanted) -> dict[str, Synced | AccessError]:
+    async def sync(self, *accesses: WantedState) -> dict[str, Synced | AccessError]:
         return await sync(self.sessions, accesses, self.verifiers)
 
-    async def one(self, access: Wanted) -> Synced:
+    async def one(self, access: WantedState) -> Synced:
         found = (await self.sync(access))[access.username]
         if isinstance(found, AccessError):
             raise found
         return found
 
-    async def settled(self, access: Wanted) -> None:
+    async def settled(self, access: WantedState) -> None:
         """Nothing is missing, and nothing is written when it is done again."""
         before = await rows(self.server)
         again = await self.one(access)
@@ -66,10 +66,10 @@ class Admin(pgserver.Admin):
         plan = await self.plan(access)
         assert (plan.statements, plan.refused) == ((), {})
 
-    async def plan(self, *accesses: Wanted) -> Planned:
+    async def plan(self, *accesses: WantedState) -> Planned:
         return await plan_accesses(self.sessions, accesses, self.verifiers)
 
-    async def look(self, *accesses: Wanted) -> Found:
+    async def look(self, *accesses: WantedState) -> DriftResult:
         kept = [Kept(wanted=replace_(one, password="")) for one in accesses]
         return await look(self.sessions, kept, self.verifiers, "here")
 
@@ -77,12 +77,12 @@ class Admin(pgserver.Admin):
         await run(self.server, "postgres", *statements, **names)
 
 
-def replace_(access: Wanted, **fields: Any) -> Wanted:
+def replace_(access: WantedState, **fields: Any) -> WantedState:
     values = {name: getattr(access, name) for name in access.__struct_fields__}
-    return Wanted(**(values | fields))
+    return WantedState(**(values | fields))
 
 
-def role(username: str = "app", *, uid: str = "u1", **fields: Any) -> Wanted:
+def role(username: str = "app", *, uid: str = "u1", **fields: Any) -> WantedState:
     return replace_(wanted(username, claimed=claim(name=username, uid=uid)), **fields)
 
 
@@ -409,7 +409,7 @@ async def test_what_has_powers_is_never_adopted(admin: Admin, statement: str, re
 
 
 async def test_a_claim_of_somebody_else_is_never_adopted(admin: Admin) -> None:
-    await admin.one(role(claim=Claim(installation="there", uid="u9")))
+    await admin.one(role(claim=RoleClaim(installation="there", uid="u9")))
     with pytest.raises(AccessError, match="UsernameConflict"):
         await admin.one(role(adopt=True))
 
@@ -447,7 +447,7 @@ async def test_orphans_go_to_whom_they_shall_and_to_nobody_with_powers(
 
 
 async def test_claims_show_no_names_and_older_ones_are_rewritten_once(admin: Admin) -> None:
-    old = Claim(installation="here", namespace="secret-team", name="secret-app", uid="u1")
+    old = RoleClaim(installation="here", namespace="secret-team", name="secret-app", uid="u1")
     new = replace_claim(old, object="0123456789abcdef")
     await admin.one(role(claim=old))
     query = "SELECT description FROM pg_shdescription WHERE objoid = 'app'::regrole"
@@ -465,9 +465,9 @@ async def test_claims_show_no_names_and_older_ones_are_rewritten_once(admin: Adm
         await admin.one(role(claim=replace_claim(old, uid="u3", name="another", object="fedc")))
 
 
-def replace_claim(one: Claim, **fields: str) -> Claim:
+def replace_claim(one: RoleClaim, **fields: str) -> RoleClaim:
     values = {name: getattr(one, name) for name in one.__struct_fields__}
-    return Claim(**(values | fields))
+    return RoleClaim(**(values | fields))
 
 
 async def has_table(admin: Admin) -> None:
@@ -537,7 +537,7 @@ async def test_a_plan_names_what_cannot_be_had(admin: Admin) -> None:
 
 async def test_a_plan_about_anothers_role_disturbs_nobody(admin: Admin) -> None:
     await admin.one(role())
-    other = role(claim=Claim(installation="here", object="other", uid="u2"), password="theirs")
+    other = role(claim=RoleClaim(installation="here", object="other", uid="u2"), password="theirs")
     assert [one.reason for one in (await admin.plan(other)).refused["app"]] == ["UsernameConflict"]
     assert (await admin.look(role())).differing == frozenset()
 

@@ -29,8 +29,8 @@ from fairlead.postgres.database.connections import keys
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.rounds import (
     Challenge,
+    HostAddress,
     NoMechanismError,
-    Place,
     ask,
 )
 from fairlead.postgres.database.connections.session import connect, logs_in
@@ -75,7 +75,7 @@ async def test_what_servers_answer(
     endpoint: Endpoint, script: list[Answer], expected: Challenge | type[Exception] | None
 ) -> None:
     async with Scripted(script) as server:
-        place = Place("127.0.0.1", "127.0.0.1", server.port)
+        place = HostAddress("127.0.0.1", "127.0.0.1", server.port)
         if isinstance(expected, type):
             with pytest.raises(expected):
                 await ask(endpoint, "postgres", place, 10.0)
@@ -88,11 +88,11 @@ async def test_what_servers_answer(
 async def test_who_cannot_be_asked(endpoint: Endpoint) -> None:
     """Why, libpq tells."""
     async with Scripted([]) as gone:
-        place = Place("127.0.0.1", "127.0.0.1", gone.port)
+        place = HostAddress("127.0.0.1", "127.0.0.1", gone.port)
     assert await ask(endpoint, "postgres", place, 10.0) is None
-    assert await ask(endpoint, "postgres", Place("", "", 1), 10.0) is None
+    assert await ask(endpoint, "postgres", HostAddress("", "", 1), 10.0) is None
     async with Scripted([ASK_SCRAM, 1]) as server:
-        place = Place("127.0.0.1", "127.0.0.1", server.port)
+        place = HostAddress("127.0.0.1", "127.0.0.1", server.port)
         encrypted = replace(endpoint, ssl_mode="require")
         assert await ask(encrypted, "postgres", place, 10.0) is None
         assert await ask(replace(endpoint, username="a\0b"), "postgres", place, 10.0) is None
@@ -152,7 +152,7 @@ async def test_another_mechanism_is_told_as_such(endpoint: Endpoint, methods: st
 )
 async def test_who_talks_without_end_is_left(endpoint: Endpoint, flood: hostile.Flood) -> None:
     async with hostile.Babbling(flood, at_login=True) as server:
-        place = Place("127.0.0.1", "127.0.0.1", server.port)
+        place = HostAddress("127.0.0.1", "127.0.0.1", server.port)
         assert await ask(endpoint, "postgres", place, 10.0) is None
 
 
@@ -167,7 +167,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     count = 0
     derive = keys.derive
 
-    async def counting(text: str, challenge: Challenge) -> keys.Keys:
+    async def counting(text: str, challenge: Challenge) -> keys.ScramKeys:
         nonlocal count
         count += 1
         return await derive(text, challenge)
@@ -212,7 +212,7 @@ async def test_keys_that_are_refused_the_same_way_are_not_tried_again(
     scram: list[Answer] = [ASK_SCRAM, 1, REFUSED]
     async with Scripted(scram) as server:
         there = replace(endpoint, port=server.port)
-        place = Place("127.0.0.1", "127.0.0.1", server.port)
+        place = HostAddress("127.0.0.1", "127.0.0.1", server.port)
         made = await keys.derive(there.password, Challenge(b"salt", 1))
         keys.remember(there, place, made)
         asked()
@@ -287,7 +287,7 @@ async def test_a_directory_of_sockets(endpoint: Endpoint, tmp_path: Path, mode: 
     """None of them is encrypted, and libpq asks none for it."""
     endpoint = replace(endpoint, ssl_mode=mode)
     scripted = Scripted([ASK_SCRAM, 5])
-    place = Place(str(tmp_path), "", 5432)
+    place = HostAddress(str(tmp_path), "", 5432)
     assert await ask(endpoint, "postgres", place, 10.0) is None
     listener = await asyncio.start_unix_server(scripted._accept, tmp_path / ".s.PGSQL.5432")
     try:

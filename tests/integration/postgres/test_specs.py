@@ -20,7 +20,7 @@ from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans import logins
 from fairlead.postgres.database.plans.plan import Synced
-from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.planning import plan_accesses
@@ -56,7 +56,7 @@ async def test_whole_specs(
     except AccessError:
         return
     installation, uid, namespace, name = words
-    mine = Claim(installation=installation, uid=uid, namespace=namespace, name=name)
+    mine = RoleClaim(installation=installation, uid=uid, namespace=namespace, name=name)
     turning = spec["passwordPolicy"]["rotation"] == "TwoLogins"
     login = logins.login_names(access.spec.username)[0] if turning else access.spec.username
     turns = turns_of(access, login)

@@ -27,7 +27,7 @@ from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.session import Patience
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work import privileges as privileges_module
 from fairlead.postgres.database.work import sync as sync_module
@@ -169,7 +169,7 @@ async def test_a_role_given_powers_is_refused(
             id="same-namespace",
         ),
         pytest.param(
-            Claim(installation="there", namespace="team", name="access", uid="u1"),
+            RoleClaim(installation="there", namespace="team", name="access", uid="u1"),
             "belongs to another installation",
             id="other-cluster",
         ),
@@ -179,7 +179,7 @@ async def test_the_first_claim_wins(
     postgres: EmbeddedPostgres,
     endpoint: Endpoint,
     admin: psycopg.AsyncConnection,
-    other: Claim,
+    other: RoleClaim,
     message: str,
 ) -> None:
     await sync(endpoint, wanted("app"))
@@ -604,7 +604,7 @@ async def test_a_lock_that_is_held_is_waited_for_a_while(
 async def test_the_claims_of_this_installation_are_listed(
     endpoint: Endpoint, admin: psycopg.AsyncConnection
 ) -> None:
-    foreign = Claim(installation="there", namespace="a", name="b", uid="c")
+    foreign = RoleClaim(installation="there", namespace="a", name="b", uid="c")
     await sync(endpoint, wanted("foreign", claimed=foreign))
     await sync(endpoint, wanted("first", claimed=claim("first")))
     await sync(endpoint, wanted("second", claimed=claim("second")))

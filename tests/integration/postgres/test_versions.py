@@ -33,7 +33,7 @@ from tests.support.tiers import VERSIONS
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.postgresaccess import PostgresAccess
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.controllers.servers.sources import Sources
+from fairlead.postgres.controllers.servers.sources import EndpointSources
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.session import connect
@@ -178,7 +178,7 @@ async def found_endpoint(connection: JSON, *objects: Object) -> Endpoint:
         },
         PostgresAccess,
     )
-    sources = Sources(StaleServer({}, objects).client, Settings(PostgresOptions()))
+    sources = EndpointSources(StaleServer({}, objects).client, Settings(PostgresOptions()))
     return await sources.endpoint(access, enforce=False)
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.support.pgserver import claim, wanted
 from tests.support.waiting import idle
 
-from fairlead.postgres.controllers.rules.desired import Place
+from fairlead.postgres.controllers.rules.desired import ServerPlace
 from fairlead.postgres.controllers.servers import looks
 from fairlead.postgres.controllers.servers import work as module
 from fairlead.postgres.controllers.servers.jobs import (
@@ -32,9 +32,9 @@ from fairlead.postgres.controllers.servers.work import Work
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import LoginTurns
-from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
+from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
 from fairlead.postgres.database.plans.snapshot import ServerFacts
-from fairlead.postgres.database.work.drift import Found, Kept
+from fairlead.postgres.database.work.drift import DriftResult, Kept
 from fairlead.postgres.database.work.sync import Claimed
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
@@ -52,8 +52,8 @@ FACTS = ServerFacts(
 )
 
 
-def place(host: str = "db", owner: str = "PostgresServer main") -> Place:
-    return Place(
+def place(host: str = "db", owner: str = "PostgresServer main") -> ServerPlace:
+    return ServerPlace(
         owner,
         Endpoint(host=host, port=5432, username="postgres", password="x", ssl_mode="disable"),
     )
@@ -111,7 +111,7 @@ class World:
     async def _installation(self) -> str:
         return "here"
 
-    async def _sweep(self, place: Place, *_: object) -> None:
+    async def _sweep(self, place: ServerPlace, *_: object) -> None:
         self.swept.append(place.endpoint.host)
         if self.sweep_fails is not None:
             raise self.sweep_fails
@@ -167,7 +167,7 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
         return dict.fromkeys(await made.serve(sessions.endpoint.host, "check", names))
 
     async def sync(
-        sessions: Any, accesses: Sequence[Wanted], *_: object, brief: bool, **__: object
+        sessions: Any, accesses: Sequence[WantedState], *_: object, brief: bool, **__: object
     ) -> dict[str, Synced | AccessError]:
         names = [one.username for one in accesses]
         held = await made.try_out(names, brief=brief)
@@ -175,7 +175,7 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
         done = Synced(server=FACTS, applied=[], warnings=[])
         return {name: held.get(name, done) for name in found}
 
-    async def plan(sessions: Any, accesses: Sequence[Wanted], _: object) -> Planned:
+    async def plan(sessions: Any, accesses: Sequence[WantedState], _: object) -> Planned:
         await made.serve(sessions.endpoint.host, "plan", [one.username for one in accesses])
         return Planned(statements=())
 
@@ -185,11 +185,11 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
         if held:
             raise held[username]
 
-    async def look(sessions: Any, kept: Sequence[Kept], *_: object) -> Found:
+    async def look(sessions: Any, kept: Sequence[Kept], *_: object) -> DriftResult:
         names = [one.wanted.username for one in kept]
         made.looked.append(names)
         await made.serve(sessions.endpoint.host, "look", names)
-        return Found(differing=frozenset(made.drifted), claimed={})
+        return DriftResult(differing=frozenset(made.drifted), claimed={})
 
     for name, fake in (
         ("check_claims", check),
@@ -580,7 +580,7 @@ async def test_work_that_does_not_notice_that_it_is_cancelled_ends_all_the_same(
     tries: list[bool] = []
 
     async def stubborn(
-        sessions: Any, accesses: Sequence[Wanted], *_: object, brief: bool, **__: object
+        sessions: Any, accesses: Sequence[WantedState], *_: object, brief: bool, **__: object
     ) -> dict[str, AccessError]:
         tries.append(brief)
         try:

@@ -13,7 +13,7 @@ from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.resource import DEPLOYMENTS
 from fairlead.api.status import Status
 from fairlead.binding.cluster.answering import Answers
-from fairlead.binding.cluster.dependencies import Dependencies
+from fairlead.binding.cluster.dependencies import BindingDependencies
 from fairlead.binding.cluster.mappings import Mappings
 from fairlead.binding.reads import Answer, Marked
 from fairlead.binding.workloads.records import record_key
@@ -53,7 +53,7 @@ async def test_what_a_binding_has_just_written_is_read_anew(
     client = FakeClient(*([live] if live else []))
     place = ClusterOf(client)
     cluster = cast("Cluster", place)
-    dependencies = Dependencies(cluster, lambda _: None)
+    dependencies = BindingDependencies(cluster, lambda _: None)
     mappings = Mappings(cluster, lambda _: [], lambda _: None)
     answers = Answers(client.client, dependencies, mappings)
     before = object_from_dict(recorded("old", "1"))

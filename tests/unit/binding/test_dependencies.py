@@ -14,7 +14,7 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, DEPLOYMENTS, SECRET
 from fairlead.api.selectors import LabelSelector
 from fairlead.api.status import Status
 from fairlead.binding.cluster import dependencies as module
-from fairlead.binding.cluster.dependencies import MOST_NAMESPACES, Dependencies
+from fairlead.binding.cluster.dependencies import MOST_NAMESPACES, BindingDependencies
 from fairlead.binding.reads import Get, ListAll, Lookup, Marked
 from fairlead.binding.workloads.records import record_key
 from fairlead.client import Forbidden
@@ -70,7 +70,7 @@ class Bench:
     def __init__(self) -> None:
         self.cluster = FakeCluster()
         self.told: list[Request] = []
-        self.watches = Dependencies(cast("Cluster", self.cluster), self.told.append)
+        self.watches = BindingDependencies(cast("Cluster", self.cluster), self.told.append)
 
     def tell(self, resource: Resource, delta: Delta, namespace: str = "ns") -> list[Request]:
         self.told.clear()

@@ -9,7 +9,7 @@ from fairlead.api.meta import JSON, Key, Object, ObjectMeta, object_from_dict
 from fairlead.konnector.controllers.namespacelifecycle.reconcile import Action, reconcile
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.holding import (
-    Hold,
+    ClusterHold,
     Holding,
     decision,
     recorded_cluster,
@@ -48,24 +48,24 @@ NS = "kube-bind-1"
 def test_copies_of_another_cluster_are_held_until_it_is_said(
     recorded: str, said: str, holding: Holding, recorded_then: str, recorded_kept: str
 ) -> None:
-    hold = Hold(recorded=recorded, cluster="here", decision=said)
+    hold = ClusterHold(recorded=recorded, cluster="here", decision=said)
     assert hold.holding == holding
     assert (hold.record(kept=False), hold.record(kept=True)) == (recorded_then, recorded_kept)
 
 
 @pytest.mark.parametrize("said", ["", "Keep", "Hold", "Discard:there"])
 def test_as_long_as_the_other_cluster_lives_its_copies_are_its_own(said: str) -> None:
-    hold = Hold(recorded="there", cluster="here", decision=said, rival=True)
+    hold = ClusterHold(recorded="there", cluster="here", decision=said, rival=True)
     assert hold.holding == "Wait"
     assert hold.record(kept=True) == "there"
     assert "stop the one that shall not be" in hold.condition([]).message
-    assert Hold(recorded="here", cluster="here", rival=True).holding == ""
+    assert ClusterHold(recorded="here", cluster="here", rival=True).holding == ""
 
 
 def test_a_cluster_that_does_not_know_itself_holds_and_records_nothing() -> None:
-    hold = Hold(recorded="there")
+    hold = ClusterHold(recorded="there")
     assert (hold.holding, hold.record(kept=True)) == ("Hold", "there")
-    assert Hold().record(kept=False) == ""
+    assert ClusterHold().record(kept=False) == ""
 
 
 def annotated(name: str, **annotations: str) -> Object:
@@ -99,11 +99,11 @@ def test_the_record_is_read_of_the_export() -> None:
     ],
 )
 def test_the_condition_counts_and_says_what_to_do(waiting: list[str] | None, text: str) -> None:
-    condition = Hold(recorded="there", cluster="here").condition(waiting)
+    condition = ClusterHold(recorded="there", cluster="here").condition(waiting)
     assert text in condition.message
     for part in ("uid there", "uid here", "--keep-copies", "--discard-copies", "Discard:there"):
         assert part in condition.message
-    keeping = Hold(recorded="there", cluster="here", decision="Keep").condition(waiting)
+    keeping = ClusterHold(recorded="there", cluster="here", decision="Keep").condition(waiting)
     assert "being let go" in keeping.message
 
 

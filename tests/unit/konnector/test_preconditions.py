@@ -19,7 +19,7 @@ from fairlead.konnector.controllers.namespacelifecycle.controller import (
 from fairlead.konnector.controllers.unbind.controller import UnbindController
 from fairlead.konnector.controllers.unbind.reconcile import UnbindPlan
 from fairlead.konnector.options import Options
-from fairlead.konnector.policies.holding import Hold
+from fairlead.konnector.policies.holding import ClusterHold
 from fairlead.konnector.policies.steps import Delete, Pair, PatchMetadata, Read
 from fairlead.runtime import Request
 
@@ -142,7 +142,7 @@ async def test_a_binding_waits_for_its_claims_and_says_what_is_in_the_way(
         options=Options(),
     )
     provider = SimpleNamespace(
-        hold=lambda _: Hold(),
+        hold=lambda _: ClusterHold(),
         claimed=lambda _: ["claimed secrets"],
         error=str,
         problem=lambda _: "may not delete things",

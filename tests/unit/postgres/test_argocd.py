@@ -11,7 +11,7 @@ from lupa import lua51  # type: ignore[import-untyped]
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import PostgresAccessStatus
-from fairlead.postgres.controllers.access.passes import Failure
+from fairlead.postgres.controllers.access.passes import PassFailure
 from fairlead.postgres.controllers.access.status import (
     Outcome,
     expired,
@@ -74,15 +74,15 @@ def body(outcome: Outcome | None, **fields: Any) -> JSON:
             id="being-deleted",
         ),
         pytest.param(
-            body(failed(Failure("DatabaseSyncFailed", DOWN))), "Degraded", id="server-away"
+            body(failed(PassFailure("DatabaseSyncFailed", DOWN))), "Degraded", id="server-away"
         ),
         pytest.param(
-            body(failed(Failure("DatabaseSyncFailed", AccessError("Locked", "wait")))),
+            body(failed(PassFailure("DatabaseSyncFailed", AccessError("Locked", "wait")))),
             "Progressing",
             id="somebody-in-the-way",
         ),
         pytest.param(
-            body(failed(Failure("DatabaseSyncFailed", refusal("UsernameConflict", "taken")))),
+            body(failed(PassFailure("DatabaseSyncFailed", refusal("UsernameConflict", "taken")))),
             "Degraded",
             id="refused",
         ),

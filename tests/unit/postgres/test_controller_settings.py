@@ -12,11 +12,11 @@ from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.postgresaccess.connection import PasswordPolicy
 from fairlead.api.postgresaccess.controller import (
     Accesses,
-    Controller,
     ControllerSettings,
     ControllerStatus,
+    OperatorController,
 )
-from fairlead.postgres.controllers.settings import Settings, Verdict, in_charge, judge
+from fairlead.postgres.controllers.settings import ReadyVerdict, Settings, in_charge, judge
 from fairlead.postgres.controllers.singleton import MAX_SERVERS, SyncTally, controller_status
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions, SettingError, overlaid
@@ -328,7 +328,7 @@ def test_the_summary_is_the_one_s_that_counts_and_bounded() -> None:
     counts["s099"] = Accesses(failing=2)
     counts[""] = Accesses(ready=5)
     status = controller_status(
-        ControllerStatus(), Verdict("Ready", "in force"), 3, "2026-01-01T00:00:00Z", counts
+        ControllerStatus(), ReadyVerdict("Ready", "in force"), 3, "2026-01-01T00:00:00Z", counts
     )
     assert status.accesses == Accesses(ready=104, failing=2)
     assert status.own_connections == Accesses(ready=5)
@@ -336,11 +336,11 @@ def test_the_summary_is_the_one_s_that_counts_and_bounded() -> None:
     assert status.servers[-1].name == "s099"
     assert [one.name for one in status.servers] == sorted(one.name for one in status.servers)
     again = controller_status(
-        status, Verdict("Ready", "in force"), 3, "2026-01-02T00:00:00Z", counts
+        status, ReadyVerdict("Ready", "in force"), 3, "2026-01-02T00:00:00Z", counts
     )
     assert again == status
     other = controller_status(
-        status, Verdict("MultipleControllersFound", "no"), 3, "2026-01-02T00:00:00Z", counts
+        status, ReadyVerdict("MultipleControllersFound", "no"), 3, "2026-01-02T00:00:00Z", counts
     )
     ready = get_condition(other.conditions, "Ready")
     assert ready is not None
@@ -390,5 +390,5 @@ def test_the_original_s_fields_are_taken() -> None:
             }
         },
     }
-    found = msgspec.convert(body, Controller).spec.settings
+    found = msgspec.convert(body, OperatorController).spec.settings
     assert overlaid(PostgresOptions(), found).excluded_users == ("postgres",)

@@ -8,21 +8,21 @@ import msgspec
 import pytest
 
 from fairlead.postgres.database.plans.differences import (
+    ComparedObject,
+    ComparedObjects,
     Difference,
-    Item,
-    Objects,
     PrivilegeChange,
     listed,
     plan,
 )
 
 
-def objects(level: Any, *names: str, schema: str = "s", **more: Any) -> Objects:
-    items = tuple(Item(schema, name) for name in names) or (Item(schema),)
-    return Objects(level=level, items=items, owner="owner", total=len(items), **more)
+def objects(level: Any, *names: str, schema: str = "s", **more: Any) -> ComparedObjects:
+    items = tuple(ComparedObject(schema, name) for name in names) or (ComparedObject(schema),)
+    return ComparedObjects(level=level, items=items, owner="owner", total=len(items), **more)
 
 
-def missing(of: Objects, privilege: str = "SELECT", **more: Any) -> Difference:
+def missing(of: ComparedObjects, privilege: str = "SELECT", **more: Any) -> Difference:
     base = Difference(action="grant", objects=of, privilege=privilege)
     return msgspec.structs.replace(base, **more)
 
@@ -32,9 +32,12 @@ def statements(**differences: list[Difference]) -> list[str]:
 
 
 TABLES = objects("table", "a", "b")
-FUNCTION = Objects(
+FUNCTION = ComparedObjects(
     level="routine",
-    items=(Item("s", 'f"', (("pg_catalog", "int4"), ("s", "m"))), Item("s", "f")),
+    items=(
+        ComparedObject("s", 'f"', (("pg_catalog", "int4"), ("s", "m"))),
+        ComparedObject("s", "f"),
+    ),
     owner="owner",
     total=2,
 )
@@ -163,7 +166,7 @@ def test_a_change_is_taken_apart(
         action="grant",
         level="table",
         privileges=("SELECT",),
-        items=tuple(Item("s", name) for name in items),
+        items=tuple(ComparedObject("s", name) for name in items),
         usernames=tuple(usernames),
     )
     halves = change.halves(by_role=by_role)

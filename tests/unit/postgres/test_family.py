@@ -14,8 +14,8 @@ from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.api.postgresaccess.connection import Rotation
 from fairlead.postgres.database.plans.groups import Sharing
 from fairlead.postgres.database.plans.logins import LoginTurns
-from fairlead.postgres.database.plans.plan import Wanted, plan_role
-from fairlead.postgres.database.plans.snapshot import Membership, RoleFacts, Snapshot
+from fairlead.postgres.database.plans.plan import WantedState, plan_role
+from fairlead.postgres.database.plans.snapshot import Membership, RoleFacts, ServerSnapshot
 from fairlead.postgres.database.plans.together import observed
 from fairlead.postgres.errors import AccessError
 
@@ -33,7 +33,7 @@ def asks(
     staged: bool = False,
     patient: bool = False,
     **fields: object,
-) -> Wanted:
+) -> WantedState:
     ends = {name: datetime.fromisoformat(end) for name, end in (known or {}).items()}
     turns = LoginTurns(
         rotation=rotation, current=current, grace=HOUR, known=ends, staged=staged, patient=patient
@@ -55,8 +55,8 @@ def _role(name: str, **facts: object) -> RoleFacts:
     return RoleFacts(**made)  # type: ignore[arg-type]
 
 
-def planned(asked: Wanted, *roles: RoleFacts, verifier: str | None = None) -> list[str]:
-    snapshot = Snapshot(server=SERVER, roles={one.name: one for one in roles}, databases={})
+def planned(asked: WantedState, *roles: RoleFacts, verifier: str | None = None) -> list[str]:
+    snapshot = ServerSnapshot(server=SERVER, roles={one.name: one for one in roles}, databases={})
     seen = observed([asked], Sharing(), snapshot)
     if seen.refused:
         raise seen.refused[asked.username]
@@ -82,7 +82,7 @@ def test_a_new_access_is_an_owner_and_one_login() -> None:
 
 
 def test_every_role_is_claimed() -> None:
-    snapshot = Snapshot(server=SERVER, roles={}, databases={})
+    snapshot = ServerSnapshot(server=SERVER, roles={}, databases={})
     changes, _ = plan_role(asks(), snapshot, "", now=NOW)
     claims = [one.shown() for one in changes if "COMMENT" in one.shown()]
     assert [one.split(" IS ")[0] for one in claims] == [
@@ -221,7 +221,9 @@ def test_every_role_is_claimed() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_is_missing(asked: Wanted, roles: tuple[RoleFacts, ...], expected: list[str]) -> None:
+def test_what_is_missing(
+    asked: WantedState, roles: tuple[RoleFacts, ...], expected: list[str]
+) -> None:
     assert planned(asked, *roles) == expected
 
 
@@ -253,14 +255,14 @@ def test_ends_are_by_the_servers_clock() -> None:
     """An operator whose clock is behind ends nothing before its time."""
     behind = msgspec.structs.replace(SERVER, now=NOW + 9 * HOUR)
     roles = {one.name: one for one in (owner(), login("app_a"), login("app_b"))}
-    changes, _ = plan_role(asks(), Snapshot(server=behind, roles=roles, databases={}), None)
+    changes, _ = plan_role(asks(), ServerSnapshot(server=behind, roles=roles, databases={}), None)
     assert [one.statement.as_string() for one in changes] == [
         "ALTER ROLE \"app_b\" VALID UNTIL '2026-01-01T10:00:00+00:00'"
     ]
 
 
 def test_groups_are_the_owners() -> None:
-    snapshot = Snapshot(server=SERVER, roles={one.name: one for one in TWO}, databases={})
+    snapshot = ServerSnapshot(server=SERVER, roles={one.name: one for one in TWO}, databases={})
     asked = asks(member_of=(MemberOf(role="readers"),))
     _, problems = plan_role(asked, snapshot, None, now=NOW)
     assert ["role readers" in one.message for one in problems] == [True]

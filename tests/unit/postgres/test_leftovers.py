@@ -16,17 +16,17 @@ from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import ClientError, ConnectionFailed, api_error
 from fairlead.postgres.controllers.access import leftovers
 from fairlead.postgres.controllers.access.claims import Claims
-from fairlead.postgres.controllers.access.leftovers import Leftovers
-from fairlead.postgres.controllers.rules.desired import Place
+from fairlead.postgres.controllers.access.leftovers import LeftoverRoles
+from fairlead.postgres.controllers.rules.desired import ServerPlace
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.snapshot import Claim, parse_claim
+from fairlead.postgres.database.plans.snapshot import RoleClaim, parse_claim
 from fairlead.postgres.options import PostgresOptions
 
 
-CLAIM = Claim(installation="i", namespace="team", name="app", uid="u-1")
-PLACE = Place(
+CLAIM = RoleClaim(installation="i", namespace="team", name="app", uid="u-1")
+PLACE = ServerPlace(
     "PostgresServer main",
     Endpoint(host="db", port=5432, username="admin", password="", ssl_mode="require"),
 )
@@ -67,7 +67,7 @@ class World:
         watches = SimpleNamespace(accesses=SimpleNamespace(list=lambda: self.cached))
         key = SimpleNamespace(known=b"key")
         self.claims = Claims(cast("Any", SimpleNamespace(known="i")), cast("Any", key))
-        self.leftovers = Leftovers(
+        self.leftovers = LeftoverRoles(
             cast("Any", SimpleNamespace(get=self._get, list=self._list, delete=self._delete)),
             cast("Any", watches),
             Settings(PostgresOptions(**options)),
@@ -75,7 +75,7 @@ class World:
             self.told.append,
         )
 
-    async def sweep(self, claim: Claim = CLAIM, roles: Iterable[str] = ("app",)) -> None:
+    async def sweep(self, claim: RoleClaim = CLAIM, roles: Iterable[str] = ("app",)) -> None:
         claimed = dict.fromkeys(roles, claim)
         await self.leftovers.sweep(PLACE, Sessions(PLACE.endpoint), claimed)
 
@@ -90,13 +90,15 @@ class World:
             raise self.listed
         return SimpleNamespace(items=self.listed)
 
-    async def _cleanup(self, _sessions: Sessions, role: str, _claim: Claim, policy: str) -> bool:
+    async def _cleanup(
+        self, _sessions: Sessions, role: str, _claim: RoleClaim, policy: str
+    ) -> bool:
         assert policy == "Restrict"
         self.removed.append(role)
         return True
 
     async def _give_up(
-        self, _sessions: Sessions, role: str, _claim: Claim, *, fence: bool
+        self, _sessions: Sessions, role: str, _claim: RoleClaim, *, fence: bool
     ) -> None:
         assert not self.deleted
         self.given_up.append(f"{role}{' fenced' if fence else ''}")
@@ -104,7 +106,7 @@ class World:
     async def _delete(self, _resource: Resource, name: str, *_: Any) -> None:
         self.deleted.append(name)
 
-    async def _fence(self, _sessions: Sessions, role: str, _claim: Claim) -> bool:
+    async def _fence(self, _sessions: Sessions, role: str, _claim: RoleClaim) -> bool:
         self.fenced.append(role)
         return True
 
@@ -242,7 +244,7 @@ async def test_a_server_of_a_tenant_takes_no_record_of_another_one_away(
 ) -> None:
     world = World(monkeypatch)
     world.record = record("Retain", "namespace team")
-    place = Place("namespace stranger", PLACE.endpoint)
+    place = ServerPlace("namespace stranger", PLACE.endpoint)
     await world.leftovers.sweep(place, Sessions(PLACE.endpoint), {"app": CLAIM})
     assert world.removed == []
 

@@ -17,7 +17,7 @@ from fairlead.postgres.controllers.rules.login_secret import (
     GENERATED_ANNOTATION,
     MANAGED_BY,
     MANAGED_BY_LABEL,
-    Content,
+    SecretContent,
     check_name,
     check_ours,
     check_template,
@@ -349,7 +349,7 @@ def test_a_template_may_say_a_default_key_otherwise() -> None:
 
 
 def test_a_fresh_secret_is_controlled_by_its_access() -> None:
-    body = secret_body(access(), "login", Content(values=VALUES), None)
+    body = secret_body(access(), "login", SecretContent(values=VALUES), None)
     made = object_from_dict(body)
     check_ours(made, access())
     assert made.meta.labels == {"app.kubernetes.io/managed-by": "fairlead-postgres"}
@@ -361,7 +361,7 @@ def test_keys_and_labels_of_others_stay() -> None:
     existing = secret(access(), username="wrong", extra="theirs").to_dict()
     existing["metadata"]["labels"] = {"theirs": "yes"}
     existing["metadata"]["annotations"] = {"theirs": "too"}
-    body = secret_body(access(), "login", Content(values=VALUES), object_from_dict(existing))
+    body = secret_body(access(), "login", SecretContent(values=VALUES), object_from_dict(existing))
     assert texts(body) == VALUES | {"extra": "theirs"}
     assert body["metadata"]["labels"]["theirs"] == "yes"
     assert body["metadata"]["annotations"] == {"theirs": "too"}
@@ -414,12 +414,12 @@ def test_what_we_no_longer_make_goes_and_nothing_else(
 
 def test_keys_of_others_stay_when_the_ca_is_no_longer_known() -> None:
     with_ca = {**VALUES, "ca.crt": "PEM"}
-    first = secret_body(access(), "login", Content(values=with_ca), None)
-    second = secret_body(access(), "login", Content(values=VALUES), object_from_dict(first))
+    first = secret_body(access(), "login", SecretContent(values=with_ca), None)
+    second = secret_body(access(), "login", SecretContent(values=VALUES), object_from_dict(first))
     assert set(second["data"]) == DEFAULT_KEYS
-    theirs = secret_body(access(), "login", Content(values=VALUES), None)
+    theirs = secret_body(access(), "login", SecretContent(values=VALUES), None)
     theirs["data"]["ca.crt"] = "eA=="
-    kept = secret_body(access(), "login", Content(values=VALUES), object_from_dict(theirs))
+    kept = secret_body(access(), "login", SecretContent(values=VALUES), object_from_dict(theirs))
     assert kept["data"]["ca.crt"] == "eA=="
 
 

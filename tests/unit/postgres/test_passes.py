@@ -11,9 +11,9 @@ from tests.support.pgserver import claim, grant, wanted
 
 from fairlead.api.meta import object_from_dict
 from fairlead.api.timestamps import moment
-from fairlead.postgres.controllers.access.passes import Credentials, Verified, first_look
+from fairlead.postgres.controllers.access.passes import Credentials, ServerOutcome, first_look
 from fairlead.postgres.controllers.access.status import outcome_of
-from fairlead.postgres.controllers.rules.desired import Place, desired_of
+from fairlead.postgres.controllers.rules.desired import ServerPlace, desired_of
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans.plan import Synced
 from fairlead.postgres.database.plans.snapshot import ServerFacts
@@ -32,10 +32,10 @@ SERVER = ServerFacts(
 ENDPOINT = Endpoint(
     host="db", port=5432, username="postgres", password="secret", ssl_mode="disable"
 )
-HERE = Place("PostgresServer main", ENDPOINT)
+HERE = ServerPlace("PostgresServer main", ENDPOINT)
 WANTED = wanted("app", grant("shop", "CONNECT"))
 DONE = Synced(server=SERVER, applied=["CONNECT"], warnings=[], changed=True, created=True)
-VERIFIED = Verified(HERE, WANTED, DONE)
+VERIFIED = ServerOutcome(HERE, WANTED, DONE)
 
 
 def test_what_is_the_same_is_not_asked_again() -> None:
@@ -64,7 +64,7 @@ def test_another_server_is_asked() -> None:
     assert not VERIFIED.holds(elsewhere, WANTED)
     assert not VERIFIED.holds(HERE._replace(owner="PostgresServer other"), WANTED)
     additive = msgspec.structs.replace(WANTED, policy="Additive")
-    assert not Verified(HERE, additive, DONE).holds(HERE, additive)
+    assert not ServerOutcome(HERE, additive, DONE).holds(HERE, additive)
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,12 @@ from fairlead.postgres.database.plans.grants import desired_grants
 from fairlead.postgres.database.plans.plan import plan_databases, plan_role
 from fairlead.postgres.database.plans.snapshot import (
     GIVEN_UP,
-    Claim,
     DatabaseFacts,
     GroupFacts,
+    RoleClaim,
     RoleFacts,
     ServerFacts,
-    Snapshot,
+    ServerSnapshot,
     check_adoption,
     check_role,
     parse_claim,
@@ -47,9 +47,9 @@ SERVER = ServerFacts(
 )
 
 
-def snapshot(role: RoleFacts | None = None, *held: str, owner: int = 10) -> Snapshot:
+def snapshot(role: RoleFacts | None = None, *held: str, owner: int = 10) -> ServerSnapshot:
     """Of a server with a database, and the privileges that the role has on it."""
-    return Snapshot(
+    return ServerSnapshot(
         server=SERVER,
         roles={role.name: role} if role else {},
         databases={"app": DatabaseFacts(name="app", connectable=True, owner=owner)},
@@ -57,7 +57,7 @@ def snapshot(role: RoleFacts | None = None, *held: str, owner: int = 10) -> Snap
     )
 
 
-def role(*, login: bool = True, claimed: Claim | None = None) -> RoleFacts:
+def role(*, login: bool = True, claimed: RoleClaim | None = None) -> RoleFacts:
     return RoleFacts(oid=1, name="app", login=login, claim=claimed or claim())
 
 
@@ -162,7 +162,7 @@ def test_what_people_write_in_a_comment_stays(ours: str, note: str) -> None:
 def test_an_imported_role_is_claimed_anew_once_it_is_changed() -> None:
     imported = msgspec.structs.replace(claim(), uid="")
     found = msgspec.structs.replace(role(claimed=imported), note="of sales")
-    known = Snapshot(server=SERVER, roles={"app": found}, databases={})
+    known = ServerSnapshot(server=SERVER, roles={"app": found}, databases={})
     assert plan_role(wanted("app"), known, None) == ([], [])
     changes, _ = plan_role(wanted("app"), known, "SCRAM-SHA-256$x")
     assert [one.statement.as_string().split(" IS ")[0] for one in changes] == [
@@ -174,7 +174,7 @@ def test_an_imported_role_is_claimed_anew_once_it_is_changed() -> None:
 
 
 def test_imports_for_two_objects_are_not_one() -> None:
-    one = Claim(installation="i", object="a", uid="")
+    one = RoleClaim(installation="i", object="a", uid="")
     assert not one.same_object(msgspec.structs.replace(one, object="b"))
     assert one.same_object(msgspec.structs.replace(one, uid="u"))
 
@@ -189,7 +189,7 @@ def test_imports_for_two_objects_are_not_one() -> None:
     ],
 )
 def test_whoever_takes_a_role_over_gets_no_powers(
-    held: Claim | None, adopt: bool, taken: bool
+    held: RoleClaim | None, adopt: bool, taken: bool
 ) -> None:
     found = msgspec.structs.replace(role(), claim=held)
     assert takes_over(found, adopt=adopt) is taken

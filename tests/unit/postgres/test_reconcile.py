@@ -20,8 +20,8 @@ from fairlead.api.timestamps import moment
 from fairlead.postgres.controllers.access.passes import (
     Action,
     Credentials,
-    Failure,
     Observed,
+    PassFailure,
     Reason,
     first_look,
     plan,
@@ -329,24 +329,24 @@ def test_what_nobody_can_decode_is_told_of_and_can_be_let_go_of() -> None:
             "PostgresAccess is not yet in sync", "at-once", id="V:X-no->Y2,Y5",
         ),
         pytest.param(
-            failed(Failure("DatabaseSyncFailed", AccessError("Locked", "wait for it"))),
+            failed(PassFailure("DatabaseSyncFailed", AccessError("Locked", "wait for it"))),
             "InProgress", ("False", "False", "True"),
             "PostgresAccess is not yet in sync: wait for it", "pending", id="RERR:X-no->Y2,Y5",
         ),
         pytest.param(
-            failed(Failure("FinalizeFailed", DOWN)), "Error", ("False", "False", "False"),
+            failed(PassFailure("FinalizeFailed", DOWN)), "Error", ("False", "False", "False"),
             str(DOWN), "backoff", id="ERRF->E1",
         ),
         pytest.param(
-            failed(Failure("SecretSyncFailed", invalid("SecretConflict", "taken"))), "Error",
+            failed(PassFailure("SecretSyncFailed", invalid("SecretConflict", "taken"))), "Error",
             ("False", "False", "False"), "SecretConflict: taken", "pending", id="ERRS->E1",
         ),
         pytest.param(
-            failed(Failure("DatabaseSyncFailed", DOWN)), "Error", ("False", "False", "False"),
+            failed(PassFailure("DatabaseSyncFailed", DOWN)), "Error", ("False", "False", "False"),
             str(DOWN), "backoff", id="ERRD->E1",
         ),
         pytest.param(
-            failed(Failure("DatabaseSyncFailed", refusal("UserExcluded", "not this one"))),
+            failed(PassFailure("DatabaseSyncFailed", refusal("UserExcluded", "not this one"))),
             "Error", ("False", "False", "False"), "not this one", "pending", id="R10-excluded",
         ),
     ],
@@ -378,7 +378,7 @@ def test_outcomes(
     ],
 )
 def test_reasons(stage: Reason, error: AccessError, reason: str) -> None:
-    status = report(PostgresAccessStatus(), failed(Failure(stage, error)))
+    status = report(PostgresAccessStatus(), failed(PassFailure(stage, error)))
     ready = get_condition(status.conditions, "Ready")
     assert ready is not None
     assert ready.reason == reason
@@ -405,16 +405,16 @@ def test_the_same_verdict_changes_nothing() -> None:
 
 def test_a_turn_changes_the_transition_time_of_what_turned() -> None:
     first = report(PostgresAccessStatus(), success(), login=LOGIN)
-    second = report(first, failed(Failure("DatabaseSyncFailed", DOWN)), now=LATER)
+    second = report(first, failed(PassFailure("DatabaseSyncFailed", DOWN)), now=LATER)
     times = {one.type: one.last_transition_time for one in second.conditions}
     assert times == {"Ready": LATER, "Success": LATER, "InProgress": NOW, "Reconciling": LATER}
 
 
 def test_the_binding_outlives_a_failure_and_not_a_refusal() -> None:
     first = report(PostgresAccessStatus(), success(), login=LOGIN)
-    down = report(first, failed(Failure("DatabaseSyncFailed", DOWN)))
+    down = report(first, failed(PassFailure("DatabaseSyncFailed", DOWN)))
     assert down.binding == first.binding
-    refused = failed(Failure("DatabaseSyncFailed", refusal("UsernameConflict", "taken")))
+    refused = failed(PassFailure("DatabaseSyncFailed", refusal("UsernameConflict", "taken")))
     assert report(first, refused, refused=True).binding is None
 
 
@@ -423,8 +423,8 @@ def test_events_are_told_on_transitions_only() -> None:
         generated(),
         success(),
         success(),
-        failed(Failure("DatabaseSyncFailed", DOWN)),
-        failed(Failure("DatabaseSyncFailed", DOWN)),
+        failed(PassFailure("DatabaseSyncFailed", DOWN)),
+        failed(PassFailure("DatabaseSyncFailed", DOWN)),
         success(),
     ]
     states = [PostgresAccessStatus()]

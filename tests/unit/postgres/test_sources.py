@@ -17,7 +17,7 @@ from fairlead.api.resource import Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import api_error
 from fairlead.postgres.controllers.rules.resolution import Certificates, secret_endpoint
-from fairlead.postgres.controllers.servers.sources import Sources
+from fairlead.postgres.controllers.servers.sources import EndpointSources
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
@@ -62,7 +62,7 @@ SERVER = StaleServer({}, [credentials("team"), credentials("other")])
 )
 async def test_existing_secrets(named: dict[str, str], allowed: bool, whose: str) -> None:
     options = PostgresOptions(existing_secret_namespace=allowed)
-    endpoint = await Sources(SERVER.client, Settings(options)).endpoint(
+    endpoint = await EndpointSources(SERVER.client, Settings(options)).endpoint(
         access(**named), enforce=True
     )
     assert endpoint.password == f"of-{whose}"
@@ -70,14 +70,14 @@ async def test_existing_secrets(named: dict[str, str], allowed: bool, whose: str
 
 @pytest.mark.parametrize("enforce", [True, False], ids=["living", "deleting"])
 async def test_anothers_secret_is_refused_unless_the_operator_allows_it(enforce: bool) -> None:
-    sources = Sources(SERVER.client, Settings(PostgresOptions()))
+    sources = EndpointSources(SERVER.client, Settings(PostgresOptions()))
     with pytest.raises(AccessError) as refused:
         await sources.endpoint(access(existingSecretNamespace="other"), enforce=enforce)
     assert refused.value.reason == "PolicyDenied"
 
 
 async def test_the_database_that_is_written_out_wins_over_the_secrets() -> None:
-    sources = Sources(SERVER.client, Settings(PostgresOptions()))
+    sources = EndpointSources(SERVER.client, Settings(PostgresOptions()))
     endpoint = await sources.endpoint(access(database="orders"), enforce=True)
     assert endpoint.fallback == "orders"
 
@@ -121,7 +121,7 @@ class World:
             self.put(one)
         lookup = SimpleNamespace(get=lambda _, name: self.cached.get(name))
         watches = SimpleNamespace(servers=lookup, namespaces=lookup, credentials=lookup)
-        self.sources = Sources(
+        self.sources = EndpointSources(
             cast("Any", self), Settings(PostgresOptions()), cast("Any", watches)
         )
 
@@ -219,7 +219,7 @@ async def test_own_connections(
     policy: Any, hosts: tuple[str, ...], told: str, enforce: bool
 ) -> None:
     settings = Settings(PostgresOptions(connections=policy, connection_hosts=hosts))
-    sources = Sources(SERVER.client, settings)
+    sources = EndpointSources(SERVER.client, settings)
     if told == "refused":
         with pytest.raises(AccessError) as refused:
             await sources.endpoint(access(), enforce=enforce)
@@ -239,7 +239,9 @@ async def test_login_parts_may_be_in_another_namespace_s_secret_where_that_is_al
         password=reference,
     )
     options = PostgresOptions(existing_secret_namespace=True)
-    endpoint = await Sources(SERVER.client, Settings(options)).endpoint(written, enforce=True)
+    endpoint = await EndpointSources(SERVER.client, Settings(options)).endpoint(
+        written, enforce=True
+    )
     assert endpoint.password == "of-other"
 
 

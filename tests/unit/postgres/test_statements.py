@@ -24,7 +24,7 @@ from fairlead.postgres.database.plans.attributes import (
     membership_statements,
     setting_statements,
 )
-from fairlead.postgres.database.plans.differences import Item, PrivilegeChange
+from fairlead.postgres.database.plans.differences import ComparedObject, PrivilegeChange
 from fairlead.postgres.database.plans.names import MAX_IDENTIFIER_BYTES, check_username
 from fairlead.postgres.database.plans.snapshot import (
     GroupFacts,
@@ -123,7 +123,7 @@ def change(action: Any, level: Any, *, option: bool) -> Callable[..., sql.Compos
             action=action,
             level=level,
             privileges=("SELECT", "USAGE"),
-            items=(Item(schema, name, arguments), Item(schema, other)),
+            items=(ComparedObject(schema, name, arguments), ComparedObject(schema, other)),
             usernames=(first, second),
             option=option,
             within=other if level == "column" else "",

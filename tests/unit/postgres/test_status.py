@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from fairlead.api.conditions import Event, get_condition
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import Plan, PostgresAccessStatus, ServerInfo
-from fairlead.postgres.controllers.access.passes import Failure
+from fairlead.postgres.controllers.access.passes import PassFailure
 from fairlead.postgres.controllers.access.status import (
     Outcome,
     approver_of,
@@ -59,15 +59,19 @@ def plan(*texts: str, after: str = "", **refused: tuple[AccessError, ...]) -> Pl
     [
         pytest.param(success(), "", id="in-sync"),
         pytest.param(generated(), "Reconciling", id="new-password"),
-        pytest.param(failed(Failure("DatabaseSyncFailed", DOWN)), "Reconciling", id="tried-again"),
-        pytest.param(failed(Failure("DatabaseSyncFailed", LOCKED)), "Reconciling", id="waiting"),
         pytest.param(
-            failed(Failure("DatabaseSyncFailed", refusal("UsernameConflict", "taken"))),
+            failed(PassFailure("DatabaseSyncFailed", DOWN)), "Reconciling", id="tried-again"
+        ),
+        pytest.param(
+            failed(PassFailure("DatabaseSyncFailed", LOCKED)), "Reconciling", id="waiting"
+        ),
+        pytest.param(
+            failed(PassFailure("DatabaseSyncFailed", refusal("UsernameConflict", "taken"))),
             "Stalled",
             id="refused",
         ),
         pytest.param(
-            failed(Failure("SecretSyncFailed", invalid("SecretConflict", "taken"))),
+            failed(PassFailure("SecretSyncFailed", invalid("SecretConflict", "taken"))),
             "Stalled",
             id="to-be-changed",
         ),
@@ -90,7 +94,7 @@ def plan(*texts: str, after: str = "", **refused: tuple[AccessError, ...]) -> Pl
 def test_reconciling_and_stalled_are_there_while_they_hold(
     outcome: Outcome, conditions: str
 ) -> None:
-    status = report(outcome, report(failed(Failure("DatabaseSyncFailed", DOWN))))
+    status = report(outcome, report(failed(PassFailure("DatabaseSyncFailed", DOWN))))
     found = [one for one in status.conditions if one.type in {"Reconciling", "Stalled"}]
     assert [one.type for one in found] == conditions.split()
     assert all(one.status == "True" for one in found)
@@ -101,7 +105,7 @@ def test_reconciling_and_stalled_are_there_while_they_hold(
     "before",
     [
         pytest.param(success(), id="in-sync"),
-        pytest.param(failed(Failure("DatabaseSyncFailed", DOWN)), id="failed"),
+        pytest.param(failed(PassFailure("DatabaseSyncFailed", DOWN)), id="failed"),
         pytest.param(generated(), id="in-progress"),
     ],
 )
@@ -128,9 +132,9 @@ def test_an_access_suspended_from_the_beginning_says_so() -> None:
     "before",
     [
         pytest.param(success(), id="in-sync"),
-        pytest.param(failed(Failure("DatabaseSyncFailed", DOWN)), id="failed"),
+        pytest.param(failed(PassFailure("DatabaseSyncFailed", DOWN)), id="failed"),
         pytest.param(
-            failed(Failure("DatabaseSyncFailed", AccessError("ConnectionFailed", "x" * 2000))),
+            failed(PassFailure("DatabaseSyncFailed", AccessError("ConnectionFailed", "x" * 2000))),
             id="with-much-to-say",
         ),
     ],

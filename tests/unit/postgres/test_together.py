@@ -11,12 +11,12 @@ from tests.support.pgserver import claim, grant, wanted
 
 import fairlead.postgres
 from fairlead.postgres.database.plans.groups import share
-from fairlead.postgres.database.plans.plan import Wanted
+from fairlead.postgres.database.plans.plan import WantedState
 from fairlead.postgres.database.plans.snapshot import (
     DatabaseFacts,
     RoleFacts,
     ServerFacts,
-    Snapshot,
+    ServerSnapshot,
 )
 from fairlead.postgres.database.plans.together import ObservedServer, observed, plan_server
 
@@ -34,8 +34,8 @@ SERVER = ServerFacts(
 VERIFIER = "SCRAM-SHA-256$4096:c2FsdA==$a:b"
 
 
-def seen(*asked: Wanted, **roles: RoleFacts) -> ObservedServer:
-    snapshot = Snapshot(
+def seen(*asked: WantedState, **roles: RoleFacts) -> ObservedServer:
+    snapshot = ServerSnapshot(
         server=SERVER,
         roles=roles,
         databases={"shop": DatabaseFacts(name="shop", connectable=True)},

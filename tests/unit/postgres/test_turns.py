@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.postgres.controllers.access.turns import Turns
+from fairlead.postgres.controllers.access.turns import PassTurns
 from fairlead.runtime import Request
 
 
@@ -24,11 +24,13 @@ def called() -> list[Request]:
 
 
 @pytest.fixture
-def turns(called: list[Request]) -> Turns:
-    return Turns(called.append, most=2)
+def turns(called: list[Request]) -> PassTurns:
+    return PassTurns(called.append, most=2)
 
 
-def test_so_many_are_under_way_and_the_newest_is_next(turns: Turns, called: list[Request]) -> None:
+def test_so_many_are_under_way_and_the_newest_is_next(
+    turns: PassTurns, called: list[Request]
+) -> None:
     assert turns.begin(A, MAIN)
     assert turns.begin(B, MAIN)
     assert not turns.begin(C, MAIN)
@@ -41,7 +43,7 @@ def test_so_many_are_under_way_and_the_newest_is_next(turns: Turns, called: list
 
 
 def test_where_very_many_wait_twice_as_many_are_under_way(called: list[Request]) -> None:
-    turns = Turns(called.append, most=2)
+    turns = PassTurns(called.append, most=2)
     many = [request(str(number)) for number in range(40)]
     under_way = [one for one in many if turns.begin(one, MAIN)]
     # Two at once, and two more as soon as more than eight wait; never more than that.
@@ -58,13 +60,13 @@ def test_where_very_many_wait_twice_as_many_are_under_way(called: list[Request])
     assert left == 0
 
 
-def test_another_owner_waits_for_nobody(turns: Turns) -> None:
+def test_another_owner_waits_for_nobody(turns: PassTurns) -> None:
     assert turns.begin(A, MAIN)
     assert turns.begin(B, MAIN)
     assert turns.begin(C, OTHER)
 
 
-def test_who_waits_already_waits_once(turns: Turns, called: list[Request]) -> None:
+def test_who_waits_already_waits_once(turns: PassTurns, called: list[Request]) -> None:
     turns.begin(A, MAIN)
     turns.begin(B, MAIN)
     assert not turns.begin(C, MAIN)
@@ -75,7 +77,9 @@ def test_who_waits_already_waits_once(turns: Turns, called: list[Request]) -> No
     assert called == [C]
 
 
-def test_a_turn_that_was_taken_meanwhile_comes_again(turns: Turns, called: list[Request]) -> None:
+def test_a_turn_that_was_taken_meanwhile_comes_again(
+    turns: PassTurns, called: list[Request]
+) -> None:
     turns.begin(A, MAIN)
     turns.begin(B, MAIN)
     turns.begin(C, MAIN)
@@ -88,7 +92,7 @@ def test_a_turn_that_was_taken_meanwhile_comes_again(turns: Turns, called: list[
 
 
 def test_the_turn_of_one_that_has_moved_is_the_next_ones(called: list[Request]) -> None:
-    turns = Turns(called.append, most=1)
+    turns = PassTurns(called.append, most=1)
     for one in (A, B, C):
         turns.begin(one, MAIN)
     turns.end(A)
@@ -99,7 +103,7 @@ def test_the_turn_of_one_that_has_moved_is_the_next_ones(called: list[Request]) 
     assert turns.begin(B, MAIN)
 
 
-def test_to_begin_again_is_to_end_first(turns: Turns, called: list[Request]) -> None:
+def test_to_begin_again_is_to_end_first(turns: PassTurns, called: list[Request]) -> None:
     turns.begin(A, MAIN)
     assert turns.begin(A, MAIN)
     assert turns.begin(B, MAIN)
@@ -107,12 +111,12 @@ def test_to_begin_again_is_to_end_first(turns: Turns, called: list[Request]) -> 
     assert called == []
 
 
-def test_to_end_what_never_began_is_nothing(turns: Turns, called: list[Request]) -> None:
+def test_to_end_what_never_began_is_nothing(turns: PassTurns, called: list[Request]) -> None:
     turns.end(A)
     assert called == []
 
 
-def test_all_that_wait_are_given_back_at_the_end(turns: Turns) -> None:
+def test_all_that_wait_are_given_back_at_the_end(turns: PassTurns) -> None:
     for one in (A, B, C, D):
         turns.begin(one, MAIN)
     assert set(turns.clear()) == {C, D}

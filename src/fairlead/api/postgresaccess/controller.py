@@ -199,7 +199,7 @@ class ControllerStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_on
     ] = []
 
 
-class Controller(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+class OperatorController(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The operator's settings: the oldest in the operator's namespace counts."""
 
     api_version: str = CONTROLLERS.api_version

@@ -9,7 +9,11 @@ from fairlead.api.postgresaccess.access import (
     PROVISIONED_SERVICE_LABEL,
     PostgresAccess,
 )
-from fairlead.api.postgresaccess.controller import CONTROLLER_COLUMNS, CONTROLLERS, Controller
+from fairlead.api.postgresaccess.controller import (
+    CONTROLLER_COLUMNS,
+    CONTROLLERS,
+    OperatorController,
+)
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS, SERVER_COLUMNS, PostgresServer
 
 
@@ -50,7 +54,7 @@ def crds(*, exported: bool = False) -> list[JSON]:
         ),
         build_crd(
             CONTROLLERS,
-            [Version("v1", Controller, columns=CONTROLLER_COLUMNS)],
+            [Version("v1", OperatorController, columns=CONTROLLER_COLUMNS)],
             short_names=["actrl"],
             categories=["fairlead"],
         ),

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from typing import NamedTuple
 
 from fairlead.api.meta import Object
-from fairlead.binding.cluster.dependencies import Dependencies
+from fairlead.binding.cluster.dependencies import BindingDependencies
 from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
 from fairlead.binding.cluster.verdicts import Verdicts
@@ -37,7 +37,9 @@ class GivenAnswer(NamedTuple):
 class Answers:
     """Answers the reads of the bindings of one API."""
 
-    def __init__(self, client: Client, dependencies: Dependencies, mappings: Mappings) -> None:
+    def __init__(
+        self, client: Client, dependencies: BindingDependencies, mappings: Mappings
+    ) -> None:
         self._client = client
         self._dependencies = dependencies
         self._mappings = mappings

@@ -112,7 +112,7 @@ class _Watch:
         return known == meta.resource_version
 
 
-class Dependencies:
+class BindingDependencies:
     """The watches of one controller's bindings; ``enqueue`` requests a pass of a binding."""
 
     def __init__(self, cluster: Cluster, enqueue: Enqueue) -> None:

@@ -22,7 +22,7 @@ from fairlead.cli.texts import plain, to_json
 from fairlead.postgres.commands.audit import (
     EVERYBODY,
     AuditReport,
-    Owned,
+    OwnedObjects,
     Privilege,
     RoleAudit,
     audit,
@@ -163,7 +163,7 @@ def _held(privileges: Sequence[Privilege], how: str = "") -> Iterator[Text]:
         yield Text(f"  {how}{', '.join(one.privileges)}{option} on {_things(one, one.of)}")
 
 
-def _things(one: Privilege | Owned, of: int) -> str:
+def _things(one: Privilege | OwnedObjects, of: int) -> str:
     """Return objects in words; ``of`` is the number of their kind, 0 if unknown."""
     database = plain(one.database)
     if one.on == "database":

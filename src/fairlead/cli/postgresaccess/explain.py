@@ -16,7 +16,7 @@ from fairlead.cli.postgresaccess.shared import (
 )
 from fairlead.cli.printing import console, next_step, note, steps, verdict
 from fairlead.cli.texts import plain, to_json
-from fairlead.postgres.commands.explain import Explanation, explain
+from fairlead.postgres.commands.explain import AccessExplanation, explain
 from fairlead.postgres.commands.surroundings import Surroundings
 
 
@@ -51,7 +51,7 @@ def command(
     config = config_of(kubeconfig, context)
     there = namespace or config.namespace or "default"
 
-    async def work(around: Surroundings) -> Explanation:
+    async def work(around: Surroundings) -> AccessExplanation:
         return await explain(around, name, there)
 
     found = look(config, operator_namespace, work)
@@ -62,7 +62,7 @@ def command(
     raise click.exceptions.Exit(0 if found.ready else 1)
 
 
-def show(out: Console, found: Explanation) -> None:
+def show(out: Console, found: AccessExplanation) -> None:
     """Print the explanation for people."""
     verdict(out, found.access, ready=found.ready, reason=found.reason, message=found.message)
     out.print()

@@ -17,7 +17,7 @@ from fairlead.client import Client
 from fairlead.client.lookups import WaitTimeout, find, wait_for
 from fairlead.konnector.commands.readiness import WaitOptions
 from fairlead.konnector.commands.request import BindError
-from fairlead.konnector.policies.holding import KEEP, Hold, discard, recorded_cluster
+from fairlead.konnector.policies.holding import KEEP, ClusterHold, discard, recorded_cluster
 
 
 Copies = Literal["", "keep", "discard"]
@@ -37,7 +37,9 @@ async def settle_copies(waiting: WaitOptions, name: str, copies: Copies) -> None
     async with Client(waiting.provider, user_agent="fairlead-bind") as provider:
         export = await find(provider, APISERVICEEXPORTS, name, namespace)
         system = await find(waiting.client, NAMESPACES, "kube-system")
-        hold = Hold(recorded=recorded_cluster(export), cluster=system.meta.uid if system else "")
+        hold = ClusterHold(
+            recorded=recorded_cluster(export), cluster=system.meta.uid if system else ""
+        )
         if not hold.foreign:
             if copies:
                 waiting.progress(f"no copies of APIServiceBinding {name} are held")
@@ -77,5 +79,5 @@ async def _recorded(waiting: WaitOptions, provider: Client, name: str, cluster: 
         ) from None
 
 
-def _told(hold: Hold) -> str:
+def _told(hold: ClusterHold) -> str:
     return hold.condition(None).message

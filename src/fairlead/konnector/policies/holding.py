@@ -91,7 +91,7 @@ def decision(*objects: Object | None) -> str:
     return next((said for one in known if (said := one.get(ANNOTATION_HELD_COPIES))), "")
 
 
-class Hold(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterHold(msgspec.Struct, frozen=True, kw_only=True):
     """The recorded cluster of an export's copies, this cluster, and the user's decision.
 
     Both clusters are uids, "" while unknown. ``rival`` is True while another konnector is at work.

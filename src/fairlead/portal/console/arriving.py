@@ -13,7 +13,7 @@ from fairlead.portal.http.errors import Refusal
 from fairlead.portal.http.headers import PRIVATE
 from fairlead.portal.http.parameters import parameters
 from fairlead.portal.identity.guard import SessionGuard
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 
 
 CANCEL_PATH = "/terminal/cancel"
@@ -36,7 +36,7 @@ class Arriving:
         """Return the route of the form that cancels a terminal's request."""
         return [web.post(CANCEL_PATH, self.cancel)]
 
-    async def session(self, request: web.Request) -> Session | web.Response:
+    async def session(self, request: web.Request) -> BrowserSession | web.Response:
         """See :class:`Entrance`; a redirect first moves a terminal's parameters to a cookie.
 
         Raises:
@@ -56,7 +56,7 @@ class Arriving:
             return response
         return await self._entrance.session(request)
 
-    async def signed_in(self, request: web.Request) -> Session:
+    async def signed_in(self, request: web.Request) -> BrowserSession:
         """See :class:`Entrance`.
 
         Raises:

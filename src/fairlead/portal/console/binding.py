@@ -35,7 +35,7 @@ from fairlead.portal.http.faults import refusal_of
 from fairlead.portal.http.headers import PRIVATE
 from fairlead.portal.http.limits import count
 from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.runtime import Cluster
 
 
@@ -68,7 +68,7 @@ class Binds(Protocol):
 class Agreements(Protocol):
     """Makes one-time codes for consents."""
 
-    async def agree(self, session: Session, asked: AskedBind, challenge: str) -> str:
+    async def agree(self, session: BrowserSession, asked: AskedBind, challenge: str) -> str:
         """Return a code for the program that has the challenge's verifier.
 
         Raises:
@@ -123,7 +123,9 @@ class BindPage(TemplatePage):
         }
         return {**values, **sides}
 
-    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def own(
+        self, session: BrowserSession, scope: Any, asked: AskedPage
+    ) -> Mapping[str, Any]:
         """Return the form's token, the person's clusters and the initial values."""
         clusters = self._clusters.of(session.person)
         first = clusters[0].namespace if clusters else NEW
@@ -250,7 +252,7 @@ class BindForms:
         return _file("binding-response.json", "application/json", text)
 
     async def _answer(
-        self, request: web.Request, session: Session, asked: AskedBind, terminal: Terminal
+        self, request: web.Request, session: BrowserSession, asked: AskedBind, terminal: Terminal
     ) -> web.Response:
         """Redirect to the terminal with a code, or with the whole BindingResponse."""
         if terminal.challenge:
@@ -262,7 +264,7 @@ class BindForms:
         return terminal.answered({"binding_response": encoded(found)})
 
     async def _follow(
-        self, request: web.Request, session: Session, asked: AskedBind
+        self, request: web.Request, session: BrowserSession, asked: AskedBind
     ) -> web.Response:
         """Bind, and redirect to the page that shows its progress."""
         count(request, session.person.author, "bind")
@@ -303,7 +305,12 @@ class BindForms:
         return AskedBind(template, given.name, identity, title, page=terminal is None)
 
     async def _again(
-        self, request: web.Request, session: Session, given: GivenForm, error: str, status: int
+        self,
+        request: web.Request,
+        session: BrowserSession,
+        given: GivenForm,
+        error: str,
+        status: int,
     ) -> web.Response:
         return await self._site.show(
             self._page, request, session, status=status, given=given, error=error

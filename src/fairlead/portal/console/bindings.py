@@ -31,8 +31,8 @@ from fairlead.portal.console.objects.kinds import FollowedKind, Kinds, spec_of
 from fairlead.portal.console.objects.rows import (
     BindingRow,
     Counts,
+    ListQuery,
     ObjectRow,
-    Wanted,
     badness,
     order,
     page_of,
@@ -49,7 +49,7 @@ from fairlead.portal.console.objects.standing import (
 from fairlead.portal.console.states import STATES
 from fairlead.portal.console.topology.text import legible
 from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View, of_namespace
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.identity import title_of
 from fairlead.provider.namespaces import identity_of
@@ -183,7 +183,7 @@ class Bindings(View):
         self._consumers = consumers
         self._sights = sights
 
-    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
         """Return what the person may see of all consumers."""
         return await self._sights.all(session.person, self._consumers.exported())
 
@@ -194,7 +194,7 @@ class Bindings(View):
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return a row for each binding, and for each cluster without one."""
         sight: Sight = scope
-        wanted = Wanted.of(asked)
+        wanted = ListQuery.of(asked)
         rows = [
             row
             for consumer in {*sight.own, *sight.consumers}
@@ -292,7 +292,7 @@ class BindingPage(View):
         self._sights = sights
         self._history = history
 
-    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
         """Return what the person may see of the consumer, for the binding's kinds.
 
         Raises:
@@ -324,7 +324,7 @@ class BindingPage(View):
         stands, remedy = _with_objects(
             _together(self._consumers.read(export).stands, known), counts
         )
-        wanted = Wanted.of(asked)
+        wanted = ListQuery.of(asked)
         found = [
             row
             for row in rows
@@ -353,7 +353,9 @@ class BindingPage(View):
             ],
         }
 
-    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def own(
+        self, session: BrowserSession, scope: Any, asked: AskedPage
+    ) -> Mapping[str, Any]:
         """Return whether the person typed the binding's name, and whether they may delete it.
 
         Raises:
@@ -470,7 +472,7 @@ def _unbound(row: BindingRow, known: ConsumerConnection | None) -> BindingRow:
     )
 
 
-def _is_of(row: BindingRow, wanted: Wanted) -> bool:
+def _is_of(row: BindingRow, wanted: ListQuery) -> bool:
     of_kind = not wanted.kind or wanted.kind in row.kinds
     return of_kind and (not wanted.cluster or wanted.cluster in {row.cluster, row.namespace})
 

@@ -24,14 +24,14 @@ from fairlead.portal.console.clusters import Clusters
 from fairlead.portal.console.live import Hub
 from fairlead.portal.console.schemas import SchemaField, example, fields
 from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.runtime import Cluster
 
 
 class CatalogueOffers(Protocol):
     """The templates that each person may bind."""
 
-    async def offered(self, session: Session) -> list[Object]:
+    async def offered(self, session: BrowserSession) -> list[Object]:
         """Return the templates that the session's person may bind, ordered by name."""
         ...
 
@@ -104,7 +104,7 @@ class Catalogue(View):
         self._collections = hub.informer(cluster, COLLECTIONS)
         hub.informer(cluster, APISERVICEEXPORTTEMPLATES)
 
-    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
         """Return the names of the templates that the person may bind."""
         return tuple(one.meta.name for one in await self._offers.offered(session))
 
@@ -145,7 +145,7 @@ class TemplatePage(View):
             cluster, CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true"
         )
 
-    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
         """Return the template's name.
 
         Raises:
@@ -177,7 +177,9 @@ class TemplatePage(View):
             "namespaces": [one.name for one in spec.namespaces],
         }
 
-    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def own(
+        self, session: BrowserSession, scope: Any, asked: AskedPage
+    ) -> Mapping[str, Any]:
         """Return the bindings of the template in the person's clusters."""
         found = self._offers.template(scope)
         wanted = set(_card(found).resources) if found is not None else {""}

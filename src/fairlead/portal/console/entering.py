@@ -15,7 +15,7 @@ from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity import redirects
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard
-from fairlead.portal.identity.sessions import Session, Sessions
+from fairlead.portal.identity.sessions import BrowserSession, BrowserSessions
 from fairlead.portal.options import AUTHORIZE_PATH, ExternalURL
 
 
@@ -26,7 +26,7 @@ _LONGEST: Final = 900
 class Entrance(Protocol):
     """Finds the session of a page's request."""
 
-    async def session(self, request: web.Request) -> Session | web.Response:
+    async def session(self, request: web.Request) -> BrowserSession | web.Response:
         """Return the session of a request, or the sign-in page.
 
         Raises:
@@ -34,7 +34,7 @@ class Entrance(Protocol):
         """
         ...
 
-    async def signed_in(self, request: web.Request) -> Session:
+    async def signed_in(self, request: web.Request) -> BrowserSession:
         """Return the session of a request.
 
         Raises:
@@ -55,7 +55,7 @@ class Entering:
     """Sign-in and sign-out by links and forms, without script."""
 
     def __init__(
-        self, pages: Pages, guard: SessionGuard, sessions: Sessions, external: ExternalURL
+        self, pages: Pages, guard: SessionGuard, sessions: BrowserSessions, external: ExternalURL
     ) -> None:
         self._pages = pages
         self._guard = guard
@@ -66,7 +66,7 @@ class Entering:
         """Return the route of sign-out."""
         return [web.post("/sign-out", self.leave)]
 
-    async def session(self, request: web.Request) -> Session | web.Response:
+    async def session(self, request: web.Request) -> BrowserSession | web.Response:
         """See :class:`Entrance`.
 
         Raises:
@@ -85,7 +85,7 @@ class Entering:
         )
         return self._pages.page(request, "signin.html", status=401, sign_in=sign_in)
 
-    async def signed_in(self, request: web.Request) -> Session:
+    async def signed_in(self, request: web.Request) -> BrowserSession:
         """See :class:`Entrance`.
 
         Raises:

@@ -28,7 +28,7 @@ from fairlead.portal.console.formtokens import FormTokens
 from fairlead.portal.console.live import Hub
 from fairlead.portal.console.rendering import segment
 from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.runtime import Cluster
 
 
@@ -70,7 +70,7 @@ class BoundPage(View):
         """Return the action that a file's form token is valid for."""
         return f"{file} of {path}"
 
-    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
         """Return the cluster's title, its namespace, and the binding's name.
 
         Raises:
@@ -109,7 +109,9 @@ class BoundPage(View):
             "waits": next((one for one in steps if one.state != "ok"), None),
         }
 
-    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def own(
+        self, session: BrowserSession, scope: Any, asked: AskedPage
+    ) -> Mapping[str, Any]:
         """Return the form tokens of the files."""
         _, namespace, name = scope
         path = self.at(asked.name("template"), namespace, name)

@@ -17,7 +17,7 @@ from fairlead.portal.http.bodies import FORM_TYPE, read_body
 from fairlead.portal.http.errors import Refusal, bad_request, forbidden
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import Sealing
-from fairlead.portal.identity.sessions import Session, SessionStore, hashed, random_token
+from fairlead.portal.identity.sessions import BrowserSession, SessionStore, hashed, random_token
 
 
 FORM_SECONDS = 3600.0
@@ -54,7 +54,7 @@ class FormTokens:
         self._store = store
         self._guard = guard
 
-    def token(self, session: Session, action: str) -> str:
+    def token(self, session: BrowserSession, action: str) -> str:
         """Return a token for one form of a session; ``action`` names its effect and object.
 
         Raises:
@@ -62,7 +62,7 @@ class FormTokens:
         """
         return self._sealing.seal(_PURPOSE, _Form(session.key, action, random_token()))
 
-    async def fields(self, request: web.Request) -> tuple[Session, Fields]:
+    async def fields(self, request: web.Request) -> tuple[BrowserSession, Fields]:
         """Return the sender's session and the fields of a form.
 
         Raises:
@@ -83,7 +83,7 @@ class FormTokens:
             ) from None
         return session, fields
 
-    async def check(self, session: Session, fields: Fields, action: str) -> None:
+    async def check(self, session: BrowserSession, fields: Fields, action: str) -> None:
         """Refuse a form that is not for this session and action, or was sent before.
 
         Raises:

@@ -16,7 +16,7 @@ from fairlead.portal.console.viewing import AskedPage, MissingError, View, asked
 from fairlead.portal.http.bodies import FORM_TYPE, read_body
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.guard import SessionGuard
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 
 
 class NewObjectPage(View):
@@ -29,7 +29,7 @@ class NewObjectPage(View):
         self._consumers = consumers
         self._sights = sights
 
-    async def scope(self, session: Session, asked: AskedPage) -> str:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> str:
         """Return the kind's name.
 
         Raises:
@@ -56,7 +56,9 @@ class NewObjectPage(View):
             "kind": self.blank(scope).kind,
         }
 
-    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def own(
+        self, session: BrowserSession, scope: Any, asked: AskedPage
+    ) -> Mapping[str, Any]:
         """Return the blank form."""
         return {"form": start(self.blank(scope))}
 

@@ -23,7 +23,7 @@ from fairlead.portal.console.objects.standing import conditions_of, short
 from fairlead.portal.console.objects.timeline import timeline, writes_of
 from fairlead.portal.console.objects.waits import waits_of
 from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 
 
 MOST_NAMED = 50
@@ -55,7 +55,7 @@ class ObjectPage(View):
         self._sights = sights
         self._history = history
 
-    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
         """Return what the person may see of the object.
 
         Raises:
@@ -138,7 +138,9 @@ class ObjectPage(View):
             "stale": kind.problem,
         }
 
-    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def own(
+        self, session: BrowserSession, scope: Any, asked: AskedPage
+    ) -> Mapping[str, Any]:
         """Return nothing, but fail if the object does not exist.
 
         Raises:

@@ -18,7 +18,7 @@ from fairlead.portal.console.topology.drawing import draw
 from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, GraphNode, Shown
 from fairlead.portal.console.topology.table import rows
 from fairlead.portal.console.viewing import AskedPage, Topics, View
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.postgres.commands.links import role_by_status
 
 
@@ -37,7 +37,7 @@ class ProvidedTopology(View):
         self._sights = sights
         self._pages = pages
 
-    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
         """Return what the person may see of all consumers."""
         return await self._sights.all(session.person, self._consumers.exported())
 

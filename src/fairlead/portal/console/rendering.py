@@ -23,7 +23,7 @@ from fairlead.portal.console.topology.text import legible
 from fairlead.portal.http.context import PATH, REQUEST_ID
 from fairlead.portal.http.headers import Headers
 from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.portal.options import ExternalURL
 
 
@@ -61,7 +61,7 @@ class Tab(NamedTuple):
     path: str
     title: str
     beginnings: tuple[str, ...] = ()
-    may: Callable[[Session], Awaitable[bool]] | None = None
+    may: Callable[[BrowserSession], Awaitable[bool]] | None = None
 
 
 class Pages:
@@ -125,7 +125,7 @@ class Pages:
         """Return the routes of the static files."""
         return [web.get(one.path, _serve(one)) for one in (_ICON, *_STYLES, *_SCRIPTS)]
 
-    async def tabs(self, session: Session) -> list[Tab]:
+    async def tabs(self, session: BrowserSession) -> list[Tab]:
         """Return the tabs that the session's person may see."""
         return [tab for tab in self._tabs if tab.may is None or await tab.may(session)]
 

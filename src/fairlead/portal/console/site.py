@@ -14,11 +14,11 @@ from fairlead.client import ClientError
 from fairlead.portal.console.entering import Entrance
 from fairlead.portal.console.live import Hub, Live, Subscription, message
 from fairlead.portal.console.rendering import Pages, digest
-from fairlead.portal.console.turns import Turns
+from fairlead.portal.console.turns import PageTurns
 from fairlead.portal.console.viewing import AskedPage, MissingError, View, asked_of
 from fairlead.portal.http.context import ENDLESS, REQUEST_ID
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 
 
 STREAMS = "/live"
@@ -40,7 +40,7 @@ class Site:
         self._entrance = entrance
         self._hub = hub
         self._live = Live(pages, hub)
-        self._turns = Turns()
+        self._turns = PageTurns()
         self._views = list(views)
 
     def routes(self) -> list[web.RouteDef]:
@@ -63,7 +63,7 @@ class Site:
         self,
         view: View,
         request: web.Request,
-        session: Session,
+        session: BrowserSession,
         *,
         status: int = 200,
         **more: object,
@@ -100,7 +100,7 @@ class Site:
         )
 
     async def missing(
-        self, request: web.Request, session: Session, missing: MissingError
+        self, request: web.Request, session: BrowserSession, missing: MissingError
     ) -> web.Response:
         """Return the page that says what does not exist for the person."""
         return self._pages.page(
@@ -156,7 +156,7 @@ class Site:
     async def _follow(
         self,
         view: View,
-        session: Session,
+        session: BrowserSession,
         scope: Hashable,
         asked: AskedPage,
         request: web.Request,

@@ -34,7 +34,7 @@ class _Queue:
         self.until = 0.0
 
 
-class Turns:
+class PageTurns:
     """Gives each person one page at a time; ``cost`` returns the CPU seconds used so far."""
 
     def __init__(self, cost: Callable[[], float] = time.thread_time) -> None:

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from fairlead.api.meta import Object
 from fairlead.portal.http.context import PATH
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.provider.namespaces import identity_of, owner_of
 
 
@@ -59,7 +59,7 @@ class View(ABC):
     """The template's file."""
 
     @abstractmethod
-    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
         """Return what the person may see of the page.
 
         Raises:
@@ -76,7 +76,9 @@ class View(ABC):
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the template's variables, also those outside the block ``live``."""
 
-    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def own(
+        self, session: BrowserSession, scope: Any, asked: AskedPage
+    ) -> Mapping[str, Any]:
         """Return variables for this person only: their rights and form tokens."""
         return {}
 

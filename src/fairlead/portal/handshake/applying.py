@@ -65,7 +65,7 @@ from fairlead.portal.http.errors import Refusal, bad_request, forbidden
 from fairlead.portal.http.limits import count
 from fairlead.portal.http.metrics import result_of
 from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.portal.options import ServeOptions
 from fairlead.runtime import Cluster
 
@@ -185,7 +185,11 @@ class Applying:
             working.discard(author)
 
     async def _applied(
-        self, request: web.Request, session: Session, asked: AskedBind, config: ClusterConfig
+        self,
+        request: web.Request,
+        session: BrowserSession,
+        asked: AskedBind,
+        config: ClusterConfig,
     ) -> str:
         """Check the cluster, bind, and write the binding; return the message for the person."""
         place = urlsplit(config.server)
@@ -222,7 +226,7 @@ class Applying:
         except NotReachableError as error:
             raise _out_of_reach(str(error)) from None
 
-    async def _asked(self, session: Session, name: str, identity: str) -> AskedBind:
+    async def _asked(self, session: BrowserSession, name: str, identity: str) -> AskedBind:
         """Return the bind of this name, with a template that the person may bind.
 
         Raises:

@@ -22,7 +22,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.konnector.manifests import manifests as konnector_manifests
 from fairlead.portal.handshake.reviews import AccessReviews
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.runtime import Cluster, Delta
 
 
@@ -37,7 +37,7 @@ _JSON = CIMultiDict({hdrs.CONTENT_TYPE: "application/json"})
 class CatalogGuard(Protocol):
     """Finds the sender of a request."""
 
-    async def session(self, request: web.Request) -> Session:
+    async def session(self, request: web.Request) -> BrowserSession:
         """Return the sender's session.
 
         Raises:
@@ -145,7 +145,7 @@ class Catalog:
         offered = await self._reviews.offered(session.person, self._templates.now().names)
         return _answer(self._collections.now().encoded(offered, _collected))
 
-    async def offered(self, session: Session) -> list[Object]:
+    async def offered(self, session: BrowserSession) -> list[Object]:
         """Return the templates that the session's person may bind, ordered by name."""
         templates = self._templates.now()
         allowed = await self._reviews.offered(session.person, templates.names)

@@ -16,7 +16,7 @@ from fairlead.portal.http.headers import PRIVATE
 from fairlead.portal.http.limits import count
 from fairlead.portal.identity.codes import Codes
 from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import Session, SessionStore
+from fairlead.portal.identity.sessions import BrowserSession, SessionStore
 
 
 class _Consent(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Consents:
         self._store = store
         self._codes = Codes(store)
 
-    async def agree(self, session: Session, asked: AskedBind, challenge: str) -> str:
+    async def agree(self, session: BrowserSession, asked: AskedBind, challenge: str) -> str:
         """Return a code for the program that has the challenge's verifier.
 
         Raises:

@@ -11,7 +11,7 @@ from fairlead.portal.http.errors import Refusal, forbidden, unauthenticated
 from fairlead.portal.http.limits import count
 from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity.cookies import Cookies
-from fairlead.portal.identity.sessions import Session, Sessions
+from fairlead.portal.identity.sessions import BrowserSession, BrowserSessions
 
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -22,13 +22,15 @@ class SessionGuard:
     """Finds the session of a request, and refuses requests without one."""
 
     def __init__(
-        self, sessions: Sessions, external: ExternalURL, *, cookies: Cookies | None = None
+        self, sessions: BrowserSessions, external: ExternalURL, *, cookies: Cookies | None = None
     ) -> None:
         self._sessions = sessions
         self._external = external
         self._cookies = cookies or Cookies(external)
 
-    async def session(self, request: web.Request, *, content_type: str = JSON_TYPE) -> Session:
+    async def session(
+        self, request: web.Request, *, content_type: str = JSON_TYPE
+    ) -> BrowserSession:
         """Return the sender's session, and set it on the request.
 
         The checks are ordered: session, cluster, origin, content type, rate of the person.
@@ -63,7 +65,7 @@ class SessionGuard:
         token, _ = self._token(request)
         return (self._sessions.believed(token) or await self._sessions.find(token)) is not None
 
-    async def session_if_any(self, request: web.Request) -> Session | None:
+    async def session_if_any(self, request: web.Request) -> BrowserSession | None:
         """Return the sender's session, None without a valid one.
 
         Raises:
@@ -124,14 +126,14 @@ def _senders(request: web.Request) -> tuple[list[str], list[str]]:
     return request.headers.getall("Origin", []), request.headers.getall("Sec-Fetch-Site", [])
 
 
-def session_of(request: web.Request) -> Session:
+def session_of(request: web.Request) -> BrowserSession:
     """Return the session that the guard set on a request.
 
     Raises:
         LookupError: the guard did not check the request.
     """
     session = request.get(SESSION)
-    if isinstance(session, Session):
+    if isinstance(session, BrowserSession):
         return session
     raise LookupError("the guard did not check this request")
 

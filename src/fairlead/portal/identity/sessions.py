@@ -38,7 +38,7 @@ _log = structlog.get_logger(logger_name="fairlead.portal.sessions")
 Kind = Literal["browser", "cli"]
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class BrowserSession(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One sign-in. ``key`` is the SHA-256 of its token in hex; times are seconds since 1970."""
 
     key: str
@@ -115,7 +115,7 @@ def unavailable(reason: str, *, code: ErrorCode = ErrorCode.CLUSTER_CONNECTION_F
     )
 
 
-class Sessions:
+class BrowserSessions:
     """The sessions of all replicas, with a short cache.
 
     Args:
@@ -140,11 +140,11 @@ class Sessions:
         self._of_a_person = of_a_person
         self._in_all = in_all
         self._believed = believed
-        self._known: OrderedDict[str, tuple[Session, float]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[BrowserSession, float]] = OrderedDict()
         self._evictions = 0
         store.listen(self._gone)
 
-    async def create(self, person: Person, kind: Kind) -> tuple[str, Session]:
+    async def create(self, person: Person, kind: Kind) -> tuple[str, BrowserSession]:
         """Create a session; return its token, which is stored nowhere, and the session.
 
         Raises:
@@ -153,7 +153,7 @@ class Sessions:
         await self._make_room(person.author)
         token = random_token()
         now = time.time()
-        session = Session(
+        session = BrowserSession(
             key=hashed(token), person=person, kind=kind, created=now, expires=now + self.lifetime
         )
         stored = await self._store.put(
@@ -167,14 +167,14 @@ class Sessions:
             raise unavailable("a new session's name was taken")
         return token, session
 
-    def believed(self, token: str) -> Session | None:
+    def believed(self, token: str) -> BrowserSession | None:
         """Return the cached session of a token; a session may exist that is not cached."""
         known = self._known.get(hashed(token))
         if known is not None and known[1] > time.monotonic():
             return _current(known[0])
         return None
 
-    async def find(self, token: str) -> Session | None:
+    async def find(self, token: str) -> BrowserSession | None:
         """Return the session of a token; None if it does not exist or has ended.
 
         Raises:
@@ -192,7 +192,7 @@ class Sessions:
         if value is None:
             return None
         try:
-            session = msgspec.json.decode(value, type=Session)
+            session = msgspec.json.decode(value, type=BrowserSession)
         except ValueError as error:
             _log.warning("a stored session cannot be read", error=str(error))
             return None
@@ -214,7 +214,7 @@ class Sessions:
         held = await self._store.held(author)
         return held[-1].expires - self.lifetime if held else None
 
-    async def end(self, session: Session) -> None:
+    async def end(self, session: BrowserSession) -> None:
         """End a session: no replica accepts its token from now on.
 
         Raises:
@@ -254,5 +254,5 @@ class Sessions:
             self._known.pop(name, None)
 
 
-def _current(session: Session) -> Session | None:
+def _current(session: BrowserSession) -> BrowserSession | None:
     return session if time.time() < session.expires else None

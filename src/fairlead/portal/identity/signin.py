@@ -27,7 +27,7 @@ from fairlead.portal.identity.issuers import Issuer
 from fairlead.portal.identity.keys import Sealing
 from fairlead.portal.identity.people import Person, Prefixes
 from fairlead.portal.identity.redirects import RedirectError
-from fairlead.portal.identity.sessions import Sessions, SessionStore, hashed, random_token
+from fairlead.portal.identity.sessions import BrowserSessions, SessionStore, hashed, random_token
 from fairlead.portal.options import AUTHORIZE_PATH, CALLBACK_PATH
 
 
@@ -82,7 +82,7 @@ class SignIn:
         self,
         *,
         issuer: Issuer,
-        sessions: Sessions,
+        sessions: BrowserSessions,
         store: SessionStore,
         sealing: Sealing,
         guard: SessionGuard,

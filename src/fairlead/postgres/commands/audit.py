@@ -23,7 +23,7 @@ from fairlead.postgres.database.reading.audit import (
     read_databases,
     read_everybody,
 )
-from fairlead.postgres.database.reading.holdings import PUBLIC, Held, read_holdings
+from fairlead.postgres.database.reading.holdings import PUBLIC, HeldObjects, read_holdings
 from fairlead.postgres.errors import AccessError
 
 
@@ -70,7 +70,7 @@ class Privilege(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     grant_option: bool = False
 
 
-class Owned(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class OwnedObjects(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Objects of one kind that a role owns."""
 
     database: str
@@ -99,7 +99,7 @@ class RoleAudit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     direct: tuple[Privilege, ...] = ()
     members: tuple[str, ...] = ()
     groups: tuple[HeldGroup, ...] = ()
-    owns: tuple[Owned, ...] = ()
+    owns: tuple[OwnedObjects, ...] = ()
     drift: tuple[PlannedStatement, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -164,7 +164,7 @@ class _Auditing:
         self._server = server
         self._everybody = everybody
         self._held: dict[str, list[Privilege]] = {}
-        self._owned: dict[int, list[Owned]] = {}
+        self._owned: dict[int, list[OwnedObjects]] = {}
         self._asked: dict[str, str] = {}
         self._logins: dict[str, str] = {}
         """Names of accesses by their logins that act as another role."""
@@ -202,7 +202,7 @@ class _Auditing:
 
     def _shared(self, database: Database) -> None:
         self._owned.setdefault(database.owner, []).append(
-            Owned(database=database.name, on="database")
+            OwnedObjects(database=database.name, on="database")
         )
         for grantee in database.grantees:
             self._held.setdefault(self._name(grantee.role), []).append(
@@ -214,7 +214,7 @@ class _Auditing:
                 )
             )
 
-    def _inside(self, database: str, rows: Iterable[Held]) -> None:
+    def _inside(self, database: str, rows: Iterable[HeldObjects]) -> None:
         totals: dict[tuple[str, str, str], int] = {}
         known = list(rows)
         for row in known:
@@ -237,10 +237,10 @@ class _Auditing:
                 )
                 self._held.setdefault(self._name(grantee.role), []).append(one)
 
-    def _own(self, database: str, row: Held) -> None:
+    def _own(self, database: str, row: HeldObjects) -> None:
         if row.level == "column":
             return
-        one = Owned(
+        one = OwnedObjects(
             database=database,
             on=row.level,
             schema=row.schema,
@@ -361,7 +361,7 @@ class _Auditing:
         return asker or (self._logins.get(role.name, "") if role.claim is not None else "")
 
 
-T = TypeVar("T", Privilege, Owned)
+T = TypeVar("T", Privilege, OwnedObjects)
 
 
 def _together(found: Iterable[T]) -> tuple[T, ...]:

@@ -38,7 +38,7 @@ from fairlead.postgres.commands.surroundings import (
     list_installed,
 )
 from fairlead.postgres.controllers.rules.desired import (
-    Place,
+    ServerPlace,
     check_spec,
     expires_at,
     names_of,
@@ -77,7 +77,7 @@ class Blocking(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     objects: tuple[str, ...]
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class AccessExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The state of an access; ``rights`` are statements that the administrator's rights need."""
 
     access: str
@@ -92,7 +92,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     notes: tuple[str, ...] = ()
 
 
-async def explain(around: Surroundings, name: str, namespace: str) -> Explanation:
+async def explain(around: Surroundings, name: str, namespace: str) -> AccessExplanation:
     """Return the state of one access and of the objects that it depends on.
 
     Raises:
@@ -105,7 +105,7 @@ async def explain(around: Surroundings, name: str, namespace: str) -> Explanatio
     given = given_of(found)
     if given.access is None:
         problem = given.problem or AccessError("InvalidSpec", "it cannot be decoded")
-        return Explanation(
+        return AccessExplanation(
             access=given.name,
             ready=False,
             reason=problem.reason,
@@ -304,7 +304,7 @@ class _Explaining:
 
     async def _planned(self, sessions: Sessions) -> Planned:
         access = self._access
-        place = Place.of(access, sessions.endpoint)
+        place = ServerPlace.of(access, sessions.endpoint)
         wanted = await self._around.wanted(access, place, blind={"*"})
         (wanted,) = await with_claims(self._around, sessions, [wanted])
         return await plan_accesses(sessions, [wanted], Verifiers(), rights=True)
@@ -403,7 +403,7 @@ class _Explaining:
                     InTheWay(kind=POSTGRESACCESSES.kind, name=str(one.key), how=how)
                 )
 
-    def result(self) -> Explanation:
+    def result(self) -> AccessExplanation:
         """Return the state of the access, with the steps in their order."""
         ready, reason, message = told(self._access)
         steps = tuple(self._steps[name] for name in STEPS)
@@ -412,7 +412,7 @@ class _Explaining:
         if ready and open_:
             first = worst or open_[0]
             ready, reason, message = False, first.reason or "Drifted", first.message
-        return Explanation(
+        return AccessExplanation(
             access=str(self._found.key),
             ready=ready,
             reason=reason,

@@ -27,7 +27,7 @@ from fairlead.postgres.database.plans.differences import PRIVILEGES, listed
 from fairlead.postgres.database.plans.grants import check_grants
 from fairlead.postgres.database.plans.snapshot import RoleFacts
 from fairlead.postgres.database.plans.targets import FUTURE, TargetLevel
-from fairlead.postgres.database.reading.holdings import Held
+from fairlead.postgres.database.reading.holdings import HeldObjects
 from fairlead.postgres.errors import AccessError
 
 
@@ -59,7 +59,7 @@ def express(
     role: int,
     database: str,
     on_database: Mapping[str, bool],
-    held: Iterable[Held],
+    held: Iterable[HeldObjects],
 ) -> Expressed:
     """Return the present grants of one role in one database.
 
@@ -73,7 +73,7 @@ def express(
     """
     found = Expressed([], [])
     found.grants.extend(_plain(database, "public", "Database", on_database.items()))
-    schemas: dict[str, dict[str, list[Held]]] = {}
+    schemas: dict[str, dict[str, list[HeldObjects]]] = {}
     for one in held:
         if one.system and _atoms(one, role):
             found.left.append(f"{_words(one, role)} in PostgreSQL's own schema {one.schema}")
@@ -89,7 +89,7 @@ def _express_schema(
     role: int,
     database: str,
     schema: str,
-    levels: Mapping[str, Sequence[Held]],
+    levels: Mapping[str, Sequence[HeldObjects]],
 ) -> None:
     if schema:
         inside = Expressed([], found.left)
@@ -130,7 +130,9 @@ class _Objects:
         self._schema = schema
         self._on: GrantLevel = on
 
-    def express(self, found: Expressed, held: Sequence[Held], future: Sequence[Held]) -> None:
+    def express(
+        self, found: Expressed, held: Sequence[HeldObjects], future: Sequence[HeldObjects]
+    ) -> None:
         """Append the grants to ``found``, without names where they cover all objects."""
         others = [one for one in held if one.owner != self._role]
         total = sum(one.total for one in others)
@@ -149,7 +151,11 @@ class _Objects:
         self._named(found, others, everywhere)
 
     def _creators(
-        self, found: Expressed, future: Sequence[Held], counts: Mapping[Atom, int], total: int
+        self,
+        found: Expressed,
+        future: Sequence[HeldObjects],
+        counts: Mapping[Atom, int],
+        total: int,
     ) -> dict[Atom, tuple[str, ...]]:
         """Return the creators of future objects by privilege, as includeFuture takes them.
 
@@ -168,7 +174,7 @@ class _Objects:
                 found.left.append(f"{what} in schema {self._schema}, and not on all there are")
         return said
 
-    def _named(self, found: Expressed, held: Iterable[Held], everywhere: set[Atom]) -> None:
+    def _named(self, found: Expressed, held: Iterable[HeldObjects], everywhere: set[Atom]) -> None:
         names: dict[frozenset[Atom], list[str]] = {}
         for one in held:
             atoms = frozenset(_atoms(one, self._role)) - everywhere
@@ -205,7 +211,7 @@ class _Objects:
 
 
 def _columns(
-    found: Expressed, role: int, database: str, schema: str, held: Iterable[Held]
+    found: Expressed, role: int, database: str, schema: str, held: Iterable[HeldObjects]
 ) -> None:
     columns: dict[tuple[str, frozenset[Atom]], list[str]] = {}
     for one in held:
@@ -245,7 +251,7 @@ def _plain(
             )
 
 
-def _atoms(one: Held, role: int) -> list[Atom]:
+def _atoms(one: HeldObjects, role: int) -> list[Atom]:
     return [
         (name, grantee.option)
         for grantee in one.grantees
@@ -260,7 +266,7 @@ def _sorted(privileges: Iterable[str]) -> list[Privilege]:
     return [one for one in get_args(Privilege) if one in given]
 
 
-def _words(one: Held, role: int) -> str:
+def _words(one: HeldObjects, role: int) -> str:
     privileges = ", ".join(name for name, _ in _atoms(one, role))
     return f"{privileges} on {one.level} {listed(one.names, one.total)}"
 

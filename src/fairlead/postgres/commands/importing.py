@@ -20,16 +20,16 @@ from fairlead.postgres.commands.expressing import (
     object_name,
 )
 from fairlead.postgres.commands.surroundings import Surroundings, list_installed
-from fairlead.postgres.controllers.rules.desired import Place, wanted_of
+from fairlead.postgres.controllers.rules.desired import ServerPlace, wanted_of
 from fairlead.postgres.controllers.rules.policy import check_membership
 from fairlead.postgres.database.connections.failures import explain
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.grants import MAX_OBJECTS
 from fairlead.postgres.database.plans.names import check_username, excluded
-from fairlead.postgres.database.plans.plan import Wanted
-from fairlead.postgres.database.plans.snapshot import Claim, RoleFacts, Snapshot
+from fairlead.postgres.database.plans.plan import WantedState
+from fairlead.postgres.database.plans.snapshot import RoleClaim, RoleFacts, ServerSnapshot
 from fairlead.postgres.database.reading.catalog import read_around, read_logins, read_snapshot
-from fairlead.postgres.database.reading.holdings import Held, read_holdings
+from fairlead.postgres.database.reading.holdings import HeldObjects, read_holdings
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.planning import plan_accesses
 from fairlead.postgres.database.work.reserving import reserve
@@ -109,14 +109,14 @@ class _Importing:
         self._server = server
         self._namespace = namespace
         self._sessions = sessions
-        self._held: dict[str, Sequence[Held]] = {}
+        self._held: dict[str, Sequence[HeldObjects]] = {}
         self._accesses: dict[str, PostgresAccess] = {}
         self._comments: dict[str, list[str]] = {}
         self._skipped: list[LeftOut] = []
         self._names: set[str] = set()
         self._objects: set[str] | None = set()
         self._refused: set[str] = set()
-        self._carried: dict[str, Claim] = {}
+        self._carried: dict[str, RoleClaim] = {}
         self._claimed: set[str] = set()
 
     async def look_around(self) -> None:
@@ -164,7 +164,7 @@ class _Importing:
     def _skip(self, role: str, why: str) -> None:
         self._skipped.append(LeftOut(role=role, why=why))
 
-    def _is_welcome(self, role: RoleFacts, snapshot: Snapshot) -> bool:
+    def _is_welcome(self, role: RoleFacts, snapshot: ServerSnapshot) -> bool:
         settings = self._around.settings
         why = ""
         try:
@@ -187,12 +187,12 @@ class _Importing:
             self._skip(role.name, why)
         return not why
 
-    def _is_free(self, claim: Claim) -> bool:
+    def _is_free(self, claim: RoleClaim) -> bool:
         """Whether the claim is from an earlier import, and its object does not exist."""
         is_known = self._around.knows_claims and self._objects is not None
         return claim.is_imported and is_known and claim.object not in (self._objects or ())
 
-    async def _read(self, roles: Iterable[RoleFacts], snapshot: Snapshot) -> None:
+    async def _read(self, roles: Iterable[RoleFacts], snapshot: ServerSnapshot) -> None:
         """Read the privileges of the roles, each database once."""
         of_database: dict[str, list[int]] = {}
         for one in (source for role in roles for source in _sources(role, snapshot)):
@@ -213,7 +213,7 @@ class _Importing:
                 raise AccessError("AnswerTooLarge", f"database {name} has too many ACLs to read")
             self._held[name] = found.rows
 
-    def _compose(self, role: RoleFacts, snapshot: Snapshot, powerful: set[str]) -> None:
+    def _compose(self, role: RoleFacts, snapshot: ServerSnapshot, powerful: set[str]) -> None:
         comments: list[str] = []
         sources = _sources(role, snapshot)
         grants, left = [], []
@@ -293,8 +293,8 @@ class _Importing:
             self._refused.add(name)
             self._comments[name] += [f"Adoption would fail: {one.message}" for one in found]
 
-    def _wanted(self, access: PostgresAccess) -> Wanted:
-        scope = self._around.scope(Place.of(access, self._sessions.endpoint), access)
+    def _wanted(self, access: PostgresAccess) -> WantedState:
+        scope = self._around.scope(ServerPlace.of(access, self._sessions.endpoint), access)
         # A role with the claim of an earlier import is planned with that claim.
         claim = self._carried.get(access.spec.username) or self._claim(access)
         return wanted_of(
@@ -307,7 +307,7 @@ class _Importing:
             scope=scope,
         )
 
-    def _claim(self, access: PostgresAccess) -> Claim:
+    def _claim(self, access: PostgresAccess) -> RoleClaim:
         return msgspec.structs.replace(
             self._around.claim(access.metadata), uid="", namespace="", name=""
         )
@@ -349,7 +349,7 @@ class _Importing:
         )
 
 
-def _sources(role: RoleFacts, snapshot: Snapshot) -> list[RoleFacts]:
+def _sources(role: RoleFacts, snapshot: ServerSnapshot) -> list[RoleFacts]:
     """Return the role, and our groups that give it privileges."""
     names = snapshot.groups.keys() & role.groups.keys() & snapshot.roles.keys()
     return [role, *(snapshot.roles[name] for name in sorted(names))]

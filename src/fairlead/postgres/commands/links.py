@@ -13,7 +13,7 @@ from fairlead.api.postgresaccess import READY, PostgresAccess
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.postgres import POSTGRES
 from fairlead.client import Client, ClientError
-from fairlead.postgres.commands.explain import Explanation, explain
+from fairlead.postgres.commands.explain import AccessExplanation, explain
 from fairlead.postgres.commands.steps import told
 from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.errors import AccessError
@@ -41,7 +41,7 @@ async def role_link(
     return _refused(by_status, explained), explained.notes
 
 
-def _refused(by_status: Link, explained: Explanation) -> Link:
+def _refused(by_status: Link, explained: AccessExplanation) -> Link:
     failed = any(one.state == "failed" for one in explained.steps)
     return msgspec.structs.replace(
         by_status,

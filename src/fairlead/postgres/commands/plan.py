@@ -14,10 +14,15 @@ from fairlead.api.timestamps import moment, parse_time
 from fairlead.client import ApiError
 from fairlead.postgres.commands.accesses import Given
 from fairlead.postgres.commands.surroundings import Surroundings
-from fairlead.postgres.controllers.rules.desired import Place, check_spec, expires_at, names_of
+from fairlead.postgres.controllers.rules.desired import (
+    ServerPlace,
+    check_spec,
+    expires_at,
+    names_of,
+)
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.names import excluded
-from fairlead.postgres.database.plans.plan import Planned, Statement, Wanted
+from fairlead.postgres.database.plans.plan import Planned, Statement, WantedState
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.planning import plan_accesses
@@ -59,7 +64,7 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     digests: Mapping[str, str] = {}
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PlanProblem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The reason for which the operator would do nothing for an access, or only a part."""
 
     access: str
@@ -79,7 +84,7 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     in_sync: bool
     servers: tuple[ServerPlan, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[PlanProblem, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -100,8 +105,8 @@ class _Ready(NamedTuple):
     """An access that can be planned."""
 
     name: str
-    place: Place
-    wanted: Wanted
+    place: ServerPlace
+    wanted: WantedState
     manual: bool
     approved: str
     """Digest of the plan that was approved last."""
@@ -123,9 +128,9 @@ async def plan(around: Surroundings, given: Iterable[Given]) -> PlanReport:
 class _Planning:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
-        self._places: dict[Place, list[_Ready]] = {}
+        self._places: dict[ServerPlace, list[_Ready]] = {}
         self._servers: list[ServerPlan] = []
-        self._problems: list[Problem] = []
+        self._problems: list[PlanProblem] = []
         self._skipped: list[Skipped] = []
 
     async def prepare(self, given: Given) -> None:
@@ -157,7 +162,7 @@ class _Planning:
             )
         check_spec(access)
         endpoint = await self._around.sources.endpoint(access, enforce=True)
-        place = Place.of(access, endpoint)
+        place = ServerPlace.of(access, endpoint)
         wanted = await self._around.wanted(access, place, blind={"SecretForbidden"})
         manual = access.spec.approval == "Manual" or access.spec.mode == "Observe"
         before = access.status.plan.approved_digest if access.status.plan is not None else ""
@@ -167,13 +172,13 @@ class _Planning:
         """Plan the accesses of all servers."""
         slots = asyncio.Semaphore(_SERVERS_AT_ONCE)
 
-        async def one(place: Place, ready: Sequence[_Ready]) -> None:
+        async def one(place: ServerPlace, ready: Sequence[_Ready]) -> None:
             async with slots:
                 await self._server(place, ready)
 
         await asyncio.gather(*(one(place, ready) for place, ready in self._places.items()))
 
-    async def _server(self, place: Place, ready: Sequence[_Ready]) -> None:
+    async def _server(self, place: ServerPlace, ready: Sequence[_Ready]) -> None:
         sessions, verifiers = Sessions(place.endpoint), Verifiers()
         found: list[tuple[Sequence[_Ready], Planned]] = []
         try:
@@ -192,7 +197,7 @@ class _Planning:
         self._servers.append(self._planned(place, _without_rivals(found, self._fail)))
 
     def _planned(
-        self, place: Place, found: Iterable[tuple[Sequence[_Ready], Planned]]
+        self, place: ServerPlace, found: Iterable[tuple[Sequence[_Ready], Planned]]
     ) -> ServerPlan:
         statements: list[tuple[Statement, tuple[str, ...]]] = []
         remedies: dict[tuple[str, str], tuple[Statement, tuple[str, ...]]] = {}
@@ -220,7 +225,7 @@ class _Planning:
         )
 
     def _fail(self, name: str, error: AccessError) -> None:
-        problem = Problem(access=name, reason=error.reason, message=error.message)
+        problem = PlanProblem(access=name, reason=error.reason, message=error.message)
         if problem not in self._problems:
             self._problems.append(problem)
 
@@ -237,8 +242,8 @@ class _Planning:
 
 
 async def with_claims(
-    around: Surroundings, sessions: Sessions, wanted: Sequence[Wanted]
-) -> list[Wanted]:
+    around: Surroundings, sessions: Sessions, wanted: Sequence[WantedState]
+) -> list[WantedState]:
     """Return the wanted accesses with the claims that their roles carry.
 
     Claims stay as they are where the user may read the installation's key.

@@ -20,7 +20,7 @@ from fairlead.client.lookups import find
 from fairlead.postgres.controllers.access.claims import scope_of
 from fairlead.postgres.controllers.keys import KEY_SECRET, installation_key
 from fairlead.postgres.controllers.rules.desired import (
-    Place,
+    ServerPlace,
     expires_at,
     may_adopt,
     shares_groups,
@@ -46,12 +46,12 @@ from fairlead.postgres.controllers.rules.rotation import (
     rotation_of,
     turns_of,
 )
-from fairlead.postgres.controllers.servers.sources import Sources, decode_server
+from fairlead.postgres.controllers.servers.sources import EndpointSources, decode_server
 from fairlead.postgres.controllers.settings import Settings, in_charge, in_force
 from fairlead.postgres.database.plans import logins
 from fairlead.postgres.database.plans import password as passwords
-from fairlead.postgres.database.plans.plan import Wanted
-from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.plans.plan import WantedState
+from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.errors import AccessError, invalid
 from fairlead.postgres.options import PostgresOptions
 
@@ -72,7 +72,7 @@ class Surroundings:
     ) -> None:
         self.client = client
         self.settings = settings
-        self.sources = Sources(client, Settings(settings), reader="you")
+        self.sources = EndpointSources(client, Settings(settings), reader="you")
         self.installation = installation
         self._key = key
         self.notes: list[str] = []
@@ -104,11 +104,11 @@ class Surroundings:
         made.notes += notes
         return made
 
-    def claim(self, meta: ObjectMeta) -> Claim:
+    def claim(self, meta: ObjectMeta) -> RoleClaim:
         """Return the claim of an object, with :data:`HIDDEN` for its unknown parts."""
         text = str(Key(meta.namespace, meta.name))
         hashed = hmac.digest(self._key, text.encode(), "sha256").hex()[:32] if self._key else ""
-        return Claim(
+        return RoleClaim(
             installation=self.installation or HIDDEN,
             object=hashed or HIDDEN,
             uid=meta.uid or HIDDEN,
@@ -116,7 +116,7 @@ class Surroundings:
             name=meta.name,
         )
 
-    def scope(self, place: Place, access: PostgresAccess) -> str | None:
+    def scope(self, place: ServerPlace, access: PostgresAccess) -> str | None:
         """Return the scope of the access's shared groups, "" without them, None where unknown."""
         if not shares_groups(access, place.endpoint):
             return ""
@@ -172,8 +172,8 @@ class Surroundings:
         return decode_server(found)
 
     async def wanted(
-        self, access: PostgresAccess, place: Place, *, blind: Collection[str] = ()
-    ) -> Wanted:
+        self, access: PostgresAccess, place: ServerPlace, *, blind: Collection[str] = ()
+    ) -> WantedState:
         """Return the wanted state of an access, with a new password where it has none yet.
 
         Args:
@@ -330,7 +330,7 @@ def installed(resource: Resource) -> Iterator[None]:
 async def _installation(client: Client) -> str:
     """Return the installation's id, "" where the user may not read it."""
     try:
-        return await Sources(client, Settings(PostgresOptions())).installation()
+        return await EndpointSources(client, Settings(PostgresOptions())).installation()
     except (Forbidden, NotFound):
         return ""
 

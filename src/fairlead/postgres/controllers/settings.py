@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from fairlead.api.meta import Object
-from fairlead.api.postgresaccess.controller import Controller
+from fairlead.api.postgresaccess.controller import OperatorController
 from fairlead.postgres.errors import AccessError, invalid
 from fairlead.postgres.options import PostgresOptions, SettingError, overlaid
 from fairlead.runtime import Delta, Informer
@@ -106,41 +106,45 @@ def in_force(flags: PostgresOptions, controller: Object | None) -> PostgresOptio
     if controller is None:
         return flags
     try:
-        return overlaid(flags, controller.decode(Controller).spec.settings)
+        return overlaid(flags, controller.decode(OperatorController).spec.settings)
     except (msgspec.ValidationError, SettingError) as error:
         raise invalid("ControllerInvalid", f"Controller {controller.key}: {error}") from None
 
 
-class Verdict(NamedTuple):
+class ReadyVerdict(NamedTuple):
     """Reason and message of a Controller's Ready condition, True for reason Ready."""
 
     reason: str
     message: str
 
 
-def judge(controller: Object, controllers: Sequence[Object], flags: PostgresOptions) -> Verdict:
+def judge(
+    controller: Object, controllers: Sequence[Object], flags: PostgresOptions
+) -> ReadyVerdict:
     """Return the verdict on a Controller, among those of the operator's namespace."""
     if controller.meta.namespace != flags.namespace:
-        return Verdict(
+        return ReadyVerdict(
             "InvalidControllerNamespace",
             f"Controllers have no effect outside the operator's namespace {flags.namespace};"
             " create it there",
         )
     chosen = in_charge([*controllers, controller])
     if chosen is not None and chosen.meta.uid != controller.meta.uid:
-        return Verdict(
+        return ReadyVerdict(
             "MultipleControllersFound",
             f"Controller {chosen.meta.name} is older and counts; change that one, or delete it",
         )
     try:
         in_force(flags, controller)
     except AccessError as error:
-        return Verdict(error.reason, f"{error.message}; nothing is worked on until it is mended")
-    postgres = controller.decode(Controller).spec.settings.postgres
+        return ReadyVerdict(
+            error.reason, f"{error.message}; nothing is worked on until it is mended"
+        )
+    postgres = controller.decode(OperatorController).spec.settings.postgres
     if postgres.stale_user_deletion_policy and postgres.unmanaged_users is None:
-        return Verdict(
+        return ReadyVerdict(
             "Ready",
             "the settings are in force; staleUserDeletionPolicy is not used, unmanagedUsers says"
             " what becomes of roles that no access asks for",
         )
-    return Verdict("Ready", "the settings are in force")
+    return ReadyVerdict("Ready", "the settings are in force")

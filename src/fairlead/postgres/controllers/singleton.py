@@ -20,7 +20,7 @@ from fairlead.api.postgresaccess.controller import (
     ServerSummary,
 )
 from fairlead.api.timestamps import now
-from fairlead.postgres.controllers.settings import Verdict, in_charge, judge
+from fairlead.postgres.controllers.settings import ReadyVerdict, in_charge, judge
 from fairlead.postgres.controllers.watches import (
     AccessWatches,
     condition_of,
@@ -114,7 +114,7 @@ class SyncTally:
 
 
 def controller_status(
-    old: ControllerStatus, verdict: Verdict, generation: int, now_: str, counts: Counts
+    old: ControllerStatus, verdict: ReadyVerdict, generation: int, now_: str, counts: Counts
 ) -> ControllerStatus:
     """Return the new status; only the Controller in charge has a summary."""
     ready = verdict.reason == "Ready"

@@ -57,14 +57,14 @@ class FieldManager(NamedTuple):
         return f"{shown} using {self.api_version}" if self.operation == "Update" else shown
 
 
-class Owned(NamedTuple):
+class OwnedFields(NamedTuple):
     """The fields of one manager, and the time of its last change of them."""
 
     fields: Paths
     time: str = ""
 
 
-Managed: TypeAlias = Mapping[FieldManager, Owned]
+Managed: TypeAlias = Mapping[FieldManager, OwnedFields]
 
 
 class FieldConflict(NamedTuple):
@@ -122,12 +122,12 @@ def decode(entries: Any) -> Managed:
         given = msgspec.convert(entries or [], list[_Entry])
     except msgspec.ValidationError as error:
         raise MalformedFieldsError(str(error)) from None
-    found: dict[FieldManager, Owned] = {}
+    found: dict[FieldManager, OwnedFields] = {}
     for one in given:
         manager = FieldManager(one.manager, one.operation, one.api_version, one.subresource)
         owned = paths.decode(one.fields_v1 or {}) - {()}
-        before = found.get(manager, Owned(NOTHING)).fields
-        found[manager] = Owned(owned | before, one.time)
+        before = found.get(manager, OwnedFields(NOTHING)).fields
+        found[manager] = OwnedFields(owned | before, one.time)
     return found
 
 
@@ -137,7 +137,7 @@ def encode(managed: Managed) -> list[JSON]:
     return [_encoded(manager, owned) for manager, owned in ordered]
 
 
-def _encoded(manager: FieldManager, owned: Owned) -> JSON:
+def _encoded(manager: FieldManager, owned: OwnedFields) -> JSON:
     entry: JSON = {
         "manager": manager.name,
         "operation": manager.operation,
@@ -160,8 +160,8 @@ def updated(
     result = _without(managed, lost) if lost else dict(managed)
     own = taken - _UNOWNED
     if own:
-        kept = result.get(manager, Owned(NOTHING)).fields
-        result[manager] = Owned(kept | own, now)
+        kept = result.get(manager, OwnedFields(NOTHING)).fields
+        result[manager] = OwnedFields(kept | own, now)
     return _capped(result)
 
 
@@ -186,7 +186,7 @@ def applied(
     wanted = fields(shape, config)
     others = {key: owned for key, owned in managed.items() if key != manager}
     result = merge(shape, live, config)
-    last = managed.get(manager, Owned(NOTHING))
+    last = managed.get(manager, OwnedFields(NOTHING))
     if last.fields:
         # Fields that others own too stay, and so do the parents of fields still wanted.
         everyone = wanted.union(*(owned.fields for owned in others.values()))
@@ -200,7 +200,7 @@ def applied(
     own = wanted - _UNOWNED
     # An apply that changes nothing keeps its time, so that nothing is written for it.
     same = own == last.fields and not any(found) and manager in managed
-    owners[manager] = Owned(own, last.time if same else now)
+    owners[manager] = OwnedFields(own, last.time if same else now)
     return result, _nonempty(owners)
 
 
@@ -217,7 +217,7 @@ def _refuse_conflicts(others: Managed, taken: Paths) -> None:
 def owner_of_all(shape: Shape, live: JSON, api_version: str, now: str) -> Managed:
     """The owners of an object that has been without any so far, before its first apply."""
     owned = changes(shape, {}, live).added - _UNOWNED
-    return {FieldManager(BEFORE_FIRST_APPLY, "Update", api_version): Owned(owned, now)}
+    return {FieldManager(BEFORE_FIRST_APPLY, "Update", api_version): OwnedFields(owned, now)}
 
 
 def only(managed: Managed, manager: FieldManager, keep: Iterable[Path]) -> Managed:
@@ -228,17 +228,17 @@ def only(managed: Managed, manager: FieldManager, keep: Iterable[Path]) -> Manag
     return _nonempty({**managed, manager: owned._replace(fields=frozenset(keep))})
 
 
-def _without(managed: Managed, lost: Paths) -> dict[FieldManager, Owned]:
+def _without(managed: Managed, lost: Paths) -> dict[FieldManager, OwnedFields]:
     return _nonempty(
         {key: owned._replace(fields=owned.fields - lost) for key, owned in managed.items()}
     )
 
 
-def _nonempty(managed: Managed) -> dict[FieldManager, Owned]:
+def _nonempty(managed: Managed) -> dict[FieldManager, OwnedFields]:
     return {key: owned for key, owned in managed.items() if owned.fields}
 
 
-def _capped(managed: dict[FieldManager, Owned]) -> Managed:
+def _capped(managed: dict[FieldManager, OwnedFields]) -> Managed:
     updaters = [key for key in managed if key.operation == "Update"]
     if len(updaters) <= MOST_UPDATERS:
         return managed
@@ -247,6 +247,6 @@ def _capped(managed: dict[FieldManager, Owned]) -> Managed:
     for old in updaters[: len(updaters) - MOST_UPDATERS + 1]:
         owned = managed.pop(old)
         heir = FieldManager(ANCIENT_CHANGES, "Update", old.api_version)
-        before = managed.get(heir, Owned(NOTHING))
-        managed[heir] = Owned(before.fields | owned.fields, owned.time)
+        before = managed.get(heir, OwnedFields(NOTHING))
+        managed[heir] = OwnedFields(before.fields | owned.fields, owned.time)
     return managed

@@ -109,7 +109,7 @@ class Operand(Protocol):
         ...
 
 
-class Call(NamedTuple):
+class EstimatedCall(NamedTuple):
     """A call to be estimated: its operands, the receiver first, and how to size inner values."""
 
     parts: Sequence[Operand]
@@ -133,7 +133,7 @@ class Price(NamedTuple):
     """Two functions for the cost of a call: of its arguments, and of an estimate."""
 
     actual: Callable[[Sequence[Any]], int]
-    estimate: Callable[[Call], Estimate]
+    estimate: Callable[[EstimatedCall], Estimate]
 
 
 def reading(size: float, times: int = 1) -> int:
@@ -155,14 +155,14 @@ def read(index: int, times: int = 1, *, keeps_size: bool = False) -> Price:
     """An operand is read; the result may be as large as it."""
     factor = TRAVERSAL * times
 
-    def estimate(call: Call) -> Estimate:
+    def estimate(call: EstimatedCall) -> Estimate:
         size = call.size(index)
         return Estimate(scaled(size.most, factor), size if keeps_size else None)
 
     return Price(lambda args: reading(size_of(args[index]), times), estimate)
 
 
-def _smaller(call: Call) -> Estimate:
+def _smaller(call: EstimatedCall) -> Estimate:
     return Estimate(scaled(min(call.size(0).most, call.size(1).most), TRAVERSAL))
 
 
@@ -178,7 +178,7 @@ _WHOLE = {
 """Units of comparing two values of types that are compared as wholes, by their names."""
 
 
-def _equality(call: Call) -> Estimate:
+def _equality(call: EstimatedCall) -> Estimate:
     left, right = (part.type for part in call.parts)
     whole = _WHOLE.get(left.name) if left == right else None
     return _smaller(call) if whole is None else Estimate(whole)
@@ -192,7 +192,7 @@ def _equality_cost(args: Sequence[Any]) -> int:
 EQUALITY = Price(_equality_cost, _equality)
 
 
-def _concatenation(call: Call) -> Estimate:
+def _concatenation(call: EstimatedCall) -> Estimate:
     size = call.size(0).plus(call.size(1))
     return Estimate(scaled(size.most, TRAVERSAL), size)
 
@@ -214,7 +214,7 @@ def _regex_cost(args: Sequence[Any]) -> int:
     return reading(1 + size_of(args[0])) * math.ceil(size_of(args[1]) * _REGEX)
 
 
-def _regex(call: Call) -> int:
+def _regex(call: EstimatedCall) -> int:
     text = scaled(capped(call.size(0).most + 1), TRAVERSAL)
     return capped(text * scaled(call.size(1).most, _REGEX))
 
@@ -234,7 +234,7 @@ def traversal(value: Any) -> int:
     return 1
 
 
-def _each_item(call: Call) -> Estimate:
+def _each_item(call: EstimatedCall) -> Estimate:
     size, items = call.size(0), call.items(0)
     if items is None:
         return Estimate(scaled(size.most, TRAVERSAL))
@@ -247,7 +247,7 @@ TRAVERSE = Price(lambda args: traversal(args[0]), _each_item)
 """All of a list is read, or of a text."""
 
 
-def _replaced(call: Call) -> Estimate:
+def _replaced(call: EstimatedCall) -> Estimate:
     text, old, new = (call.size(index) for index in range(3))
     count = [0, 0]
     kept = [0, 0]
@@ -270,7 +270,7 @@ def _replaced(call: Call) -> Estimate:
 REPLACE = Price(lambda args: reading(size_of(args[0]), 2), _replaced)
 
 
-def _split(call: Call) -> Estimate:
+def _split(call: EstimatedCall) -> Estimate:
     text = call.size(0)
     limit = call.parts[2].node.value if len(call.parts) > 2 else None
     # A negative limit is a huge unsigned number to Kubernetes' estimate.
@@ -287,7 +287,7 @@ def _join_cost(args: Sequence[Any]) -> int:
     return reading(sum(map(len, texts)) + between, 2)
 
 
-def _joined(call: Call) -> Estimate:
+def _joined(call: EstimatedCall) -> Estimate:
     length, items = call.size(0), call.items(0)
     size = length.times(items[1]) if items else Size(0, 0)
     if len(call.parts) > 1:
@@ -318,7 +318,7 @@ def _parsing(args: Sequence[Any], *, parses: bool) -> int:
 def contains_address(*, parses: bool) -> Price:
     """A network is compared to an address, perhaps one that is a text still."""
 
-    def estimate(call: Call) -> Estimate:
+    def estimate(call: EstimatedCall) -> Estimate:
         return Estimate(_ADDRESS + (scaled(call.size(1).most, TRAVERSAL) if parses else 0))
 
     return Price(
@@ -330,7 +330,7 @@ def contains_network(*, parses: bool) -> Price:
     """A network is compared to another, perhaps one that is a text still."""
     more = scaled(_PREFIX.most, TRAVERSAL) + 1
 
-    def estimate(call: Call) -> Estimate:
+    def estimate(call: EstimatedCall) -> Estimate:
         text = scaled(call.size(1).most, TRAVERSAL) if parses else 0
         return Estimate(capped(_ADDRESS + more + text))
 

@@ -20,7 +20,7 @@ from fairlead_sandbox.schema.cel.values import NONE, CelError, CostError, Option
 from fairlead_sandbox.schema.effort import Effort
 
 
-class Result(NamedTuple):
+class Evaluation(NamedTuple):
     """The value of an evaluation or its failure, and its cost."""
 
     value: Any
@@ -48,7 +48,7 @@ class Program(NamedTuple):
     optional: bool
     steps: int
 
-    def run(self, value: Any, old: Any, effort: Effort) -> Result:
+    def run(self, value: Any, old: Any, effort: Effort) -> Evaluation:
         """Evaluate the expression.
 
         Args:
@@ -69,11 +69,11 @@ class Program(NamedTuple):
         try:
             found = self.code(frame)
         except (CelError, CostError) as error:
-            return Result(None, frame.cost, error)
+            return Evaluation(None, frame.cost, error)
         # The cheap steps only count; what they came to in the end is compared here.
         if frame.cost > PER_EXPRESSION:
-            return Result(None, frame.cost, CostError())
-        return Result(found, frame.cost)
+            return Evaluation(None, frame.cost, CostError())
+        return Evaluation(found, frame.cost)
 
 
 def compile_rule(

@@ -24,7 +24,7 @@ from fairlead_sandbox.schema.cel import (
     declare,
 )
 from fairlead_sandbox.schema.cel.library.texts import quoted
-from fairlead_sandbox.schema.cel.program import Result
+from fairlead_sandbox.schema.cel.program import Evaluation
 from fairlead_sandbox.schema.effort import ExhaustedError, Report
 from fairlead_sandbox.schema.errors import FieldError, duplicate, forbidden, invalid, required
 
@@ -47,7 +47,7 @@ class _Account:
         self.left = PER_OBJECT
         self.report = report
 
-    def run(self, program: Program, value: Any, old: Any, path: str) -> Result | None:
+    def run(self, program: Program, value: Any, old: Any, path: str) -> Evaluation | None:
         """The result of an evaluation; None if it cost more than is left."""
         try:
             result = program.run(value, old, self.report.effort)

@@ -12,18 +12,18 @@ from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.reasons.postgres import StepName
 from fairlead.api.resource import SECRETS
-from fairlead.postgres.commands.explain import Explanation, explain
+from fairlead.postgres.commands.explain import AccessExplanation, explain
 
 
-async def explained(team: Team, name: str) -> Explanation:
+async def explained(team: Team, name: str) -> AccessExplanation:
     return await explain(await around(team), name, team.namespace)
 
 
-def states(found: Explanation) -> dict[StepName, str]:
+def states(found: AccessExplanation) -> dict[StepName, str]:
     return {step.name: step.state for step in found.steps}
 
 
-def step(found: Explanation, name: StepName) -> tuple[str, str]:
+def step(found: AccessExplanation, name: StepName) -> tuple[str, str]:
     (one,) = (step for step in found.steps if step.name == name)
     return one.reason, one.message
 

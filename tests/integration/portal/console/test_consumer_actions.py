@@ -40,7 +40,7 @@ from fairlead.portal.console.consumers.ownrights import OwnAccess, OwnRights, al
 from fairlead.portal.console.live import Hub
 from fairlead.portal.handshake.reviews import ReviewedAction
 from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.provider.credentials import stored_kubeconfig
 from fairlead.provider.tokens import token_secrets
 from fairlead_sandbox import Sandbox
@@ -271,7 +271,7 @@ async def test_a_consumer_that_changes_hands_is_not_taken_for_another(
 ) -> None:
     await customer(admin, "kb-a", identity="a")
     work = OwnRights(admin, Hub())
-    session = Session(key="k", person=ADA, kind="browser", created=0.0, expires=0.0)
+    session = BrowserSession(key="k", person=ADA, kind="browser", created=0.0, expires=0.0)
     before = await admin.get(NAMESPACES, "kb-a")
     body = before.to_dict()
     body["metadata"]["uid"] = "another"
@@ -296,7 +296,7 @@ async def test_what_ends_with_the_program_can_be_done_again(plane: Sandbox, admi
     async with house(plane, admin, actions=acting(admin, patience=30)) as there:
         name = await bound(there, admin)
         consumer = await admin.get(NAMESPACES, name)
-        session = Session(key="k", person=ADA, kind="browser", created=0.0, expires=0.0)
+        session = BrowserSession(key="k", person=ADA, kind="browser", created=0.0, expires=0.0)
         work = OwnRights(admin, Hub(), patience=30)
         running = asyncio.create_task(work.run())
         work.begin(session, "rotate", consumer, ActionWish())

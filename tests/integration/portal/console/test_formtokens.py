@@ -14,7 +14,7 @@ from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import Sessions
+from fairlead.portal.identity.sessions import BrowserSessions
 from fairlead.portal.options import ExternalURL
 
 
@@ -39,7 +39,7 @@ COOKIE = Cookies(ExternalURL.parse(EXTERNAL)).session
 )
 async def test_which_forms_are_taken(change: dict[str, str | bytes], status: int) -> None:
     store, sealing = MemoryStore(), Sealing(LocalKeys())
-    sessions = Sessions(store, lifetime=3600)
+    sessions = BrowserSessions(store, lifetime=3600)
     tokens = FormTokens(sealing, store, SessionGuard(sessions, ExternalURL.parse(EXTERNAL)))
 
     async def take(request: web.Request) -> web.Response:

@@ -22,7 +22,7 @@ from fairlead.portal.console.live import Hub, Live
 from fairlead.portal.console.rendering import Pages
 from fairlead.portal.console.viewing import AskedPage, MissingError, View
 from fairlead.portal.identity.cookies import Cookies
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.portal.options import ExternalURL
 from fairlead_sandbox import Sandbox
 
@@ -166,7 +166,7 @@ async def test_who_shares_a_rendering_does_not_rest_for_it() -> None:
 class _Costly(View):
     route, template = "/", "index.html"
 
-    async def scope(self, session: Session, asked: AskedPage) -> str:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> str:
         return "all"
 
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:

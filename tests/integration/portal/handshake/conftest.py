@@ -46,7 +46,7 @@ from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.outgoing import OverHTTP
 from fairlead.portal.identity.people import Person, Prefixes
 from fairlead.portal.identity.secretstore import SecretStore
-from fairlead.portal.identity.sessions import Sessions
+from fairlead.portal.identity.sessions import BrowserSessions
 from fairlead.portal.identity.signin import SignIn
 from fairlead.portal.manifests import manifests
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
@@ -71,7 +71,12 @@ class House:
     """A server that answers, what is behind it, and people who ask it."""
 
     def __init__(
-        self, plane: Sandbox, admin: Client, door: Door, sessions: Sessions, leftovers: Leftovers
+        self,
+        plane: Sandbox,
+        admin: Client,
+        door: Door,
+        sessions: BrowserSessions,
+        leftovers: Leftovers,
     ) -> None:
         self.plane = plane
         self.leftovers = leftovers
@@ -209,7 +214,7 @@ async def house(
     async with Client(config) as client, asyncio.TaskGroup() as group:
         cluster, behind = Cluster(NAME, client), Cluster("provider", admin)
         store = SecretStore(cluster, options.namespace)
-        sessions = Sessions(store, lifetime=3600)
+        sessions = BrowserSessions(store, lifetime=3600)
         guard = SessionGuard(sessions, options.external_url)
         reviews = AccessReviews(client, prefixes, believed=believed)
         catalog = Catalog(cluster, guard, reviews, image="fairlead:test")

@@ -18,7 +18,7 @@ from tests.support.redisserver import RedisServer, redis_program, redis_server
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.redisstore import RedisStore
-from fairlead.portal.identity.sessions import Sessions
+from fairlead.portal.identity.sessions import BrowserSessions
 from fairlead.portal.options import RedisOptions
 
 
@@ -49,8 +49,8 @@ async def closed(tmp_path: Path) -> AsyncIterator[RedisServer]:
 
 async def test_replicas_share_sessions_by_tls_and_a_password(closed: RedisServer) -> None:
     async with redis_replica(closed) as one, redis_replica(closed) as other:
-        token, session = await Sessions(one, lifetime=60).create(ADA, "cli")
-        assert await Sessions(other, lifetime=60).find(token) == session
+        token, session = await BrowserSessions(one, lifetime=60).create(ADA, "cli")
+        assert await BrowserSessions(other, lifetime=60).find(token) == session
 
 
 @dataclass
@@ -79,7 +79,7 @@ async def test_a_redis_that_cannot_be_trusted_or_does_not_trust_us_is_away(
     async with away(options) as store:
         assert wrong.said in store.not_ready()
         with pytest.raises(Refusal) as refused:
-            await Sessions(store, lifetime=60).create(ADA, "cli")
+            await BrowserSessions(store, lifetime=60).create(ADA, "cli")
         assert refused.value.status == 503
         told = f"{store.not_ready()} {refused.value.reason}"
         assert PASSWORD not in told
@@ -90,7 +90,7 @@ async def test_a_redis_that_comes_late_is_used_as_soon_as_it_is_there(tmp_path: 
     redis_program()
     server = RedisServer(tmp_path)
     async with away(server.options) as store:
-        sessions = Sessions(store, lifetime=60)
+        sessions = BrowserSessions(store, lifetime=60)
         with pytest.raises(Refusal) as refused:
             await sessions.create(ADA, "cli")
         assert refused.value.status == 503

@@ -27,7 +27,7 @@ from fairlead.api.resource import (
 from fairlead.client import Client, Forbidden, parse_kubeconfig
 from fairlead.demo.identity import as_service_account
 from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import Sessions, SessionStore, hashed
+from fairlead.portal.identity.sessions import BrowserSessions, SessionStore, hashed
 from fairlead.portal.identity.signout import sign_out_in_secrets
 from fairlead_sandbox import Sandbox
 
@@ -42,7 +42,7 @@ class People:
 
     def __init__(self, store: SessionStore) -> None:
         self.store = store
-        self.sessions = Sessions(store, lifetime=60, believed=3600)
+        self.sessions = BrowserSessions(store, lifetime=60, believed=3600)
         self.hers: list[str] = []
         self.his = ""
 

@@ -33,7 +33,7 @@ from fairlead.portal.identity import secretstore
 from fairlead.portal.identity.keys import SecretKeys
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.secretstore import ANNOTATION_EXPIRES, LABEL_KIND, owner_label
-from fairlead.portal.identity.sessions import Sessions, hashed
+from fairlead.portal.identity.sessions import BrowserSessions, hashed
 from fairlead.runtime import Cluster
 from fairlead_sandbox import Sandbox
 
@@ -53,7 +53,7 @@ async def _absent(store: Store, name: str) -> bool:
 async def test_s6_replicas_share_sessions_and_tell_their_true_life(
     replicas: tuple[Store, Store],
 ) -> None:
-    one, other = (Sessions(store, lifetime=60) for store in replicas)
+    one, other = (BrowserSessions(store, lifetime=60) for store in replicas)
     token, session = await one.create(ADA, "cli")
     assert session.expires - session.created == 60
     assert await other.find(token) == session
@@ -65,7 +65,7 @@ async def test_s6_replicas_share_sessions_and_tell_their_true_life(
 async def test_s7_a_session_that_ends_ends_on_every_replica_at_once(
     replicas: tuple[Store, Store],
 ) -> None:
-    one, other = (Sessions(store, lifetime=60, believed=3600) for store in replicas)
+    one, other = (BrowserSessions(store, lifetime=60, believed=3600) for store in replicas)
     token, session = await one.create(ADA, "browser")
     assert await other.find(token)
     assert await one.find(token)
@@ -78,7 +78,7 @@ async def test_s7_a_session_that_ends_ends_on_every_replica_at_once(
 
 
 async def test_s7_everybody_or_one_person_is_signed_out(replicas: tuple[Store, Store]) -> None:
-    one, other = (Sessions(store, lifetime=60, believed=3600) for store in replicas)
+    one, other = (BrowserSessions(store, lifetime=60, believed=3600) for store in replicas)
     hers = [await one.create(ADA, "cli") for _ in range(3)]
     his, _ = await one.create(BOB, "cli")
     assert await other.find(hers[0][0])
@@ -116,7 +116,7 @@ async def test_what_has_expired_is_not_there(replicas: tuple[Store, Store]) -> N
 async def test_the_oldest_session_of_a_person_goes_and_all_are_bounded(
     replicas: tuple[Store, Store],
 ) -> None:
-    sessions = Sessions(replicas[0], lifetime=60, of_a_person=2, in_all=3)
+    sessions = BrowserSessions(replicas[0], lifetime=60, of_a_person=2, in_all=3)
     first, _ = await sessions.create(ADA, "cli")
     second, _ = await sessions.create(ADA, "cli")
     third, _ = await sessions.create(ADA, "cli")
@@ -132,7 +132,7 @@ async def test_the_oldest_session_of_a_person_goes_and_all_are_bounded(
 
 async def test_a_secret_lets_no_one_in_and_says_whose_it_is(client: Client) -> None:
     async with secret_replica(client) as store:
-        sessions = Sessions(store, lifetime=60)
+        sessions = BrowserSessions(store, lifetime=60)
         token, session = await sessions.create(ADA, "cli")
         secret = await client.get(SECRETS, f"fairlead-portal-session-{session.key}", NAMESPACE)
     assert token.encode() not in secret.raw
@@ -164,7 +164,7 @@ async def test_expired_secrets_are_swept_and_others_are_left_alone(client: Clien
 
 async def test_an_api_server_that_is_away_signs_no_one_out(plane: Sandbox, client: Client) -> None:
     async with secret_replica(client) as store:
-        sessions = Sessions(store, lifetime=60, believed=0)
+        sessions = BrowserSessions(store, lifetime=60, believed=0)
         token, session = await sessions.create(ADA, "cli")
         await plane.stop()
         for ask in (sessions.find(token), sessions.end(session), sessions.create(BOB, "cli")):
@@ -181,7 +181,7 @@ async def test_s17_tokens_that_strangers_make_up_hold_up_no_one_else(
 ) -> None:
     monkeypatch.setattr(secretstore, "UNHEARD_OF_AT_ONCE", 1)
     async with secret_replica(client) as store:
-        sessions = Sessions(store, lifetime=60, believed=0)
+        sessions = BrowserSessions(store, lifetime=60, believed=0)
         token, session = await sessions.create(ADA, "cli")
         asking, go_on, get = asyncio.Event(), asyncio.Event(), client.get
 
@@ -207,7 +207,7 @@ async def test_redis_that_is_away_signs_no_one_out_and_what_was_missed_is_forgot
     redis: RedisServer,
 ) -> None:
     async with redis_replica(redis) as store:
-        sessions = Sessions(store, lifetime=60, believed=3600)
+        sessions = BrowserSessions(store, lifetime=60, believed=3600)
         token, _ = await sessions.create(ADA, "cli")
         assert await sessions.find(token)
         await redis.stop()
@@ -227,7 +227,7 @@ async def test_redis_with_what_is_not_ours_signs_no_one_in_and_no_one_out(
     from redis.asyncio import Redis
 
     async with redis_replica(redis) as store, Redis(port=redis.port) as stranger:
-        sessions = Sessions(store, lifetime=60, believed=0)
+        sessions = BrowserSessions(store, lifetime=60, believed=0)
         token, session = await sessions.create(ADA, "cli")
         (ours,) = await stranger.keys("fairlead:portal:of:*")
         for index in (ours, "fairlead:portal:sessions"):
@@ -259,7 +259,7 @@ async def test_redis_that_hangs_is_not_held_to_be_ready(
     monkeypatch.setattr(redisstore, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(redisstore, "CALL_SECONDS", 0.2)
     async with redis_replica(redis) as store:
-        sessions = Sessions(store, lifetime=60)
+        sessions = BrowserSessions(store, lifetime=60)
         token, session = await sessions.create(ADA, "cli")
         redis.freeze()
         await until(store.not_ready)
@@ -303,7 +303,7 @@ async def test_the_rights_that_are_said_to_be_needed_are_enough() -> None:
             await admin.create(resource, whole, NAMESPACE if resource.namespaced else "")
         config = await as_service_account(admin, NAMESPACE, "serve")
         async with Client(config) as client, secret_replica(client) as store:
-            sessions = Sessions(store, lifetime=60, believed=0)
+            sessions = BrowserSessions(store, lifetime=60, believed=0)
             token, session = await sessions.create(ADA, "cli")
             assert await sessions.find(token) == session
             await sessions.end(session)

@@ -19,7 +19,7 @@ from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login, pri
 
 from fairlead.api.postgresaccess import Attributes, CleanupPolicy
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.plan import Synced, Wanted
+from fairlead.postgres.database.plans.plan import Synced, WantedState
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.sync import sync
@@ -31,7 +31,7 @@ LOCK = "SELECT pg_advisory_lock(hashtextextended('access.k8s.delta10.nl', 0))"
 OTHERS = (Attributes(connection_limit=7), Attributes(connection_limit=8))
 
 
-async def brief(admin: Admin, *accesses: Wanted) -> dict[str, Synced | AccessError]:
+async def brief(admin: Admin, *accesses: WantedState) -> dict[str, Synced | AccessError]:
     """One batch of the operator's."""
     return await sync(admin.sessions, accesses, admin.verifiers, brief=True)
 
@@ -141,7 +141,7 @@ async def test_who_asks_for_an_object_that_is_held_waits_alone(
     if not admin.superuser:
         await run(admin.server, "d", "ALTER TABLE theirs OWNER TO operator")
 
-    def asking(username: str, uid: str, table: str) -> Wanted:
+    def asking(username: str, uid: str, table: str) -> WantedState:
         one = grant("d", "CONNECT", "SELECT")
         one = msgspec.structs.replace(one, names=[table])
         return role(username, uid=uid, grants=(one,))

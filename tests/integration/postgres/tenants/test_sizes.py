@@ -19,7 +19,7 @@ from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login
 from fairlead.api.postgresaccess import Attributes
 from fairlead.postgres.database.connections.session import Patience
 from fairlead.postgres.database.plans.logins import LoginTurns
-from fairlead.postgres.database.plans.plan import Synced, Wanted
+from fairlead.postgres.database.plans.plan import Synced, WantedState
 from fairlead.postgres.database.reading.catalog import CROWD, read_snapshot
 from fairlead.postgres.database.reading.dependencies import read_dependencies, read_owned
 from fairlead.postgres.database.work.cleanup import cleanup
@@ -109,7 +109,7 @@ async def test_what_needs_no_settings_reads_none(admin: Admin) -> None:
     async def publish() -> None:
         pass
 
-    rotated: Wanted = role("fat", password="another")
+    rotated: WantedState = role("fat", password="another")
     await rotate(admin.sessions, rotated, admin.verifiers, publish, brief=True)
     assert await can_login(admin.server, "fat", "another")
 

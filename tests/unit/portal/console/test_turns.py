@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.support.waiting import eventually
 
-from fairlead.portal.console.turns import WAITING, Turns
+from fairlead.portal.console.turns import WAITING, PageTurns
 from fairlead.portal.http.errors import Refusal
 
 
@@ -21,7 +21,7 @@ class Clock:
         return self.used
 
 
-async def page(made: Turns, clock: Clock, author: str, cost: float) -> float:
+async def page(made: PageTurns, clock: Clock, author: str, cost: float) -> float:
     """Render a page of this cost; seconds until its turn."""
     loop = asyncio.get_running_loop()
     asked = loop.time()
@@ -43,7 +43,7 @@ async def test_the_page_after_a_costly_one_waits_and_that_of_others_does_not(
 
     monkeypatch.setattr(asyncio, "sleep", noted)
     clock = Clock()
-    made = Turns(clock)
+    made = PageTurns(clock)
     await page(made, clock, "ada", 0.5)
     await page(made, clock, "ada", 0.01)
     await page(made, clock, "ben", 0.01)
@@ -53,7 +53,7 @@ async def test_the_page_after_a_costly_one_waits_and_that_of_others_does_not(
 
 
 async def test_pages_of_one_person_wait_in_line_and_not_without_end() -> None:
-    clock, made = Clock(), Turns()
+    clock, made = Clock(), PageTurns()
     inside, gate = asyncio.Event(), asyncio.Event()
 
     async def slow() -> None:

@@ -17,7 +17,7 @@ from fairlead.postgres.commands.expressing import (
     object_name,
 )
 from fairlead.postgres.database.plans.snapshot import RoleFacts
-from fairlead.postgres.database.reading.holdings import Grantee, Held
+from fairlead.postgres.database.reading.holdings import Grantee, HeldObjects
 
 
 ROLE, OWNER, OTHER = 20, 10, 30
@@ -25,9 +25,9 @@ ROLE, OWNER, OTHER = 20, 10, 30
 
 def held(
     level: str, *names: str, to: Iterable[tuple[int, str, bool]] = (), **more: object
-) -> Held:
+) -> HeldObjects:
     fields = {"schema": "s", "owner": OWNER, "total": len(names), **more}
-    made = msgspec.convert({"level": level, "names": names, **fields}, Held)
+    made = msgspec.convert({"level": level, "names": names, **fields}, HeldObjects)
     grantees = (
         Grantee(role, frozenset(privileges.split()), option) for role, privileges, option in to
     )
@@ -125,7 +125,7 @@ SELECT = (ROLE, "SELECT", False)
         ),
     ],
 )
-def test_grants_of_a_schema(rows: list[Held], grants: list[JSON]) -> None:
+def test_grants_of_a_schema(rows: list[HeldObjects], grants: list[JSON]) -> None:
     usage = held("schema", "s", to=[(ROLE, "USAGE", False)])
     found = express(ROLE, "d", {}, [usage, *rows])
     asked = {"on": "Schema", "privileges": ["USAGE"]}
@@ -141,7 +141,7 @@ def test_grants_of_a_schema(rows: list[Held], grants: list[JSON]) -> None:
         pytest.param(held("schema", "s", owner=ROLE), True, id="an-owner-s"),
     ],
 )
-def test_a_grant_asks_for_usage_where_the_role_has_it(schema: Held, asks: bool) -> None:
+def test_a_grant_asks_for_usage_where_the_role_has_it(schema: HeldObjects, asks: bool) -> None:
     rows = [schema, held("table", "a", to=[SELECT]), held("sequence", "q", to=[SELECT])]
     found = express(ROLE, "d", {}, rows)
     inside = [one.schema_usage for one in found.grants if one.on != "Schema"]
@@ -173,7 +173,7 @@ def test_a_grant_asks_for_usage_where_the_role_has_it(schema: Held, asks: bool) 
         ),
     ],
 )
-def test_what_grants_cannot_say(rows: list[Held], left: str) -> None:
+def test_what_grants_cannot_say(rows: list[HeldObjects], left: str) -> None:
     found = express(ROLE, "d", {}, rows)
     assert (found.grants, found.left) == ([], [left])
 

@@ -14,7 +14,7 @@ from fairlead.api.resource import Resource
 from fairlead_sandbox.auth import Secrets, install
 from fairlead_sandbox.auth.guard import Guard
 from fairlead_sandbox.auth.reviews import review_types
-from fairlead_sandbox.auth.rules import Attributes
+from fairlead_sandbox.auth.rules import RequestAttributes
 from fairlead_sandbox.builtin import builtin_types
 from fairlead_sandbox.controllers.namespaces import NamespaceContentController
 from fairlead_sandbox.controllers.reactor import Reactor
@@ -107,8 +107,8 @@ def binding(name: str, kind: str, role: str, *subjects: str) -> JSON:
     }
 
 
-def attributes(verb: str, resource: str, **more: str) -> Attributes:
-    return Attributes(verb, resource=resource, **more)
+def attributes(verb: str, resource: str, **more: str) -> RequestAttributes:
+    return RequestAttributes(verb, resource=resource, **more)
 
 
 @pytest.fixture(scope="session")

@@ -167,9 +167,9 @@ async def test_without_rbac_everybody_may(make_plane: object) -> None:
 async def test_roles_that_were_stored_before_are_known(plane: Plane) -> None:
     from fairlead_sandbox.auth.authorizer import Rbac
     from fairlead_sandbox.auth.index import RbacIndex
-    from fairlead_sandbox.auth.rules import Attributes
+    from fairlead_sandbox.auth.rules import RequestAttributes
 
     plane.role("reader", rule("get", "pods"))
     plane.bind("reader", "User:bob")
     again = Rbac(RbacIndex(plane.core.store))
-    assert again.decide(BOB, Attributes("get", "", "pods", "a")).allowed
+    assert again.decide(BOB, RequestAttributes("get", "", "pods", "a")).allowed

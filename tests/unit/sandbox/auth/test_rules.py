@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_sandbox.auth import rules
-from fairlead_sandbox.auth.rules import Attributes, Rule, TooManyPartsError, parse_rules, uncovered
+from fairlead_sandbox.auth.rules import (
+    RequestAttributes,
+    Rule,
+    TooManyPartsError,
+    parse_rules,
+    uncovered,
+)
 
 
 def rule(verbs: str = "", groups: str = "", resources: str = "", **more: Any) -> Rule:
@@ -25,43 +31,51 @@ PODS = rule("get", "core", "pods")
 @pytest.mark.parametrize(
     ("held", "asked", "expected"),
     [
-        pytest.param(PODS, Attributes("get", "", "pods"), True, id="same"),
-        pytest.param(PODS, Attributes("list", "", "pods"), False, id="verb"),
-        pytest.param(PODS, Attributes("get", "apps", "pods"), False, id="group"),
-        pytest.param(PODS, Attributes("get", "", "secrets"), False, id="resource"),
-        pytest.param(PODS, Attributes("get", "", "pods/log"), False, id="subresource"),
-        pytest.param(PODS, Attributes("get", path="/metrics"), False, id="path"),
+        pytest.param(PODS, RequestAttributes("get", "", "pods"), True, id="same"),
+        pytest.param(PODS, RequestAttributes("list", "", "pods"), False, id="verb"),
+        pytest.param(PODS, RequestAttributes("get", "apps", "pods"), False, id="group"),
+        pytest.param(PODS, RequestAttributes("get", "", "secrets"), False, id="resource"),
+        pytest.param(PODS, RequestAttributes("get", "", "pods/log"), False, id="subresource"),
+        pytest.param(PODS, RequestAttributes("get", path="/metrics"), False, id="path"),
         pytest.param(
-            rule("*", "*", "*"), Attributes("get", "apps", "x/y"), True, id="all wildcards"
-        ),
-        pytest.param(rule("*", "*", "*"), Attributes("get", path="/x"), False, id="no paths"),
-        pytest.param(
-            rule("get", "core", "*/log"), Attributes("get", "", "pods/log"), True, id="*/log"
+            rule("*", "*", "*"), RequestAttributes("get", "apps", "x/y"), True, id="all wildcards"
         ),
         pytest.param(
-            rule("get", "core", "*/log"), Attributes("get", "", "log"), False, id="*/log alone"
+            rule("*", "*", "*"), RequestAttributes("get", path="/x"), False, id="no paths"
+        ),
+        pytest.param(
+            rule("get", "core", "*/log"),
+            RequestAttributes("get", "", "pods/log"),
+            True,
+            id="*/log",
+        ),
+        pytest.param(
+            rule("get", "core", "*/log"),
+            RequestAttributes("get", "", "log"),
+            False,
+            id="*/log alone",
         ),
         pytest.param(
             Rule.parse({"verbs": ["get"], "nonResourceURLs": ["/a/*"]}),
-            Attributes("get", path="/a/b/c"),
+            RequestAttributes("get", path="/a/b/c"),
             True,
             id="path prefix",
         ),
         pytest.param(
             Rule.parse({"verbs": ["get"], "nonResourceURLs": ["/a"]}),
-            Attributes("get", path="/a/b"),
+            RequestAttributes("get", path="/a/b"),
             False,
             id="path exactly",
         ),
         pytest.param(
             Rule.parse({"verbs": ["get"], "nonResourceURLs": ["*"]}),
-            Attributes("get", path="/a/b"),
+            RequestAttributes("get", path="/a/b"),
             True,
             id="every path",
         ),
     ],
 )
-def test_matches(held: Rule, asked: Attributes, expected: bool) -> None:
+def test_matches(held: Rule, asked: RequestAttributes, expected: bool) -> None:
     assert held.matches(asked) is expected
 
 

@@ -25,7 +25,7 @@ def awaits_headers(sandbox: Sandbox) -> bool:
     """Whether the only connection will be cut unless a request's headers arrive."""
     assert sandbox._listener is not None
     (found,) = sandbox._listener._connections.connections
-    assert isinstance(found, listening.Connection)
+    assert isinstance(found, listening.ServedConnection)
     return found._headers_end is not None
 
 

@@ -19,7 +19,7 @@ from fairlead_sandbox.schema.cel import (
     converter,
     declare,
 )
-from fairlead_sandbox.schema.cel.program import Result
+from fairlead_sandbox.schema.cel.program import Evaluation
 from fairlead_sandbox.schema.effort import Effort, ExhaustedError
 
 
@@ -50,7 +50,7 @@ def compiled(rule: str, schema: JSON = SCHEMA, **options: Any) -> Program:
     return compile_rule(rule, declared, **options)
 
 
-def run(rule: str, value: Any, schema: JSON = SCHEMA, *, gives: str = "bool") -> Result:
+def run(rule: str, value: Any, schema: JSON = SCHEMA, *, gives: str = "bool") -> Evaluation:
     declared = declare(schema)
     assert declared is not None
     convert = converter(declared) or (lambda same: same)

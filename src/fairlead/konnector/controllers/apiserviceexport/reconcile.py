@@ -38,7 +38,7 @@ from fairlead.konnector.controllers.apiserviceexport.crdstatus import (
     worst_conditions,
 )
 from fairlead.konnector.crds import describes, established, served_resource
-from fairlead.konnector.policies.holding import Hold, Holding
+from fairlead.konnector.policies.holding import ClusterHold, Holding
 from fairlead.konnector.policies.work import (
     BoundSpec,
     ClaimSpec,
@@ -64,7 +64,7 @@ class SyncState(msgspec.Struct, frozen=True):
     binding: APIServiceBinding | None
     schemas: Mapping[str, BoundSchema]
     crds: Mapping[str, Object]
-    hold: Hold = Hold()
+    hold: ClusterHold = ClusterHold()
     kept: bool = False
     holding_of_claims: Holding = ""
 

@@ -9,7 +9,7 @@ from fairlead.client import ClientError
 from fairlead.portal.console.viewing import MissingError
 from fairlead.portal.handshake.reviews import AccessReviews, ReviewedAction
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 
 
 ADMINISTERS = ReviewedAction.on(CLUSTERBINDINGS, "list")
@@ -19,7 +19,7 @@ ADMINISTERS = ReviewedAction.on(CLUSTERBINDINGS, "list")
 class Access(Protocol):
     """Checks rights."""
 
-    async def administers(self, session: Session) -> bool:
+    async def administers(self, session: BrowserSession) -> bool:
         """Whether the session's person may see all consumers.
 
         Raises:
@@ -43,7 +43,7 @@ class ByReviews:
     def __init__(self, reviews: AccessReviews) -> None:
         self._reviews = reviews
 
-    async def administers(self, session: Session) -> bool:
+    async def administers(self, session: BrowserSession) -> bool:
         """See :class:`Access`.
 
         Raises:
@@ -61,7 +61,7 @@ class ByReviews:
         return await self._reviews.allows_account(namespace, BINDER_NAME, action)
 
 
-async def check(access: Access, session: Session, what: str) -> None:
+async def check(access: Access, session: BrowserSession, what: str) -> None:
     """Refuse people who are not administrators.
 
     Raises:
@@ -78,7 +78,7 @@ async def check(access: Access, session: Session, what: str) -> None:
         )
 
 
-async def is_shown(access: Access, session: Session) -> bool:
+async def is_shown(access: Access, session: BrowserSession) -> bool:
     """Whether the navigation shows the pages to the person; False if the API server fails."""
     try:
         return await access.administers(session)

@@ -26,7 +26,7 @@ from fairlead.portal.console.site import Site
 from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View, asked_of
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import forbidden
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.provider.namespaces import identity_of
 
 
@@ -52,7 +52,7 @@ class ActionPage(View):
         self._actions = actions
         self._tokens = tokens
 
-    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
         """Return cluster namespace and action; a revoked consumer keeps its revocation's page.
 
         Raises:
@@ -84,7 +84,9 @@ class ActionPage(View):
             "progress": progress if progress is not None and progress.action == action else None,
         }
 
-    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def own(
+        self, session: BrowserSession, scope: Any, asked: AskedPage
+    ) -> Mapping[str, Any]:
         """Return the form tokens, if this person may do the action."""
         namespace, action = scope
         consumer = self._directory.consumer(namespace)

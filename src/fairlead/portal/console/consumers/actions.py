@@ -11,7 +11,7 @@ import msgspec
 from fairlead.api.meta import Object
 from fairlead.api.reasons.model import State
 from fairlead.portal.console.consumers.directory import Directory
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.provider.commands.handover import check_author
 from fairlead.provider.commands.rotation.reconcile import silent, tells
 from fairlead.provider.konnectors import is_original
@@ -80,7 +80,7 @@ class UndoneError(Exception):
 class Actions(Protocol):
     """Runs actions on consumers."""
 
-    async def may(self, session: Session, namespace: str) -> frozenset[Action]:
+    async def may(self, session: BrowserSession, namespace: str) -> frozenset[Action]:
         """Return the actions that the session's person may do to a consumer.
 
         Raises:
@@ -100,7 +100,9 @@ class Actions(Protocol):
         """Return the progress of the latest action on a consumer, None without one."""
         ...
 
-    def begin(self, session: Session, action: Action, consumer: Object, wish: ActionWish) -> None:
+    def begin(
+        self, session: BrowserSession, action: Action, consumer: Object, wish: ActionWish
+    ) -> None:
         """Start an action on a consumer, given as its cluster namespace.
 
         Raises:
@@ -108,7 +110,7 @@ class Actions(Protocol):
         """
         ...
 
-    async def deliver(self, session: Session, namespace: str) -> bytes:
+    async def deliver(self, session: BrowserSession, namespace: str) -> bytes:
         """Return the kubeconfig of a rotation that this session started, once.
 
         Raises:
@@ -121,7 +123,7 @@ class Actions(Protocol):
 class NoActions:
     """Refuses all actions: for programs without the rights, where only commands act."""
 
-    async def may(self, session: Session, namespace: str) -> frozenset[Action]:
+    async def may(self, session: BrowserSession, namespace: str) -> frozenset[Action]:
         """Return no action."""
         return frozenset()
 
@@ -133,7 +135,9 @@ class NoActions:
         """Return None: no action is under way."""
         return None
 
-    def begin(self, session: Session, action: Action, consumer: Object, wish: ActionWish) -> None:
+    def begin(
+        self, session: BrowserSession, action: Action, consumer: Object, wish: ActionWish
+    ) -> None:
         """Refuse.
 
         Raises:
@@ -141,7 +145,7 @@ class NoActions:
         """
         raise UndoneError("this program may not do it: use the command")
 
-    async def deliver(self, session: Session, namespace: str) -> bytes:
+    async def deliver(self, session: BrowserSession, namespace: str) -> bytes:
         """Refuse.
 
         Raises:

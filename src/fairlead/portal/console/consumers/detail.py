@@ -21,7 +21,7 @@ from fairlead.portal.console.consumers.listing import SignedIn, last_sign_in
 from fairlead.portal.console.consumers.standing import export_conditions, helps_of
 from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.handshake.reviews import ReviewedAction as Review
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.provider.konnectors import is_original, unwatchable
 from fairlead.provider.rights import cluster_names
 
@@ -64,7 +64,7 @@ class ConsumerPage(View):
         self._actions = actions
         self._signed_in = signed_in
 
-    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
         """Return the cluster namespace.
 
         Raises:
@@ -106,7 +106,9 @@ class ConsumerPage(View):
             "progress": self._actions.progress(scope),
         }
 
-    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def own(
+        self, session: BrowserSession, scope: Any, asked: AskedPage
+    ) -> Mapping[str, Any]:
         """Return the consumer's tokens, or why they cannot be read."""
         try:
             return {"tokens": await self._actions.tokens(scope), "unread": ""}

@@ -13,7 +13,7 @@ from fairlead.portal.console.consumers.directory import TOPIC, Directory, KnownC
 from fairlead.portal.console.states import OF_CONSUMERS
 from fairlead.portal.console.viewing import AskedPage, Topics, View
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.provider.identity import GROUP_AUTHOR
 
 
@@ -64,7 +64,7 @@ class ConsumerList(View):
         self._access = access
         self._signed_in = signed_in
 
-    async def scope(self, session: Session, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
         """Check that the person is an administrator; all of them see the same.
 
         Raises:

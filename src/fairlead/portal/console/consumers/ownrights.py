@@ -37,7 +37,7 @@ from fairlead.portal.console.live import Hub
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.handshake.reviews import ReviewedAction as Review
 from fairlead.portal.identity.people import Prefixes
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.provider.commands.handover import hand_over
 from fairlead.provider.commands.revoke.work import RevokeError, revoke
 from fairlead.provider.commands.rotation.work import RotateError, rotate
@@ -63,7 +63,7 @@ _log = structlog.get_logger(logger_name="fairlead.portal.console")
 class _Work:
     """A running or finished action."""
 
-    def __init__(self, session: Session, action: Action, consumer: Object) -> None:
+    def __init__(self, session: BrowserSession, action: Action, consumer: Object) -> None:
         self.session = session.key
         self.action: Action = action
         self.consumer = consumer
@@ -115,7 +115,7 @@ class OwnRights:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def may(self, session: Session, namespace: str) -> frozenset[Action]:
+    async def may(self, session: BrowserSession, namespace: str) -> frozenset[Action]:
         """See :class:`Actions`.
 
         Raises:
@@ -155,7 +155,9 @@ class OwnRights:
             work.action, work.state, work.begun, tuple(work.lines), work.told, work.delivers
         )
 
-    def begin(self, session: Session, action: Action, consumer: Object, wish: ActionWish) -> None:
+    def begin(
+        self, session: BrowserSession, action: Action, consumer: Object, wish: ActionWish
+    ) -> None:
         """See :class:`Actions`.
 
         Raises:
@@ -174,7 +176,7 @@ class OwnRights:
             del self._works[old]
         work.task = asyncio.create_task(self._do(work, wish), name=f"{action} {name}")
 
-    async def deliver(self, session: Session, namespace: str) -> bytes:
+    async def deliver(self, session: BrowserSession, namespace: str) -> bytes:
         """See :class:`Actions`.
 
         Raises:
@@ -265,7 +267,7 @@ class OwnAccess:
         self._logins = AccessReviews(client, Prefixes(), believed=BELIEVED_SECONDS)
         self._known = (0.0, False)
 
-    async def administers(self, session: Session) -> bool:
+    async def administers(self, session: BrowserSession) -> bool:
         """See :class:`Access`.
 
         Raises:

@@ -19,7 +19,7 @@ MOST_TURNS = 30
 """Number of kept transitions per object."""
 
 
-class Turn(msgspec.Struct, frozen=True, gc=False):
+class Transition(msgspec.Struct, frozen=True, gc=False):
     """A transition of a condition; ``before`` is the former status, "" for a new condition."""
 
     type: str
@@ -34,7 +34,7 @@ class History:
     """Records transitions of conditions; each replica has its own."""
 
     def __init__(self) -> None:
-        self._turns: OrderedDict[str, deque[Turn]] = OrderedDict()
+        self._turns: OrderedDict[str, deque[Transition]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._turns)
@@ -50,27 +50,27 @@ class History:
         if turns := turned(conditions_of(delta.old), conditions_of(delta.new), at=now()):
             self._note(delta.new.meta.uid, turns)
 
-    def of(self, uid: str) -> tuple[Turn, ...]:
+    def of(self, uid: str) -> tuple[Transition, ...]:
         """Return an object's transitions, the newest first."""
         return tuple(reversed(self._turns.get(uid, ())))
 
-    def _note(self, uid: str, turns: Iterable[Turn]) -> None:
+    def _note(self, uid: str, turns: Iterable[Transition]) -> None:
         self._turns.setdefault(uid, deque(maxlen=MOST_TURNS)).extend(turns)
         self._turns.move_to_end(uid)
         if len(self._turns) > MOST_OBJECTS:
             self._turns.popitem(last=False)
 
 
-def turned(old: Sequence[Condition], new: Sequence[Condition], *, at: str) -> list[Turn]:
+def turned(old: Sequence[Condition], new: Sequence[Condition], *, at: str) -> list[Transition]:
     """Return the transitions in status or reason; ``at`` is used for conditions without a time."""
     before = {one.type: one for one in old}
-    turns: list[Turn] = []
+    turns: list[Transition] = []
     for one in new:
         was = before.get(one.type)
         if was is not None and (was.status, was.reason) == (one.status, one.reason):
             continue
         turns.append(
-            Turn(
+            Transition(
                 short(one.type),
                 one.status,
                 short(one.reason),

@@ -106,7 +106,7 @@ class ListedRow(Protocol):
 R = TypeVar("R", bound=ListedRow)
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ListQuery(msgspec.Struct, frozen=True):
     """The query of a list: filters, order, and the page's number, from 1."""
 
     state: str = ""
@@ -117,7 +117,7 @@ class Wanted(msgspec.Struct, frozen=True):
     page: int = 1
 
     @classmethod
-    def of(cls, asked: AskedPage) -> Wanted:
+    def of(cls, asked: AskedPage) -> ListQuery:
         """Read a query; an invalid page number counts as 1."""
         told = asked.get("page", 6)
         number = int(told) if told.isascii() and told.isdecimal() else 1
@@ -156,7 +156,12 @@ class ObjectsPage(msgspec.Struct, Generic[R], frozen=True):
 
 
 def page_of(
-    rows: Sequence[R], total: int, asked: AskedPage, wanted: Wanted, *, size: int = ROWS_OF_A_PAGE
+    rows: Sequence[R],
+    total: int,
+    asked: AskedPage,
+    wanted: ListQuery,
+    *,
+    size: int = ROWS_OF_A_PAGE,
 ) -> ObjectsPage[R]:
     """Return the wanted page of matching rows, or the last page if there are fewer."""
     pages = max((len(rows) + size - 1) // size, 1)

@@ -11,7 +11,7 @@ from fairlead.api.conditions import Condition
 from fairlead.api.meta import Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.objects.history import Turn
+from fairlead.portal.console.objects.history import Transition
 from fairlead.portal.console.objects.standing import short
 
 
@@ -53,7 +53,7 @@ def writes_of(found: Object) -> list[Write]:
 def timeline(
     found: Object,
     conditions: Sequence[Condition],
-    turns: Iterable[Turn] = (),
+    turns: Iterable[Transition] = (),
     events: Iterable[Object] = (),
 ) -> list[TimelineEntry]:
     """Return the timeline of an object, the newest entry first."""
@@ -88,7 +88,7 @@ def _stands(condition: Condition) -> TimelineEntry:
     )
 
 
-def _turn(turn: Turn) -> TimelineEntry:
+def _turn(turn: Transition) -> TimelineEntry:
     as_condition = Condition(type=turn.type, status=turn.status, reason=turn.reason)
     title = f"{turn.type} is {turn.status}"
     return TimelineEntry(

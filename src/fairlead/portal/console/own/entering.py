@@ -16,8 +16,8 @@ from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import (
-    Session,
-    Sessions,
+    BrowserSession,
+    BrowserSessions,
     SessionStore,
     hashed,
     random_token,
@@ -82,7 +82,7 @@ class ByLink:
         self,
         pages: Pages,
         guard: SessionGuard,
-        sessions: Sessions,
+        sessions: BrowserSessions,
         links: Links,
         person: Person,
         cookies: Cookies,
@@ -102,7 +102,7 @@ class ByLink:
         # A HEAD request would use a link up.
         return [web.get(_ENTER, self.enter, allow_head=False), web.post(_LINK, self.ask)]
 
-    async def session(self, request: web.Request) -> Session | web.Response:
+    async def session(self, request: web.Request) -> BrowserSession | web.Response:
         """See :class:`Entrance`.
 
         Raises:
@@ -115,7 +115,7 @@ class ByLink:
                 raise
         return self._stranger(request)
 
-    async def signed_in(self, request: web.Request) -> Session:
+    async def signed_in(self, request: web.Request) -> BrowserSession:
         """See :class:`Entrance`.
 
         Raises:

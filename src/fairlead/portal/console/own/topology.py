@@ -27,7 +27,7 @@ from fairlead.portal.console.topology.drawing import draw
 from fairlead.portal.console.topology.graph import Shown
 from fairlead.portal.console.topology.table import rows
 from fairlead.portal.console.viewing import AskedPage, Topics, View
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 
 
 MOST_TARGETS = 100
@@ -142,7 +142,7 @@ class Topology(View):
         self._following = following
         self._pages = pages
 
-    async def scope(self, session: Session, asked: AskedPage) -> Any:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Any:
         """Return one scope for all: everyone sees what the program's credentials may."""
         return ""
 

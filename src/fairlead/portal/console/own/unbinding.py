@@ -22,7 +22,7 @@ from fairlead.portal.console.site import Site
 from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import forbidden
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 
 
 MOST = 50
@@ -151,7 +151,7 @@ class UnbindPage(View):
         self._unbindings = unbindings
         self._tokens = tokens
 
-    async def scope(self, session: Session, asked: AskedPage) -> str:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> str:
         """Return the binding's name.
 
         Raises:
@@ -175,7 +175,9 @@ class UnbindPage(View):
         copied = msgspec.structs.replace(found) if found is not None else None
         return {"name": scope, "progress": copied}
 
-    async def own(self, session: Session, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def own(
+        self, session: BrowserSession, scope: Any, asked: AskedPage
+    ) -> Mapping[str, Any]:
         """Return the preview, whether the person may unbind, and the form."""
         allowed = await may(self._client, APISERVICEBINDINGS, "delete", scope)
         token = self._tokens.token(session, f"unbind/{scope}") if allowed else ""

@@ -13,7 +13,7 @@ from fairlead.portal.console.own.things import NO_NAMESPACE, BoundThing, Thing
 from fairlead.portal.console.own.unbinding import SEEN_TOPIC, Unbindings, missing, topic
 from fairlead.portal.console.states import RANKS, STATES
 from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
-from fairlead.portal.identity.sessions import Session
+from fairlead.portal.identity.sessions import BrowserSession
 
 
 MOST_ROWS = 1000
@@ -56,7 +56,7 @@ class _OfAll(View):
         self._looks = looks
         self._seeing = seeing
 
-    async def scope(self, session: Session, asked: AskedPage) -> Any:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Any:
         """Return one scope for all: everyone sees what the program's credentials may."""
         return ""
 
@@ -121,7 +121,7 @@ class OwnBindingPage(_OfAll):
         super().__init__(looks, seeing)
         self._unbindings = unbindings
 
-    async def scope(self, session: Session, asked: AskedPage) -> Any:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Any:
         """Return the binding's name.
 
         Raises:
@@ -178,7 +178,7 @@ class OwnObjectPage(View):
         self._looks = looks
         self._telling = telling
 
-    async def scope(self, session: Session, asked: AskedPage) -> Any:
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Any:
         """Return resource, namespace and name.
 
         Raises:

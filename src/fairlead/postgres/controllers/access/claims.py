@@ -6,24 +6,24 @@ import hmac
 
 from fairlead.api.meta import Key, ObjectMeta
 from fairlead.postgres.controllers.keys import InstallationKey
-from fairlead.postgres.controllers.servers.sources import Sources
-from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.controllers.servers.sources import EndpointSources
+from fairlead.postgres.database.plans.snapshot import RoleClaim
 
 
 class Claims:
     """Composes claims, in which a keyed hash stands for namespace and name of an object."""
 
-    def __init__(self, sources: Sources, key: InstallationKey) -> None:
+    def __init__(self, sources: EndpointSources, key: InstallationKey) -> None:
         self._sources = sources
         self._key = key
 
-    async def of(self, meta: ObjectMeta) -> Claim:
+    async def of(self, meta: ObjectMeta) -> RoleClaim:
         """Return the claim of an object.
 
         Raises:
             AccessError: the installation's key is invalid.
         """
-        return Claim(
+        return RoleClaim(
             installation=self._sources.known or await self._sources.installation(),
             object=await self.hash(meta.namespace, meta.name),
             uid=meta.uid,
@@ -41,7 +41,7 @@ class Claims:
         """Return the scope of the groups of one owner of connections."""
         return scope_of(owner, await self._key())
 
-    async def object_of(self, claim: Claim) -> str:
+    async def object_of(self, claim: RoleClaim) -> str:
         """Return the hash in a claim; an older claim has the names instead."""
         return claim.object or await self.hash(claim.namespace, claim.name)
 

@@ -15,11 +15,11 @@ from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, READY, Plan
 from fairlead.api.timestamps import moment, now, parse_time
 from fairlead.postgres.controllers.access.claims import Claims
-from fairlead.postgres.controllers.access.leftovers import Leftovers
+from fairlead.postgres.controllers.access.leftovers import LeftoverRoles
 from fairlead.postgres.controllers.access.passes import (
     Action,
     Observed,
-    Verified,
+    ServerOutcome,
     first_look,
     is_approved,
     plan,
@@ -36,12 +36,12 @@ from fairlead.postgres.controllers.access.status import (
     plan_of,
 )
 from fairlead.postgres.controllers.access.steps import Going, Steps
-from fairlead.postgres.controllers.access.turns import Turns
+from fairlead.postgres.controllers.access.turns import PassTurns
 from fairlead.postgres.controllers.keys import InstallationKey
 from fairlead.postgres.controllers.rules.desired import Desired, desired_of, owner_named
 from fairlead.postgres.controllers.servers.jobs import Answer, WorkCallbacks
 from fairlead.postgres.controllers.servers.looks import JITTER
-from fairlead.postgres.controllers.servers.sources import Sources
+from fairlead.postgres.controllers.servers.sources import EndpointSources
 from fairlead.postgres.controllers.servers.work import Work
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.watches import AccessWatches, server_of, wanted_otherwise
@@ -84,7 +84,7 @@ class AccessController:
         cluster: Cluster,
         watches: AccessWatches,
         settings: Settings,
-        sources: Sources,
+        sources: EndpointSources,
         metrics: PostgresMetrics,
     ) -> None:
         self._client = cluster.client
@@ -95,7 +95,7 @@ class AccessController:
         self._metrics = metrics
         self._outdated: set[Request] = set()
         self._waiting: dict[Request, _Waiting] = {}
-        self._verified: dict[Request, Verified] = {}
+        self._verified: dict[Request, ServerOutcome] = {}
         """States that a pass has read back from its server, for the pass that follows at once."""
         self._told: dict[Request, _Told] = {}
         self.controller = Controller(
@@ -104,7 +104,7 @@ class AccessController:
             workers=settings.latest.workers,
             stopped=self._stop,
         )
-        self._turns = Turns(self.controller.enqueue)
+        self._turns = PassTurns(self.controller.enqueue)
         self._statuses = StatusWriter(
             cluster.client, POSTGRESACCESSES, cluster.events("fairlead-postgres"), access_events
         )
@@ -121,7 +121,9 @@ class AccessController:
             opened=lambda lease: self.watch(lease, watches.accesses_of_password),
             changed=look_again,
         )
-        self._leftovers = Leftovers(cluster.client, watches, settings, claims, renamed=look_again)
+        self._leftovers = LeftoverRoles(
+            cluster.client, watches, settings, claims, renamed=look_again
+        )
         self._work = Work(
             WorkCallbacks(
                 answered=self._answered,
@@ -316,7 +318,7 @@ class AccessController:
             self._work.forget(request)
             result = self._again(outcome)
         if again == "at-once" and synced is not None and wanted is not None:
-            self._verified[request] = Verified(desired.reached, wanted, synced)
+            self._verified[request] = ServerOutcome(desired.reached, wanted, synced)
         known = self._newest(Key(request.namespace, request.name))
         lost = synced is not None and synced.created and old.username
         if desired.place is not None and (known is None or lost):

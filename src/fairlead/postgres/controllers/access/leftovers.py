@@ -20,13 +20,13 @@ from fairlead.api.resource import CONFIGMAPS
 from fairlead.client import AlreadyExists, Client, ClientError
 from fairlead.client.lookups import find
 from fairlead.postgres.controllers.access.claims import Claims
-from fairlead.postgres.controllers.rules.desired import Place, decode_access, names_of
+from fairlead.postgres.controllers.rules.desired import ServerPlace, decode_access, names_of
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.watches import AccessWatches
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import login_names
 from fairlead.postgres.database.plans.names import excluded
-from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.reading.catalog import read_server
 from fairlead.postgres.database.work.cleanup import cleanup, drop_login, fence, give_up
 from fairlead.postgres.database.work.unmanaged import read_logins, unmanaged
@@ -39,7 +39,7 @@ _MOST = 200
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 
-class Leftovers:
+class LeftoverRoles:
     """Removes leftover roles by Restrict: an owner of objects stays, but may not log in."""
 
     def __init__(
@@ -58,7 +58,9 @@ class Leftovers:
         self.renamed: dict[str, frozenset[str]] = {}
         """Renamed roles by the uid of the access in their claim."""
 
-    async def sweep(self, place: Place, sessions: Sessions, claimed: Mapping[str, Claim]) -> None:
+    async def sweep(
+        self, place: ServerPlace, sessions: Sessions, claimed: Mapping[str, RoleClaim]
+    ) -> None:
         """Check every claim on a server; failures are logged alone, for no object caused them."""
         # An import claims roles for objects that may not exist yet.
         claimed = {role: claim for role, claim in claimed.items() if not claim.is_imported}
@@ -75,7 +77,7 @@ class Leftovers:
             _log.warning("roles are left, for their objects are unknown", error=str(error))
             return
         known = await self._holders(sessions, listed.items, unknown)
-        left: dict[str, dict[str, Claim]] = {}
+        left: dict[str, dict[str, RoleClaim]] = {}
         for role, claim in islice(unknown.items(), _MOST):
             if role not in known:
                 left.setdefault(await self._claims.object_of(claim), {})[role] = claim
@@ -83,10 +85,10 @@ class Leftovers:
             await self._remove(place, sessions, roles)
 
     async def _holders(
-        self, sessions: Sessions, accesses: Sequence[Object], claimed: Mapping[str, Claim]
-    ) -> dict[str, tuple[Claim, Object]]:
+        self, sessions: Sessions, accesses: Sequence[Object], claimed: Mapping[str, RoleClaim]
+    ) -> dict[str, tuple[RoleClaim, Object]]:
         """Return claim and object by role, for the claims whose object exists."""
-        found: dict[str, tuple[Claim, Object]] = {}
+        found: dict[str, tuple[RoleClaim, Object]] = {}
         by_uid = {access.meta.uid: access for access in accesses}
         by_hash: dict[str, Object] = {}
         for role, claim in claimed.items():
@@ -109,7 +111,7 @@ class Leftovers:
         return {role: one for role, one in found.items() if role not in elsewhere}
 
     async def _elsewhere(
-        self, sessions: Sessions, known: Mapping[str, tuple[Claim, Object]]
+        self, sessions: Sessions, known: Mapping[str, tuple[RoleClaim, Object]]
     ) -> set[str]:
         """Return the roles whose object was created anew and has its role on another server.
 
@@ -128,7 +130,7 @@ class Leftovers:
         return {role for role, place in places.items() if own and place not in {"", own}}
 
     async def _fence_renamed(
-        self, sessions: Sessions, known: Mapping[str, tuple[Claim, Object]]
+        self, sessions: Sessions, known: Mapping[str, tuple[RoleClaim, Object]]
     ) -> None:
         """Take LOGIN from roles that carry the claim of an access with another username.
 
@@ -155,7 +157,7 @@ class Leftovers:
             if before != after:
                 self._tell(access)
 
-    async def _drop_unmanaged(self, place: Place, sessions: Sessions) -> None:
+    async def _drop_unmanaged(self, place: ServerPlace, sessions: Sessions) -> None:
         """Drop roles that unmanagedUsers covers, on servers that the platform team declares."""
         try:
             settings = self._settings.current
@@ -184,7 +186,7 @@ class Leftovers:
 
         Args:
             access: the object.
-            owner: the owner of the role's place, see :class:`Place`.
+            owner: the owner of the role's place, see :class:`ServerPlace`.
             policy: the policy by which the role was given up.
 
         Raises:
@@ -203,7 +205,7 @@ class Leftovers:
             return
 
     async def _released(
-        self, place: Place, sessions: Sessions, roles: Mapping[str, Claim]
+        self, place: ServerPlace, sessions: Sessions, roles: Mapping[str, RoleClaim]
     ) -> bool:
         """Whether the roles of an object were given up.
 
@@ -226,7 +228,9 @@ class Leftovers:
         await self._client.delete(CONFIGMAPS, name, namespace)
         return True
 
-    async def _remove(self, place: Place, sessions: Sessions, roles: Mapping[str, Claim]) -> None:
+    async def _remove(
+        self, place: ServerPlace, sessions: Sessions, roles: Mapping[str, RoleClaim]
+    ) -> None:
         """Remove the roles of a deleted object."""
         try:
             settings = self._settings.current
@@ -241,7 +245,9 @@ class Leftovers:
         for role, claim in _owners_first(roles):
             await self._drop(place, sessions, role, claim)
 
-    async def _drop(self, place: Place, sessions: Sessions, role: str, claim: Claim) -> None:
+    async def _drop(
+        self, place: ServerPlace, sessions: Sessions, role: str, claim: RoleClaim
+    ) -> None:
         settings = self._settings.latest
         if settings.unmanaged_users == "Report":
             _log.warning("a role's PostgresAccess is gone", role=role, server=str(place.endpoint))
@@ -280,7 +286,7 @@ def _server_of(access: Object) -> str:
     return status.server.system_identifier if current and status.server is not None else ""
 
 
-def _owners_first(roles: Mapping[str, Claim]) -> list[tuple[str, Claim]]:
+def _owners_first(roles: Mapping[str, RoleClaim]) -> list[tuple[str, RoleClaim]]:
     """Return the roles of one object, its owner first: the work on it includes its logins."""
     logins = {login for role in roles for login in login_names(role)}
     return sorted(roles.items(), key=lambda one: (one[0] in logins, one[0]))

@@ -16,9 +16,9 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from fairlead.api.postgresaccess import APPROVE_ANNOTATION, PasswordInfo
-from fairlead.postgres.controllers.rules.desired import Desired, Place
+from fairlead.postgres.controllers.rules.desired import Desired, ServerPlace
 from fairlead.postgres.database.plans.password import ITERATIONS
-from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
+from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
 from fairlead.postgres.errors import AccessError
 
 
@@ -55,24 +55,24 @@ _FAILURES: dict[Action, Reason] = {
 """Reasons of failed actions, other than DatabaseSyncFailed."""
 
 
-class Failure(msgspec.Struct, frozen=True):
+class PassFailure(msgspec.Struct, frozen=True):
     """An action that failed, or a decision against the access."""
 
     reason: Reason
     error: AccessError
 
 
-class Verified(NamedTuple):
+class ServerOutcome(NamedTuple):
     """The state in which a pass has left a server that it has read again.
 
     The pass right after a new password need not ask the server for the same state again.
     """
 
-    place: Place
-    wanted: Wanted
+    place: ServerPlace
+    wanted: WantedState
     done: Synced
 
-    def holds(self, place: Place, wanted: Wanted) -> bool:
+    def holds(self, place: ServerPlace, wanted: WantedState) -> bool:
         """Whether an access with Authoritative grants wants the same state of the same server."""
         same = msgspec.structs.replace(wanted, ledger=self.wanted.ledger) == self.wanted
         return place == self.place and wanted.policy == "Authoritative" and same
@@ -123,17 +123,17 @@ class Observed:
     """Names of renamed roles that carry the claim of this access."""
     unchanged: bool = False
     """Whether a suspended spec is known to be the one that its status is about."""
-    verified: Verified | None = None
+    verified: ServerOutcome | None = None
     plan: Planned | None = None
     role: Literal["unknown", "silent", "free"] = "unknown"
     """The server's answer: the role is ``free`` for the access; ``silent`` is no answer."""
     credentials: Credentials = Credentials()
-    wanted: Wanted | None = None
+    wanted: WantedState | None = None
     """Wanted state that the last answer of the server is about."""
     synced: Synced | None = None
     released: bool = False
     """Whether the role was dropped or given up."""
-    failure: Failure | None = None
+    failure: PassFailure | None = None
 
     @property
     def in_sync(self) -> bool:
@@ -160,7 +160,7 @@ class Observed:
         settled = done.is_settled and not done.problems
         return replace(found, synced=done) if settled else found
 
-    def brought(self, done: Synced, wanted: Wanted | None) -> Observed:
+    def brought(self, done: Synced, wanted: WantedState | None) -> Observed:
         """Return the observed state once the server has the wanted state."""
         credentials = self.credentials
         if credentials.elsewhere:
@@ -174,7 +174,7 @@ class Observed:
     def failed(self, action: Action, error: AccessError) -> Observed:
         """Return the observed state after a failed action."""
         reason = _FAILURES.get(action, "DatabaseSyncFailed")
-        return replace(self, failure=Failure(reason, error))
+        return replace(self, failure=PassFailure(reason, error))
 
 
 def first_look(
@@ -185,7 +185,7 @@ def first_look(
     rotating: bool = False,
     renamed: frozenset[str] = frozenset(),
     unchanged: bool = False,
-    verified: Verified | None = None,
+    verified: ServerOutcome | None = None,
 ) -> Observed:
     """Return the observed state of a PostgresAccess before the first action."""
     found = Observed(

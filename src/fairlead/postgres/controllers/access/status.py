@@ -34,7 +34,7 @@ from fairlead.api.postgresaccess import (
     SecretInfo,
     ServerInfo,
 )
-from fairlead.postgres.controllers.access.passes import Failure, Observed, is_approved
+from fairlead.postgres.controllers.access.passes import Observed, PassFailure, is_approved
 from fairlead.postgres.controllers.rules.desired import Desired
 from fairlead.postgres.database.plans.plan import Planned, Synced
 from fairlead.postgres.errors import AccessError, Retry, refusal
@@ -99,7 +99,7 @@ def outcome_of(desired: Desired, observed: Observed) -> Outcome:
             "UserExcluded",
             f"spec.username {which} is one of the operator's excluded users; choose another",
         )
-        return failed(Failure("DatabaseSyncFailed", error))
+        return failed(PassFailure("DatabaseSyncFailed", error))
     if desired.access.spec.suspend:
         generation = desired.found.meta.generation
         return suspended(desired.access.status, generation, unchanged=observed.unchanged)
@@ -291,7 +291,7 @@ def approver_of(metadata: JSON) -> str:
     return f"{manager} at {time}" if time else manager
 
 
-def failed(failure: Failure) -> Outcome:
+def failed(failure: PassFailure) -> Outcome:
     """Return the outcome of a failed action, or of a decision against an access."""
     error = failure.error
     if error.reason in _WAITING:
@@ -324,14 +324,14 @@ def deletion_of(blockers: Sequence[tuple[str, Sequence[str]]]) -> Deletion | Non
     )
 
 
-def problems(found: Sequence[AccessError]) -> Failure:
+def problems(found: Sequence[AccessError]) -> PassFailure:
     """Return several refused grants as one failure."""
     first = found[0]
     if len(found) == 1:
-        return Failure("DatabaseSyncFailed", first)
+        return PassFailure("DatabaseSyncFailed", first)
     heal = any(error.retry is Retry.BACKOFF for error in found)
     listed = "; ".join(dict.fromkeys(str(error) for error in found[1:]))
-    return Failure(
+    return PassFailure(
         "DatabaseSyncFailed",
         AccessError(
             first.reason,

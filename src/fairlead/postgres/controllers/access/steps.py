@@ -11,7 +11,7 @@ from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, NotFound, ServerError
 from fairlead.postgres.controllers.access.claims import Claims
-from fairlead.postgres.controllers.access.leftovers import Leftovers
+from fairlead.postgres.controllers.access.leftovers import LeftoverRoles
 from fairlead.postgres.controllers.access.passes import Action, Credentials, Observed
 from fairlead.postgres.controllers.access.publication import Publication
 from fairlead.postgres.controllers.access.status import problems
@@ -34,8 +34,8 @@ from fairlead.postgres.controllers.servers.jobs import (
     Sync,
     UnpublishedError,
 )
-from fairlead.postgres.controllers.servers.sources import Sources
-from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
+from fairlead.postgres.controllers.servers.sources import EndpointSources
+from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
 from fairlead.postgres.database.plans.snapshot import NOT_OURS
 from fairlead.postgres.errors import AccessError
 from fairlead.runtime import add_finalizer, remove_finalizer
@@ -68,10 +68,10 @@ class Steps:
     def __init__(
         self,
         client: Client,
-        sources: Sources,
+        sources: EndpointSources,
         claims: Claims,
         publication: Publication,
-        leftovers: Leftovers,
+        leftovers: LeftoverRoles,
         *,
         wrote: Callable[[Object], Object],
         look_at: Callable[[str], None],
@@ -193,7 +193,7 @@ class Steps:
 
     async def wanted(
         self, desired: Desired, observed: Observed, login: Credentials, *, staged: bool = False
-    ) -> Wanted:
+    ) -> WantedState:
         """Return the wanted state of an access; with ``staged`` that of its next login alone."""
         access, place = desired.access, desired.reached
         shares = shares_groups(access, place.endpoint)
@@ -222,7 +222,7 @@ class Steps:
         return publish
 
     async def _synced(
-        self, desired: Desired, observed: Observed, wanted: Wanted, answer: Answer
+        self, desired: Desired, observed: Observed, wanted: WantedState, answer: Answer
     ) -> Going:
         if not isinstance(answer, Synced):
             lost = isinstance(answer, AccessError) and answer.reason in NOT_OURS

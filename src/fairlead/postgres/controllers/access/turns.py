@@ -19,7 +19,7 @@ _MANY = 4
 server while another one is at the API server. With fewer the memory would buy nothing."""
 
 
-class Turns:
+class PassTurns:
     """Lets some passes begin, and enqueues the others when it is their turn.
 
     The newest request is first: a change must not wait for the passes of a start.

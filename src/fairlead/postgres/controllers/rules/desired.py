@@ -39,8 +39,8 @@ from fairlead.postgres.database.plans.grants import check_grants
 from fairlead.postgres.database.plans.logins import LoginTurns, family
 from fairlead.postgres.database.plans.names import check_no_group, check_username, excluded
 from fairlead.postgres.database.plans.password import ITERATIONS
-from fairlead.postgres.database.plans.plan import Wanted
-from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.plans.plan import WantedState
+from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.plans.targets import is_passed_on
 from fairlead.postgres.errors import AccessError, invalid, refusal
 from fairlead.postgres.options import PostgresOptions
@@ -53,14 +53,14 @@ _NO_RULES = PasswordRules()
 """Rules of the password without any policy."""
 
 
-class Place(NamedTuple):
+class ServerPlace(NamedTuple):
     """A server; ``owner`` is its PostgresServer, or the namespace of accesses that name it."""
 
     owner: str
     endpoint: Endpoint
 
     @classmethod
-    def of(cls, access: PostgresAccess, endpoint: Endpoint) -> Place:
+    def of(cls, access: PostgresAccess, endpoint: Endpoint) -> ServerPlace:
         """Return the place of an access."""
         return cls(owner_of(access), endpoint)
 
@@ -109,7 +109,7 @@ class Desired:
     adopts: bool = False
     """Whether the access may take over a role without a claim."""
     planning: Planning = ""
-    place: Place | None = None
+    place: ServerPlace | None = None
     """Server of the access, None before it was found."""
     refused: AccessError | None = None
     deleting: bool = False
@@ -119,7 +119,7 @@ class Desired:
     """Whether the deletion gives the role up, whatever the cleanup policy is."""
 
     @property
-    def reached(self) -> Place:
+    def reached(self) -> ServerPlace:
         """Return the server; actions that need it come only after it was found."""
         if self.place is None:
             raise AccessError("ConnectionFailed", "the server has not been found yet")
@@ -127,7 +127,7 @@ class Desired:
 
     def at(self, endpoint: Endpoint) -> Desired:
         """Return the desired state with its server."""
-        return replace(self, place=Place(self.owner, endpoint))
+        return replace(self, place=ServerPlace(self.owner, endpoint))
 
     def stored(self, found: Object) -> Desired:
         """Return the desired state after a write of the object's metadata."""
@@ -271,7 +271,7 @@ def may_adopt(access: PostgresAccess, settings: PostgresOptions) -> bool:
 
 def wanted_of(
     access: PostgresAccess,
-    claim: Claim,
+    claim: RoleClaim,
     *,
     password: str,
     ends: str,
@@ -280,7 +280,7 @@ def wanted_of(
     iterations: int = ITERATIONS,
     adopt: bool = False,
     scope: str | None = "",
-) -> Wanted:
+) -> WantedState:
     """Return the wanted state of an access in its server.
 
     Args:
@@ -292,10 +292,10 @@ def wanted_of(
         turns: the turns of two logins, None for one login.
         iterations: the SCRAM iterations of a new password's verifier.
         adopt: whether the access may take over a role without a claim.
-        scope: the scope of the access's shared groups, see :class:`Wanted`.
+        scope: the scope of the access's shared groups, see :class:`WantedState`.
     """
     spec, status = access.spec, access.status
-    return Wanted(
+    return WantedState(
         username=spec.username,
         password=password,
         keeps=keeps,

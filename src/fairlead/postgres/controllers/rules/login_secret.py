@@ -85,7 +85,7 @@ class _Made(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.data | _DEFAULT_KEYS if self.defaults else self.data
 
 
-class Content(msgspec.Struct, frozen=True, kw_only=True):
+class SecretContent(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a generated Secret; ``mark`` is the rotation annotation of its password."""
 
     values: Mapping[str, str]
@@ -356,14 +356,16 @@ def _escaped(field: str) -> str:
     return re.sub(r"([\\:])", r"\\\1", field)
 
 
-def content(template: SecretTemplate | None, values: Mapping[str, str], mark: str) -> Content:
+def content(
+    template: SecretTemplate | None, values: Mapping[str, str], mark: str
+) -> SecretContent:
     """Return the wanted content of the Secret.
 
     Raises:
         AccessError: SecretTemplateInvalid, where the values are too large together.
     """
     if template is None:
-        return Content(values=values, mark=mark)
+        return SecretContent(values=values, mark=mark)
     kept = values.keys() if template.include_default_keys else _LOGIN_KEYS
     made = {key: values[key] for key in kept} | {
         key: _PLACEHOLDER.sub(lambda found: _filled(found[1], values), text)
@@ -372,7 +374,7 @@ def content(template: SecretTemplate | None, values: Mapping[str, str], mark: st
     size = sum(len(value.encode()) for value in made.values())
     if size > _MAX_BYTES:
         raise _bad_template("data", f"all values have {size} bytes; {_MAX_BYTES} are the limit")
-    return Content(
+    return SecretContent(
         values=made,
         labels=template.labels,
         annotations=template.annotations,
@@ -386,7 +388,7 @@ def _filled(placeholder: str, values: Mapping[str, str]) -> str:
     return _FILTERS[filter_](values[_NAMES[name]])
 
 
-def secret_body(access: Object, name: str, wanted: Content, existing: Object | None) -> JSON:
+def secret_body(access: Object, name: str, wanted: SecretContent, existing: Object | None) -> JSON:
     """Return the wanted Secret; keys, labels and annotations of other writers stay.
 
     Raises:
@@ -415,7 +417,7 @@ def secret_body(access: Object, name: str, wanted: Content, existing: Object | N
     return body
 
 
-def _names(wanted: Content) -> _Made:
+def _names(wanted: SecretContent) -> _Made:
     defaults = wanted.values.keys() >= _DEFAULT_KEYS
     return _Made(
         defaults=defaults,

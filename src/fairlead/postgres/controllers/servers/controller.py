@@ -19,7 +19,7 @@ from fairlead.api.timestamps import now
 from fairlead.client import NotFound
 from fairlead.postgres.controllers.rules.desired import owner_of_server
 from fairlead.postgres.controllers.servers.looks import JITTER
-from fairlead.postgres.controllers.servers.sources import Sources, decode_server
+from fairlead.postgres.controllers.servers.sources import EndpointSources, decode_server
 from fairlead.postgres.controllers.watches import AccessWatches, wanted_otherwise
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
@@ -44,7 +44,7 @@ class ServerController:
         cluster: Cluster,
         watches: AccessWatches,
         options: PostgresOptions,
-        sources: Sources,
+        sources: EndpointSources,
         metrics: PostgresMetrics,
     ) -> None:
         self._client = cluster.client

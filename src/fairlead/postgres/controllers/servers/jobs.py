@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from fairlead.api.postgresaccess import CleanupPolicy
-from fairlead.postgres.controllers.rules.desired import Place
+from fairlead.postgres.controllers.rules.desired import ServerPlace
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import family
-from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
-from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
+from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.runtime import Request
@@ -33,7 +33,7 @@ class Check(NamedTuple):
     """Check that a claim may have the roles, username first; the answer is None or an error."""
 
     names: tuple[str, ...]
-    claim: Claim
+    claim: RoleClaim
     adopt: bool = False
 
     @property
@@ -43,7 +43,7 @@ class Check(NamedTuple):
 
 
 class _OfWanted(msgspec.Struct, frozen=True):
-    wanted: Wanted
+    wanted: WantedState
 
     @property
     def username(self) -> str:
@@ -81,7 +81,7 @@ class Drop(NamedTuple):
     """Remove the role by the policy; ``denied`` tells why it differs from the spec's policy."""
 
     username: str
-    claim: Claim
+    claim: RoleClaim
     policy: Removal
     orphan_to: str = ""
     denied: str = ""
@@ -189,7 +189,7 @@ class Line:
         self._roles.end(batch.values())
 
 
-Sweep = Callable[[Place, Sessions, Mapping[str, Claim]], Awaitable[None]]
+Sweep = Callable[[ServerPlace, Sessions, Mapping[str, RoleClaim]], Awaitable[None]]
 """A function that checks the installation's claims on a server for those without an object."""
 
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from fairlead.postgres.controllers.rules.desired import Place
+from fairlead.postgres.controllers.rules.desired import ServerPlace
 from fairlead.postgres.controllers.servers.jobs import Roles, WorkCallbacks
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.cleanup import drop_groups
-from fairlead.postgres.database.work.drift import Found, Kept, look
+from fairlead.postgres.database.work.drift import DriftResult, Kept, look
 from fairlead.postgres.errors import AccessError
 from fairlead.runtime import Request
 
@@ -41,7 +41,7 @@ class ServerLooks:
 
     def __init__(
         self,
-        place: Place,
+        place: ServerPlace,
         sessions: Sessions,
         roles: Roles,
         surroundings: WorkCallbacks,
@@ -85,7 +85,7 @@ class ServerLooks:
                 )
         except Exception as error:  # noqa: BLE001 - each access tells what it means for itself
             _log.warning("no look at a server", server=str(self._place.endpoint), error=str(error))
-            found, failure = Found(differing=frozenset(usernames), claimed={}), error
+            found, failure = DriftResult(differing=frozenset(usernames), claimed={}), error
         else:
             # The drift of accesses at work is from an earlier look, and has yet to be healed.
             self.drifted = (self.drifted & busy) | (usernames & found.differing)
@@ -110,7 +110,7 @@ class ServerLooks:
                 "no sweep of a server", server=str(self._place.endpoint), error=str(error)
             )
 
-    async def _found(self, kept: Sequence[Kept], installation: str) -> Found:
+    async def _found(self, kept: Sequence[Kept], installation: str) -> DriftResult:
         """Return the differences of the kept accesses; halve a batch that is too large."""
         begun = asyncio.get_running_loop().time()
         try:
@@ -119,11 +119,11 @@ class ServerLooks:
             if not is_divisible(error, begun) or not kept:
                 raise
             if len(kept) == 1:
-                return Found(differing=frozenset({kept[0].wanted.username}), claimed={})
+                return DriftResult(differing=frozenset({kept[0].wanted.username}), claimed={})
         middle = len(kept) // 2
         first = await self._found(kept[:middle], installation)
         second = await self._found(kept[middle:], installation)
-        return Found(
+        return DriftResult(
             differing=first.differing | second.differing,
             claimed={**first.claimed, **second.claimed},
             deserted=first.deserted & second.deserted,

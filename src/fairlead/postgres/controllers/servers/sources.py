@@ -53,7 +53,7 @@ class _Kept(NamedTuple):
     endpoint: Endpoint
 
 
-class Sources:
+class EndpointSources:
     """Finds the endpoints of servers, with the credentials for them.
 
     With ``watches``, objects of the platform team (PostgresServers, their Secrets, labels of

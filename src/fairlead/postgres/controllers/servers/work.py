@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import structlog
 
-from fairlead.postgres.controllers.rules.desired import Place
+from fairlead.postgres.controllers.rules.desired import ServerPlace
 from fairlead.postgres.controllers.servers.jobs import (
     Answer,
     Check,
@@ -73,16 +73,16 @@ class Work:
 
     def __init__(self, surroundings: WorkCallbacks) -> None:
         self._surroundings = surroundings
-        self._servers: dict[Place, _Server] = {}
+        self._servers: dict[ServerPlace, _Server] = {}
         self._kept_at: dict[Request, _Server] = {}
         self._slots: dict[str, asyncio.Semaphore] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def submit(self, place: Place, request: Request, job: Job) -> None:
+    def submit(self, place: ServerPlace, request: Request, job: Job) -> None:
         """Enqueue a job for a server; ``answered`` gets the answer."""
         self._at(place).submit(request, job)
 
-    def keep(self, place: Place, request: Request, kept: Kept) -> None:
+    def keep(self, place: ServerPlace, request: Request, kept: Kept) -> None:
         """Keep an access that is in sync, for comparisons with its server."""
         server = self._at(place)
         if self._kept_at.get(request) is not server:
@@ -107,13 +107,13 @@ class Work:
             if server.place.is_trusted or server.place.owner == owner:
                 server.look_is_due = True
 
-    def look_soon(self, place: Place) -> None:
+    def look_soon(self, place: ServerPlace) -> None:
         """Start a look at a server that is in use: a role there may have no object."""
         server = self._servers.get(place)
         if server is not None:
             server.look_soon()
 
-    def _at(self, place: Place) -> _Server:
+    def _at(self, place: ServerPlace) -> _Server:
         server = self._servers.get(place)
         if server is None:
             slot = None
@@ -160,7 +160,7 @@ class _Server:
 
     def __init__(
         self,
-        place: Place,
+        place: ServerPlace,
         surroundings: WorkCallbacks,
         slot: asyncio.Semaphore | None,
         ended: Callable[[_Server], None],

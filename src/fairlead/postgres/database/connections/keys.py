@@ -17,7 +17,7 @@ from typing import NamedTuple
 import psycopg
 
 from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.connections.rounds import Challenge, Place
+from fairlead.postgres.database.connections.rounds import Challenge, HostAddress
 from fairlead.postgres.database.plans import password
 
 
@@ -36,7 +36,7 @@ _SECRET = secrets.token_bytes(32)
 _DIGEST_BYTES = 16
 
 
-class Keys(NamedTuple):
+class ScramKeys(NamedTuple):
     """The keys of one password for one challenge, in base64."""
 
     challenge: Challenge
@@ -45,19 +45,21 @@ class Keys(NamedTuple):
 
 
 _Who = tuple[str, int, str, bytes]
-_known: OrderedDict[_Who, Keys] = OrderedDict()
+_known: OrderedDict[_Who, ScramKeys] = OrderedDict()
 """Keys that have logged in, by login; the most recently used are at the end."""
 
 
-async def derive(text: str, challenge: Challenge) -> Keys:
+async def derive(text: str, challenge: Challenge) -> ScramKeys:
     """Return the keys of a password, derived in a thread beside the event loop."""
     client, server = await asyncio.to_thread(
         password.scram_keys, text, challenge.salt, challenge.rounds
     )
-    return Keys(challenge, base64.b64encode(client).decode(), base64.b64encode(server).decode())
+    return ScramKeys(
+        challenge, base64.b64encode(client).decode(), base64.b64encode(server).decode()
+    )
 
 
-def known(endpoint: Endpoint, place: Place) -> Keys | None:
+def known(endpoint: Endpoint, place: HostAddress) -> ScramKeys | None:
     """Return the keys that logged in last, None without any."""
     who = _who(endpoint, place)
     if who in _known:
@@ -65,19 +67,19 @@ def known(endpoint: Endpoint, place: Place) -> Keys | None:
     return _known.get(who)
 
 
-def remember(endpoint: Endpoint, place: Place, keys: Keys) -> None:
+def remember(endpoint: Endpoint, place: HostAddress, keys: ScramKeys) -> None:
     """Keep keys that have logged in; the longest unused ones go."""
     _known[_who(endpoint, place)] = keys
     while len(_known) > _MOST:
         _known.popitem(last=False)
 
 
-def forget(endpoint: Endpoint, place: Place) -> None:
+def forget(endpoint: Endpoint, place: HostAddress) -> None:
     """Forget the keys of a login, which the server refused."""
     _known.pop(_who(endpoint, place), None)
 
 
-def _who(endpoint: Endpoint, place: Place) -> _Who:
+def _who(endpoint: Endpoint, place: HostAddress) -> _Who:
     # A role has one verifier for all addresses and databases, and a standby has the same.
     digest = hashlib.blake2b(endpoint.password.encode(), key=_SECRET, digest_size=_DIGEST_BYTES)
     return place.host, place.port, endpoint.username, digest.digest()

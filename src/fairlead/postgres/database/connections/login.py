@@ -20,13 +20,13 @@ from fairlead.postgres.database.connections.failures import (
     asks_for_other,
     may_be_refused,
 )
-from fairlead.postgres.database.connections.keys import Keys
-from fairlead.postgres.database.connections.rounds import Challenge, Place, ask
+from fairlead.postgres.database.connections.keys import ScramKeys
+from fairlead.postgres.database.connections.rounds import Challenge, HostAddress, ask
 from fairlead.postgres.database.plans.password import MAX_ITERATIONS
 
 
 C = TypeVar("C")
-Connect = Callable[[Place, Mapping[str, Any]], Awaitable[C]]
+Connect = Callable[[HostAddress, Mapping[str, Any]], Awaitable[C]]
 """Connects to one address, with libpq's parameters of the login."""
 
 
@@ -56,22 +56,22 @@ async def log_in(endpoint: Endpoint, database: str, seconds: float, connect: Con
     raise psycopg.OperationalError("\n".join(map(str, failures)))
 
 
-async def _places(endpoint: Endpoint) -> list[Place]:
+async def _places(endpoint: Endpoint) -> list[HostAddress]:
     found = await conninfo_attempts_async({"host": endpoint.host, "port": str(endpoint.port)})
     return [
-        Place(str(one.get("host") or ""), str(one.get("hostaddr") or ""), endpoint.port)
+        HostAddress(str(one.get("host") or ""), str(one.get("hostaddr") or ""), endpoint.port)
         for one in found
     ]
 
 
-def at(place: Place) -> dict[str, Any]:
+def at(place: HostAddress) -> dict[str, Any]:
     """Return libpq's parameters of an address."""
     where = {"host": place.host, "port": place.port}
     return where | ({"hostaddr": place.address} if place.address else {})
 
 
 async def _log_in_at(
-    place: Place, endpoint: Endpoint, database: str, seconds: float, connect: Connect[C]
+    place: HostAddress, endpoint: Endpoint, database: str, seconds: float, connect: Connect[C]
 ) -> C:
     if not endpoint.password:
         return await connect(place, {"require_auth": "none"})
@@ -101,7 +101,7 @@ async def _log_in_at(
     return connection
 
 
-def _with(made: Keys) -> dict[str, str]:
+def _with(made: ScramKeys) -> dict[str, str]:
     return {
         "require_auth": "scram-sha-256",
         "scram_client_key": made.client,
@@ -109,7 +109,7 @@ def _with(made: Keys) -> dict[str, str]:
     }
 
 
-async def _without_scram(place: Place, endpoint: Endpoint, connect: Connect[C]) -> C:
+async def _without_scram(place: HostAddress, endpoint: Endpoint, connect: Connect[C]) -> C:
     """Log in to a server that asks for another method, or could not be asked for its method."""
     # A server that asks for the password in clear is an impostor, or badly set up. A verified
     # server that has accepted the client's certificate may do without the password (none).
@@ -124,7 +124,7 @@ async def _without_scram(place: Place, endpoint: Endpoint, connect: Connect[C]) 
 
 
 async def _challenge(
-    place: Place, endpoint: Endpoint, database: str, seconds: float
+    place: HostAddress, endpoint: Endpoint, database: str, seconds: float
 ) -> Challenge | None:
     """Return the server's challenge of SCRAM; None if the server wants another method.
 

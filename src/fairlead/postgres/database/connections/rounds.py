@@ -60,7 +60,7 @@ class Challenge(NamedTuple):
     rounds: int
 
 
-class Place(NamedTuple):
+class HostAddress(NamedTuple):
     """One address of a host. Without ``address`` the host is the directory of a Unix socket."""
 
     host: str
@@ -75,7 +75,9 @@ class NoMechanismError(psycopg.OperationalError):
         super().__init__("authentication method requirement: no SCRAM-SHA-256")
 
 
-async def ask(endpoint: Endpoint, database: str, place: Place, seconds: float) -> Challenge | None:
+async def ask(
+    endpoint: Endpoint, database: str, place: HostAddress, seconds: float
+) -> Challenge | None:
     """Return the server's challenge; None if it wants another method or could not be asked.
 
     Raises:
@@ -95,7 +97,7 @@ async def ask(endpoint: Endpoint, database: str, place: Place, seconds: float) -
 
 
 async def _asked(
-    endpoint: Endpoint, database: str, place: Place, *, encrypted: bool
+    endpoint: Endpoint, database: str, place: HostAddress, *, encrypted: bool
 ) -> Challenge | None:
     family, where = _address(place)
     with socket.socket(family, socket.SOCK_STREAM) as own:
@@ -109,7 +111,7 @@ async def _asked(
         return found
 
 
-def _address(place: Place) -> tuple[int, Any]:
+def _address(place: HostAddress) -> tuple[int, Any]:
     if place.address:
         numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
         found = socket.getaddrinfo(

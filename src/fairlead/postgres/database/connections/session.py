@@ -30,7 +30,7 @@ from fairlead.postgres.database.connections.failures import (
     pooled,
 )
 from fairlead.postgres.database.connections.login import at, log_in
-from fairlead.postgres.database.connections.rounds import Place
+from fairlead.postgres.database.connections.rounds import HostAddress
 from fairlead.postgres.database.connections.startup import (
     APPLICATION,
     NEWEST,
@@ -440,7 +440,7 @@ def _remember(server: str, version: int) -> None:
 async def _login(endpoint: Endpoint, database: str, options: str) -> _Connection:
     forget_environment()
 
-    async def connect(place: Place, settings: Mapping[str, Any]) -> _Connection:
+    async def connect(place: HostAddress, settings: Mapping[str, Any]) -> _Connection:
         with settings_of(endpoint) as tls:
             return await _Connection.begin(
                 **at(place),

@@ -62,7 +62,7 @@ Arguments = tuple[tuple[str, str], ...]
 T = TypeVar("T")
 
 
-class Item(NamedTuple):
+class ComparedObject(NamedTuple):
     """One object; ``name`` is the column's at level column, the creating role's at future ones."""
 
     schema: str
@@ -70,14 +70,14 @@ class Item(NamedTuple):
     arguments: Arguments = ()
 
 
-class Objects(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class ComparedObjects(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Objects of one schema that have the same owner and the same ACL.
 
     ``table`` is the table of columns. ``total`` counts also objects that are not listed.
     """
 
     level: Level
-    items: tuple[Item, ...]
+    items: tuple[ComparedObject, ...]
     owner: str
     table: str = ""
     total: int = 0
@@ -91,7 +91,7 @@ class Difference(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """
 
     action: Action
-    objects: Objects
+    objects: ComparedObjects
     privilege: str
     option: bool = False
     grantor: str = ""
@@ -104,7 +104,7 @@ class PrivilegeChange(msgspec.Struct, frozen=True, kw_only=True):
     action: Action
     level: Level
     privileges: tuple[str, ...]
-    items: tuple[Item, ...]
+    items: tuple[ComparedObject, ...]
     usernames: tuple[str, ...]
     option: bool = False
     within: str = ""
@@ -189,7 +189,7 @@ class PrivilegeChange(msgspec.Struct, frozen=True, kw_only=True):
         return sql.SQL(" {}").format(_COMMA.join(objects))
 
 
-def _composed(level: Level, item: Item) -> sql.Composable:
+def _composed(level: Level, item: ComparedObject) -> sql.Composable:
     if level == "schema":
         return sql.Identifier(item.schema)
     if level != "routine":
@@ -198,7 +198,7 @@ def _composed(level: Level, item: Item) -> sql.Composable:
     return sql.SQL("{}({})").format(sql.Identifier(item.schema, item.name), types)
 
 
-def words(level: Level, item: Item, table: str = "") -> str:
+def words(level: Level, item: ComparedObject, table: str = "") -> str:
     """Return one object in words, for messages."""
     if level == "schema":
         return f"schema {item.schema}"
@@ -236,11 +236,11 @@ def plan(differences: Mapping[str, Iterable[Difference]]) -> list[PrivilegeChang
         for difference in found:
             if difference.possible:
                 who.setdefault(difference, []).append(username)
-    privileges: dict[tuple[Objects, Action, bool, tuple[str, ...]], set[str]] = {}
+    privileges: dict[tuple[ComparedObjects, Action, bool, tuple[str, ...]], set[str]] = {}
     for difference, usernames in who.items():
         key = (difference.objects, difference.action, difference.option, tuple(sorted(usernames)))
         privileges.setdefault(key, set()).add(difference.privilege)
-    items: dict[PrivilegeChange, list[Item]] = {}
+    items: dict[PrivilegeChange, list[ComparedObject]] = {}
     for (objects, action, option, usernames_), names in privileges.items():
         shape = PrivilegeChange(
             action=action,
@@ -256,18 +256,20 @@ def plan(differences: Mapping[str, Iterable[Difference]]) -> list[PrivilegeChang
     return sorted(changes, key=_order)
 
 
-def _order(change: PrivilegeChange) -> tuple[bool, str, tuple[Item, ...], tuple[str, ...]]:
+def _order(
+    change: PrivilegeChange,
+) -> tuple[bool, str, tuple[ComparedObject, ...], tuple[str, ...]]:
     return change.action == "grant", change.level, change.items, change.privileges
 
 
-def _together(objects: Objects) -> tuple[Item, ...]:
+def _together(objects: ComparedObjects) -> tuple[ComparedObject, ...]:
     """Return the part that a statement names once: a column's table, a future level's schema."""
     if objects.level == "column" or objects.level.startswith("future"):
-        return (Item(objects.items[0].schema),)
+        return (ComparedObject(objects.items[0].schema),)
     return ()
 
 
-def _parts(shape: PrivilegeChange, items: Iterable[Item]) -> Iterator[PrivilegeChange]:
+def _parts(shape: PrivilegeChange, items: Iterable[ComparedObject]) -> Iterator[PrivilegeChange]:
     for some in _chunks(sorted(set(items)), _OBJECTS_PER_STATEMENT):
         for usernames in _chunks(shape.usernames, _ROLES_PER_STATEMENT):
             yield msgspec.structs.replace(shape, items=some, usernames=usernames)

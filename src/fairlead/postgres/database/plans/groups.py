@@ -21,18 +21,18 @@ from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
 from fairlead.postgres.database.plans.grants import DesiredGrants, desired_grants
 from fairlead.postgres.database.plans.names import GROUP_PREFIX
 from fairlead.postgres.database.plans.plan import (
-    Change,
+    AccessStatement,
     SharedChange,
-    Wanted,
+    WantedState,
     database_change,
     database_differences,
 )
 from fairlead.postgres.database.plans.snapshot import (
-    Claim,
     GroupClaim,
     Membership,
+    RoleClaim,
     RoleFacts,
-    Snapshot,
+    ServerSnapshot,
 )
 from fairlead.postgres.database.plans.statements import DatabaseAction
 from fairlead.postgres.database.plans.targets import DatabaseGrants
@@ -51,10 +51,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     members: list[str]
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> WantedState:
         """The group as a role with desired privileges, without a PostgresAccess."""
-        claim = Claim(installation=self.claim.installation, uid="")
-        return Wanted(username=self.name, password="", claim=claim)
+        claim = RoleClaim(installation=self.claim.installation, uid="")
+        return WantedState(username=self.name, password="", claim=claim)
 
 
 class Sharing(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,12 +80,12 @@ class Sharing(msgspec.Struct, frozen=True, kw_only=True):
         group = self.group_of.get(username)
         return username in self.unknown or (group is not None and group not in self.groups)
 
-    def roles(self, wanted: Iterable[Wanted]) -> dict[str, Wanted]:
+    def roles(self, wanted: Iterable[WantedState]) -> dict[str, WantedState]:
         """Return the logins and the groups as roles, by name."""
         groups = {name: group.wanted for name, group in self.groups.items()}
         return {**{one.username: one for one in wanted}, **groups}
 
-    def careful_roles(self, wanted: Iterable[Wanted]) -> dict[str, Wanted]:
+    def careful_roles(self, wanted: Iterable[WantedState]) -> dict[str, WantedState]:
         """Return the logins and the groups as roles; a login that ``keeps`` is Additive."""
         return self.roles([careful(one) if self.keeps(one.username) else one for one in wanted])
 
@@ -98,7 +98,7 @@ class Sharing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def share(
-    wanted: Sequence[Wanted], version: int, roles: Mapping[str, RoleFacts] | None = None
+    wanted: Sequence[WantedState], version: int, roles: Mapping[str, RoleFacts] | None = None
 ) -> Sharing:
     """Sort the grants of accesses into those of groups and those of logins.
 
@@ -130,7 +130,7 @@ def share(
     return Sharing(asked=asked, own=own, groups=groups, group_of=group_of, unknown=unknown)
 
 
-def inherits(wanted: Wanted, version: int, roles: Mapping[str, RoleFacts]) -> bool:
+def inherits(wanted: WantedState, version: int, roles: Mapping[str, RoleFacts]) -> bool:
     """Whether the role has the privileges of its groups without SET ROLE."""
     if version >= GRANT_OPTIONS_VERSION:
         return True
@@ -142,7 +142,7 @@ def inherits(wanted: Wanted, version: int, roles: Mapping[str, RoleFacts]) -> bo
 
 
 def _parts(
-    one: Wanted, scope: str | None, version: int
+    one: WantedState, scope: str | None, version: int
 ) -> tuple[DesiredGrants, DesiredGrants, Group | None]:
     whole = desired_grants(one.grants, version)
     if scope is None:
@@ -248,13 +248,13 @@ def leaving(
 class GroupPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Changes of groups; ``taken`` has an error for each name that another role has."""
 
-    changes: list[Change] = []
+    changes: list[AccessStatement] = []
     taken: Mapping[str, AccessError] = {}
 
 
-def plan_groups(sharing: Sharing, snapshot: Snapshot) -> GroupPlan:
+def plan_groups(sharing: Sharing, snapshot: ServerSnapshot) -> GroupPlan:
     """Return the missing changes of groups and memberships, which come before privileges."""
-    changes: list[Change] = []
+    changes: list[AccessStatement] = []
     taken: dict[str, AccessError] = {}
     for name, group in sharing.groups.items():
         role = snapshot.roles.get(name)
@@ -276,12 +276,14 @@ def plan_groups(sharing: Sharing, snapshot: Snapshot) -> GroupPlan:
     return GroupPlan(changes=changes, taken=taken)
 
 
-def _making(group: Group, role: RoleFacts | None) -> Iterator[Change]:
+def _making(group: Group, role: RoleFacts | None) -> Iterator[AccessStatement]:
     name = sql.Identifier(group.name)
 
-    def change(statement: sql.Composed, what: str, why: str) -> Change:
+    def change(statement: sql.Composed, what: str, why: str) -> AccessStatement:
         members = tuple(group.members)
-        return Change(statement=statement, what=what, why=why, usernames=members, alone=True)
+        return AccessStatement(
+            statement=statement, what=what, why=why, usernames=members, alone=True
+        )
 
     if role is None:
         yield change(
@@ -304,7 +306,7 @@ def _making(group: Group, role: RoleFacts | None) -> Iterator[Change]:
         )
 
 
-def _expelling(group: Group, snapshot: Snapshot) -> Iterator[Change]:
+def _expelling(group: Group, snapshot: ServerSnapshot) -> Iterator[AccessStatement]:
     """Yield the removal of foreign members from the group, and of the group from others."""
     version = snapshot.server.version
     members = tuple(group.members)
@@ -321,9 +323,9 @@ def _expelling(group: Group, snapshot: Snapshot) -> Iterator[Change]:
             yield _for(change, members)
 
 
-def _for(change: Membering, usernames: tuple[str, ...]) -> Change:
+def _for(change: Membering, usernames: tuple[str, ...]) -> AccessStatement:
     """Return the same statement as a change for these usernames."""
-    return Change(
+    return AccessStatement(
         statement=change.statement,
         what=change.what,
         why=change.why,
@@ -340,7 +342,9 @@ def joined(role: RoleFacts | None, group: str, version: int) -> bool:
     return version < GRANT_OPTIONS_VERSION or (held.inherit and not held.set)
 
 
-def _joining(group: Group, missing: Sequence[str], snapshot: Snapshot) -> Iterator[Change]:
+def _joining(
+    group: Group, missing: Sequence[str], snapshot: ServerSnapshot
+) -> Iterator[AccessStatement]:
     version = snapshot.server.version
     if missing:
         yield joining(group.name, missing, version)
@@ -352,7 +356,7 @@ def _joining(group: Group, missing: Sequence[str], snapshot: Snapshot) -> Iterat
         statement = sql.SQL("REVOKE ADMIN OPTION FOR {} FROM {} CASCADE").format(
             sql.Identifier(group.name), _COMMA.join(map(sql.Identifier, admins))
         )
-        yield Change(
+        yield AccessStatement(
             statement=statement,
             what=f"take the right to make others members of group {group.name}",
             why="members of a shared group may not add other members",
@@ -365,23 +369,23 @@ def _is_admin(role: RoleFacts | None, group: str) -> bool:
     return role is not None and group in role.groups and role.groups[group].admin
 
 
-def _may_revoke(membership: Membership, snapshot: Snapshot) -> bool:
+def _may_revoke(membership: Membership, snapshot: ServerSnapshot) -> bool:
     return membership.by_admin or snapshot.server.superuser
 
 
-def careful(one: Wanted) -> Wanted:
+def careful(one: WantedState) -> WantedState:
     """Return the same access, from whose login itself nothing is revoked."""
     return msgspec.structs.replace(one, policy="Additive", ledger=frozenset())
 
 
 def plan_leaving(
-    wanted: Iterable[Wanted],
+    wanted: Iterable[WantedState],
     sharing: Sharing,
-    snapshot: Snapshot,
+    snapshot: ServerSnapshot,
     held_up: Collection[str] = (),
     *,
     foreseen: bool = False,
-) -> list[Change]:
+) -> list[AccessStatement]:
     """Return the changes that take superseded memberships and privileges from logins.
 
     These are memberships in groups of other grants, and a login's own privileges on databases that
@@ -430,7 +434,7 @@ def plan_leaving(
     ]
 
 
-def differs(one: Wanted, sharing: Sharing, snapshot: Snapshot) -> bool:
+def differs(one: WantedState, sharing: Sharing, snapshot: ServerSnapshot) -> bool:
     """Whether a login lacks its membership, or is in another group of the installation."""
     role = snapshot.roles.get(one.username)
     group = sharing.group_of.get(one.username)
@@ -443,7 +447,7 @@ def differs(one: Wanted, sharing: Sharing, snapshot: Snapshot) -> bool:
     )
 
 
-def group_warnings(one: Wanted, sharing: Sharing, snapshot: Snapshot) -> list[str]:
+def group_warnings(one: WantedState, sharing: Sharing, snapshot: ServerSnapshot) -> list[str]:
     """Return warnings about memberships that only another grantor can revoke."""
     role, name = snapshot.roles.get(one.username), sharing.group_of.get(one.username)
     found = [

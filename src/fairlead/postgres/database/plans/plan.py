@@ -33,10 +33,10 @@ from fairlead.postgres.database.plans.grants import DesiredGrants
 from fairlead.postgres.database.plans.logins import LoginTurns, create_owner, family, login_names
 from fairlead.postgres.database.plans.password import ITERATIONS
 from fairlead.postgres.database.plans.snapshot import (
-    Claim,
+    RoleClaim,
     RoleFacts,
     ServerFacts,
-    Snapshot,
+    ServerSnapshot,
 )
 from fairlead.postgres.database.plans.statements import DatabaseAction, database_grant
 from fairlead.postgres.database.plans.targets import parse
@@ -46,12 +46,12 @@ from fairlead.postgres.errors import AccessError
 _VERIFIER = re.compile(r"'SCRAM-SHA-256\$[^']*'")
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class WantedState(msgspec.Struct, frozen=True, kw_only=True):
     """Desired state of an access at its server."""
 
     username: str
     password: str
-    claim: Claim
+    claim: RoleClaim
     keeps: bool = False
     """Whether the role must exist already, made by hand, and keeps its password."""
     grants: tuple[Grant, ...] = ()
@@ -89,7 +89,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         turning = self.turns is not None and self.turns.rotation == "TwoLogins"
         return self.names if turning else (self.username,)
 
-    def own(self, snapshot: Snapshot) -> dict[str, RoleFacts]:
+    def own(self, snapshot: ServerSnapshot) -> dict[str, RoleFacts]:
         """Return the roles of the access; a former login counts only with the access's claim."""
         found = {name: snapshot.roles[name] for name in self.names if name in snapshot.roles}
         return {
@@ -115,7 +115,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return f"Wanted({self.username!r})"
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class AccessStatement(msgspec.Struct, frozen=True, kw_only=True):
     """A statement for the accesses of ``usernames``; ``what`` completes "could not ...".
 
     ``why`` is the reason for the statement. Neither contains a secret.
@@ -137,7 +137,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         return self.text or _VERIFIER.sub("'***'", self.statement.as_string())
 
 
-class SharedChange(Change, frozen=True, kw_only=True):
+class SharedChange(AccessStatement, frozen=True, kw_only=True):
     """A statement that several roles share, and that may fail for one of them alone."""
 
     def only(self, usernames: Iterable[str]) -> SharedChange:
@@ -233,13 +233,13 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_role(
-    wanted: Wanted,
-    snapshot: Snapshot,
+    wanted: WantedState,
+    snapshot: ServerSnapshot,
     verifier: str | None,
     around: Around = NOTHING_AROUND,
     *,
     now: datetime | None = None,
-) -> tuple[list[Change], list[AccessError]]:
+) -> tuple[list[AccessStatement], list[AccessError]]:
     """Return the missing changes of the roles of an access, and the errors of single parts.
 
     Args:
@@ -264,7 +264,7 @@ def plan_role(
     )
     settings = setting_statements(name, wanted.attributes, role, around.reserved)
     changes += [
-        Change(usernames=(name,), alone=True, **step._asdict())
+        AccessStatement(usernames=(name,), alone=True, **step._asdict())
         for step in (*settings, *memberships)
     ]
     if wanted.asked is not None:
@@ -273,12 +273,12 @@ def plan_role(
     return changes, [*refused_settings(wanted.attributes, around.reserved), *problems]
 
 
-def _owner_steps(wanted: Wanted, role: RoleFacts | None) -> Iterator[Change]:
+def _owner_steps(wanted: WantedState, role: RoleFacts | None) -> Iterator[AccessStatement]:
     """Yield the missing changes of an owner whose logins are other roles."""
     name = wanted.username
     parts = attribute_parts(wanted.attributes, None, role)
     if role is None or parts:
-        yield Change(
+        yield AccessStatement(
             statement=create_owner(name, parts)
             if role is None
             else statements.alter_role(name, login=False, verifier=None, parts=parts),
@@ -290,13 +290,13 @@ def _owner_steps(wanted: Wanted, role: RoleFacts | None) -> Iterator[Change]:
 
 
 def _login_steps(
-    wanted: Wanted,
+    wanted: WantedState,
     asked: Asked,
-    snapshot: Snapshot,
+    snapshot: ServerSnapshot,
     verifier: str | None,
     around: Around,
     now: datetime,
-) -> Iterator[Change]:
+) -> Iterator[AccessStatement]:
     """Yield the missing changes of the logins of a role, of the current one first."""
     known, version = wanted.own(snapshot), snapshot.server.version
     login, owner = wanted.login, (wanted.username,)
@@ -306,7 +306,7 @@ def _login_steps(
         steps += acting_steps(asked, login, known.get(login), version, around)
     steps += ending_steps(asked, known, version, now)
     for step in steps:
-        yield Change(usernames=owner, **step._asdict())
+        yield AccessStatement(usernames=owner, **step._asdict())
     for name in login_names(wanted.username):
         if name != login and name in known:
             yield from _claim_steps(wanted, name, known[name])
@@ -315,7 +315,9 @@ def _login_steps(
 _OTHER_ATTRIBUTES = "spec asks for other attributes than the role has"
 
 
-def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) -> Iterator[Change]:
+def _role_steps(
+    wanted: WantedState, role: RoleFacts | None, verifier: str | None
+) -> Iterator[AccessStatement]:
     """Yield the missing changes of the role with the password."""
     name = wanted.login
     # A login whose turn comes has an end from its last grace.
@@ -326,9 +328,9 @@ def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) ->
         asked = msgspec.structs.replace(asked or Attributes(), inherit=True)
     parts = attribute_parts(asked, until, role)
 
-    def change(statement: sql.Composed, what: str, *why: str) -> Change:
+    def change(statement: sql.Composed, what: str, *why: str) -> AccessStatement:
         users = (wanted.username,)
-        return Change(statement=statement, what=what, why="; ".join(why), usernames=users)
+        return AccessStatement(statement=statement, what=what, why="; ".join(why), usernames=users)
 
     attributes = [_OTHER_ATTRIBUTES] if parts else []
     changed = role is None or not role.login or verifier is not None or bool(parts)
@@ -349,14 +351,14 @@ def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) ->
 
 
 def _claim_steps(
-    wanted: Wanted, name: str, role: RoleFacts | None, *, changed: bool = True
-) -> Iterator[Change]:
+    wanted: WantedState, name: str, role: RoleFacts | None, *, changed: bool = True
+) -> Iterator[AccessStatement]:
     """Yield the missing claim; a claim by an import suffices until the role itself changes."""
     held = role.claim if role is not None else None
     if held is not None and held.is_imported and not changed:
         return
     if held is None or held.text() != wanted.claim.text():
-        yield Change(
+        yield AccessStatement(
             statement=statements.comment_role(name, wanted.claim, role.note if role else ""),
             what=f"claim role {name}",
             why=_claiming(role),
@@ -381,7 +383,7 @@ def _claiming(role: RoleFacts | None) -> str:
 
 
 def plan_databases(
-    wanted: Iterable[Wanted], desired: Mapping[str, DesiredGrants], snapshot: Snapshot
+    wanted: Iterable[WantedState], desired: Mapping[str, DesiredGrants], snapshot: ServerSnapshot
 ) -> list[DatabaseChange]:
     """Return the missing changes of privileges on databases.
 
@@ -404,8 +406,8 @@ REVOKE_PUBLIC = "the PostgresServer's revokePublic asks for it"
 
 
 def plan_public(
-    revoked: frozenset[str], desired: Mapping[str, DesiredGrants], snapshot: Snapshot
-) -> list[Change]:
+    revoked: frozenset[str], desired: Mapping[str, DesiredGrants], snapshot: ServerSnapshot
+) -> list[AccessStatement]:
     """Return the revocations from PUBLIC on the databases that grants name.
 
     Args:
@@ -419,7 +421,7 @@ def plan_public(
             users.setdefault(name, []).append(username)
     # CREATE is the privilege on schema public here, which is treated elsewhere.
     return [
-        Change(
+        AccessStatement(
             statement=statements.revoke_public(extra, name),
             what=f"revoke {', '.join(sorted(extra))} on database {name} from PUBLIC",
             why=REVOKE_PUBLIC,
@@ -433,7 +435,7 @@ def plan_public(
 
 
 def database_differences(
-    wanted: Wanted, desired: DesiredGrants, snapshot: Snapshot
+    wanted: WantedState, desired: DesiredGrants, snapshot: ServerSnapshot
 ) -> Iterator[DatabaseAction]:
     """Yield the grants that a role lacks on databases, and the revocations of the others."""
     role = snapshot.roles.get(wanted.username)

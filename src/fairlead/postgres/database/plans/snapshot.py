@@ -51,7 +51,7 @@ CLAIM_PATTERN = _PREFIX + "{%"
 """LIKE pattern of every claim."""
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RoleClaim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The claim of a PostgresAccess on a role; ``installation`` is one cluster's operator.
 
     Every role can read comments on roles, therefore ``object`` is a keyed hash of the object's
@@ -75,7 +75,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether an import made the claim, and its object has not changed the role so far."""
         return not self.uid
 
-    def same_object(self, other: Claim) -> bool:
+    def same_object(self, other: RoleClaim) -> bool:
         """Whether both claims name the same object, a recreated one included."""
         if self.installation != other.installation:
             return False
@@ -85,17 +85,17 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return names == (other.namespace, other.name) and names != ("", "")
 
 
-def parse_claim(comment: str | None) -> Claim | None:
+def parse_claim(comment: str | None) -> RoleClaim | None:
     """Return the claim in a role's comment, None without one."""
     if comment is None or not comment.startswith(_PREFIX):
         return None
     try:
-        return msgspec.json.decode(_line(comment).removeprefix(_PREFIX), type=Claim)
+        return msgspec.json.decode(_line(comment).removeprefix(_PREFIX), type=RoleClaim)
     except msgspec.DecodeError:
         return None
 
 
-def parse_comment(comment: str | None) -> tuple[Claim | None, str, GroupClaim | None]:
+def parse_comment(comment: str | None) -> tuple[RoleClaim | None, str, GroupClaim | None]:
     """Return the claim, the note of users and the group's claim in a role's comment."""
     return parse_claim(comment), parse_note(comment), parse_group(comment)
 
@@ -168,7 +168,7 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     login: bool
     powers: frozenset[str] = frozenset()
     comment: str | None = None
-    claim: Claim | None = None
+    claim: RoleClaim | None = None
     note: str = ""
     verifier: str | None = None
     inherit: bool = True
@@ -205,7 +205,7 @@ class DatabaseFacts(msgspec.Struct, frozen=True, kw_only=True):
     public: frozenset[str] = frozenset()
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class ServerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The requested roles and databases, as read in the maintenance database.
 
     ``databases`` includes those in which the roles have objects or privileges; ``dependents``
@@ -217,7 +217,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     databases: Mapping[str, DatabaseFacts]
     dependents: Mapping[int, frozenset[str]] = {}
     held: Mapping[int, Mapping[str, Privileges]] = {}
-    claimed: Mapping[str, Claim] = {}
+    claimed: Mapping[str, RoleClaim] = {}
     """Claims of this installation by role, empty unless claims were requested."""
     groups: Mapping[str, GroupClaim] = {}
     """Claims of shared groups by name: the requested groups, and those of the roles."""
@@ -248,7 +248,9 @@ NOT_OURS = frozenset({"AdoptionRefused", "UserReserved", "UsernameConflict"})
 """Reasons of errors about a role that the access may not change."""
 
 
-def check_role(role: RoleFacts | None, claim: Claim, admin: str, *, adopt: bool = False) -> None:
+def check_role(
+    role: RoleFacts | None, claim: RoleClaim, admin: str, *, adopt: bool = False
+) -> None:
     """Refuse roles that the access may not change.
 
     The first claim wins, so that neither namespaces nor clusters take a role from one another. A
@@ -281,7 +283,7 @@ def check_role(role: RoleFacts | None, claim: Claim, admin: str, *, adopt: bool 
 
 
 def check_roles(
-    names: Iterable[str], snapshot: Snapshot, claim: Claim, *, adopt: bool = False
+    names: Iterable[str], snapshot: ServerSnapshot, claim: RoleClaim, *, adopt: bool = False
 ) -> None:
     """Refuse roles of an owner and its logins that the access may not change.
 
@@ -334,7 +336,7 @@ def check_adoption(
         )
 
 
-def _conflict(username: str, holder: Claim, claim: Claim) -> str:
+def _conflict(username: str, holder: RoleClaim, claim: RoleClaim) -> str:
     """Return a message about the role's claim, without names of another cluster or namespace."""
     if holder.installation != claim.installation:
         return (

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from psycopg import sql
 
 from fairlead.postgres.database.plans.grants import DATABASE_PRIVILEGES
-from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.plans.snapshot import RoleClaim
 
 
 _KEYWORDS: Mapping[str, sql.SQL] = {word: sql.SQL(word) for word in sorted(DATABASE_PRIVILEGES)}
@@ -56,9 +56,9 @@ def fence_role(username: str) -> sql.Composed:
     return sql.SQL("ALTER ROLE {} NOLOGIN").format(sql.Identifier(username))
 
 
-def comment_role(username: str, comment: Claim | str, note: str) -> sql.Composed:
+def comment_role(username: str, comment: RoleClaim | str, note: str) -> sql.Composed:
     """Return COMMENT ON ROLE with a claim or other text, "" for none, and the note of users."""
-    text = comment.text() if isinstance(comment, Claim) else comment
+    text = comment.text() if isinstance(comment, RoleClaim) else comment
     whole = "\n".join(filter(None, [text, note])) or None
     return sql.SQL("COMMENT ON ROLE {} IS {}").format(sql.Identifier(username), sql.Literal(whole))
 

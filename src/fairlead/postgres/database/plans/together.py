@@ -26,15 +26,15 @@ from fairlead.postgres.database.plans.groups import (
     share,
 )
 from fairlead.postgres.database.plans.plan import (
-    Change,
+    AccessStatement,
     DatabaseChange,
-    Wanted,
+    WantedState,
     plan_databases,
     plan_public,
     plan_role,
 )
 from fairlead.postgres.database.plans.snapshot import (
-    Snapshot,
+    ServerSnapshot,
     check_adoption,
     check_password,
     check_roles,
@@ -49,14 +49,14 @@ class ObservedServer(msgspec.Struct, frozen=True, kw_only=True):
     the error of each access for which no statement may run.
     """
 
-    snapshot: Snapshot
+    snapshot: ServerSnapshot
     around: Around = NOTHING_AROUND
     verifiers: Mapping[str, str] = {}
     refused: Mapping[str, AccessError] = {}
     sharing: Sharing = Sharing()
     """Owners of grants, by the server's version alone; roles before PostgreSQL 16 may differ."""
 
-    def admits(self, wanted: Iterable[Wanted]) -> list[Wanted]:
+    def admits(self, wanted: Iterable[WantedState]) -> list[WantedState]:
         """Return the accesses that are not refused."""
         return [one for one in wanted if one.username not in self.refused]
 
@@ -68,7 +68,7 @@ class ObservedServer(msgspec.Struct, frozen=True, kw_only=True):
             self, verifiers=verifiers, refused={**self.refused, **unknown}
         )
 
-    def with_around(self, around: Around, wanted: Iterable[Wanted]) -> ObservedServer:
+    def with_around(self, around: Around, wanted: Iterable[WantedState]) -> ObservedServer:
         """Return the same with facts about groups, by which adoptions may be refused."""
         refused = dict(self.refused)
         for one in self.admits(wanted):
@@ -80,7 +80,9 @@ class ObservedServer(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, around=around, refused=refused)
 
 
-def observed(wanted: Sequence[Wanted], sharing: Sharing, snapshot: Snapshot) -> ObservedServer:
+def observed(
+    wanted: Sequence[WantedState], sharing: Sharing, snapshot: ServerSnapshot
+) -> ObservedServer:
     """Return a look at the catalogs; accesses that may not have their roles are refused."""
     refused: dict[str, AccessError] = {}
     for one in wanted:
@@ -95,7 +97,7 @@ def observed(wanted: Sequence[Wanted], sharing: Sharing, snapshot: Snapshot) -> 
     return ObservedServer(snapshot=snapshot, refused=refused, sharing=sharing)
 
 
-def crowds(wanted: Wanted, sharing: Sharing, snapshot: Snapshot) -> bool:
+def crowds(wanted: WantedState, sharing: Sharing, snapshot: ServerSnapshot) -> bool:
     """Whether a role or the group of the access has more objects than were counted."""
     if not snapshot.crowded:
         return False
@@ -119,18 +121,18 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     error of a name that another role has.
     """
 
-    on_roles: Sequence[Change] = ()
-    on_groups: Sequence[Change] = ()
+    on_roles: Sequence[AccessStatement] = ()
+    on_groups: Sequence[AccessStatement] = ()
     on_databases: Sequence[DatabaseChange] = ()
-    on_public: Sequence[Change] = ()
+    on_public: Sequence[AccessStatement] = ()
     sharing: Sharing = Sharing()
     desired: Mapping[str, DesiredGrants] = {}
-    roles: Mapping[str, Wanted] = {}
+    roles: Mapping[str, WantedState] = {}
     hindered: Mapping[str, Sequence[AccessError]] = {}
     taken: Mapping[str, AccessError] = {}
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[AccessStatement]:
         """Return all changes in the order in which they are made."""
         return [*self.on_roles, *self.on_groups, *self.on_databases, *self.on_public]
 
@@ -149,7 +151,9 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_server(
-    wanted: Iterable[Wanted], seen: ObservedServer, revoked_public: frozenset[str] = frozenset()
+    wanted: Iterable[WantedState],
+    seen: ObservedServer,
+    revoked_public: frozenset[str] = frozenset(),
 ) -> BatchPlan:
     """Return the plan for accesses with different usernames.
 
@@ -160,7 +164,7 @@ def plan_server(
     """
     snapshot = seen.snapshot
     left = seen.admits(wanted)
-    on_roles: list[Change] = []
+    on_roles: list[AccessStatement] = []
     hindered: dict[str, Sequence[AccessError]] = {}
     for one in left:
         verifier = seen.verifiers.get(one.login)
@@ -197,7 +201,7 @@ def plan_server(
 
 
 def visits_of(
-    desired: Mapping[str, DesiredGrants], snapshot: Snapshot, *, unborn: bool = False
+    desired: Mapping[str, DesiredGrants], snapshot: ServerSnapshot, *, unborn: bool = False
 ) -> tuple[dict[str, list[str]], dict[str, dict[str, list[AccessError]]]]:
     """Return the roles to visit in each database, and the errors of missing databases by role.
 
@@ -222,7 +226,7 @@ def visits_of(
     return visits, problems
 
 
-def _missing_database(name: str, snapshot: Snapshot) -> AccessError | None:
+def _missing_database(name: str, snapshot: ServerSnapshot) -> AccessError | None:
     """Return the error of a database in which nothing can be granted, None without one."""
     facts = snapshot.databases.get(name)
     if facts is None:
@@ -237,7 +241,7 @@ def _missing_database(name: str, snapshot: Snapshot) -> AccessError | None:
     return None
 
 
-def warnings_of(wanted: Wanted, sharing: Sharing, snapshot: Snapshot) -> list[str]:
+def warnings_of(wanted: WantedState, sharing: Sharing, snapshot: ServerSnapshot) -> list[str]:
     """Return warnings about privileges beyond the spec, through PUBLIC or other grantors."""
     public = [
         f"PUBLIC has {', '.join(sorted(extra))} on database {name}, so this role has it too"

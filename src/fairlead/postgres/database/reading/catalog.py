@@ -14,7 +14,7 @@ from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION, Around
 from fairlead.postgres.database.plans.groups import share
-from fairlead.postgres.database.plans.plan import Wanted
+from fairlead.postgres.database.plans.plan import WantedState
 from fairlead.postgres.database.plans.snapshot import (
     CLAIM_PATTERN,
     GROUP_PATTERN,
@@ -24,7 +24,7 @@ from fairlead.postgres.database.plans.snapshot import (
     Membership,
     RoleFacts,
     ServerFacts,
-    Snapshot,
+    ServerSnapshot,
     parse_comment,
     takes_over,
 )
@@ -86,7 +86,7 @@ async def read_snapshot(
     claims: bool = False,
     whole: bool = True,
     most: int | None = None,
-) -> Snapshot:
+) -> ServerSnapshot:
     """Read roles and databases in six statements, for any number of them.
 
     Args:
@@ -124,7 +124,7 @@ async def read_snapshot(
     if whole:
         depending = await _read_depending(session, oids, most)
         known = await _read_databases(session, depending, databases)
-    return Snapshot(
+    return ServerSnapshot(
         server=server,
         roles={role.name: role for role in found if role.name in asked},
         databases={one.name: one for one in known.values()},
@@ -293,7 +293,7 @@ def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
 async def observe(
     sessions: Sessions,
     session: Session,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[WantedState],
     verifiers: Verifiers,
     *,
     most: int | None = None,
@@ -329,7 +329,9 @@ async def observe(
     return seen.with_around(await look_around(session, left, snapshot), left)
 
 
-async def look_around(session: Session, wanted: Iterable[Wanted], snapshot: Snapshot) -> Around:
+async def look_around(
+    session: Session, wanted: Iterable[WantedState], snapshot: ServerSnapshot
+) -> Around:
     """Read the facts about groups and parameters that the plans of accesses need."""
     groups: set[str] = set()
     parameters: set[str] = set()

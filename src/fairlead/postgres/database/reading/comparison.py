@@ -18,15 +18,15 @@ from fairlead.api.postgresaccess import GrantsPolicy
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.differences import (
     PRIVILEGES,
+    ComparedObject,
+    ComparedObjects,
     Difference,
-    Item,
     Level,
-    Objects,
     listed,
     words,
 )
-from fairlead.postgres.database.plans.plan import Wanted
-from fairlead.postgres.database.plans.snapshot import Snapshot
+from fairlead.postgres.database.plans.plan import WantedState
+from fairlead.postgres.database.plans.snapshot import ServerSnapshot
 from fairlead.postgres.database.plans.targets import (
     DatabaseGrants,
     Target,
@@ -246,19 +246,21 @@ def _objects(
     arguments: Sequence[Sequence[Sequence[str]]] | None,
     total: int,
     owner: str,
-) -> Objects:
+) -> ComparedObjects:
     if level == "schema":
-        return Objects(level=level, items=(Item(schema),), owner=owner, total=total)
+        return ComparedObjects(
+            level=level, items=(ComparedObject(schema),), owner=owner, total=total
+        )
     if level == "column":
-        items = [Item(schema, part)]
+        items = [ComparedObject(schema, part)]
     elif arguments is None:
-        items = [Item(schema, name) for name in names]
+        items = [ComparedObject(schema, name) for name in names]
     else:
         items = [
-            Item(schema, name, tuple((namespace, type_) for namespace, type_ in types))
+            ComparedObject(schema, name, tuple((namespace, type_) for namespace, type_ in types))
             for name, types in zip(names, arguments, strict=True)
         ]
-    return Objects(
+    return ComparedObjects(
         level=level,
         items=tuple(sorted(items)),
         owner=owner,
@@ -267,7 +269,9 @@ def _objects(
     )
 
 
-def _shared(objects: Objects, values: Iterable[tuple[Any, ...]]) -> Iterator[Difference | None]:
+def _shared(
+    objects: ComparedObjects, values: Iterable[tuple[Any, ...]]
+) -> Iterator[Difference | None]:
     """Yield one difference for all roles that have it; None for an unknown, newer privilege."""
     made: dict[tuple[Any, ...], Difference] = {}
     for value in values:
@@ -288,7 +292,7 @@ def _shared(objects: Objects, values: Iterable[tuple[Any, ...]]) -> Iterator[Dif
 
 
 def role_grants(
-    wanted: Wanted, grants: DatabaseGrants, snapshot: Snapshot, number: int = 0
+    wanted: WantedState, grants: DatabaseGrants, snapshot: ServerSnapshot, number: int = 0
 ) -> RoleGrants:
     """Return a role's desired privileges in a database; ``number`` gives unborn roles an oid."""
     role = snapshot.roles.get(wanted.username)
@@ -415,7 +419,7 @@ def _unfinished(database: str) -> AccessError:
 
 def _told(differences: Iterable[Difference]) -> str:
     """Return privileges and objects in words, each with its owner or grantor."""
-    privileges: dict[tuple[Objects, str], set[str]] = {}
+    privileges: dict[tuple[ComparedObjects, str], set[str]] = {}
     for one in differences:
         whose = f"owner {one.objects.owner}"
         if one.action != "grant":

@@ -14,7 +14,7 @@ from psycopg import sql
 
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.database.connections.session import Session
-from fairlead.postgres.database.plans.snapshot import Claim, parse_claim, parse_group
+from fairlead.postgres.database.plans.snapshot import RoleClaim, parse_claim, parse_group
 from fairlead.postgres.database.reading.catalog_query import POWERFUL
 from fairlead.postgres.database.reading.strangers import Left
 from fairlead.postgres.errors import AccessError
@@ -33,7 +33,7 @@ class Dependent(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions: int = 0
 
 
-class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
+class RoleDependencies(msgspec.Struct, frozen=True, kw_only=True):
     """Databases, and owned shared objects in words; ``cut`` says that there may be more."""
 
     databases: tuple[Dependent, ...] = ()
@@ -140,14 +140,14 @@ _SHOWN = 3
 
 async def read_dependencies(
     session: Session, role: int, *, most: int | None = None
-) -> Dependencies:
+) -> RoleDependencies:
     """Read the databases and shared objects that depend on the role, in two statements.
 
     ``most`` limits the objects and privileges that are counted.
     """
     databases = await session.rows(_DATABASES, {"role": role, "most": most})
     shared = await session.rows(_SHARED, {"role": role})
-    return Dependencies(
+    return RoleDependencies(
         databases=tuple(
             Dependent(
                 database=name, connectable=connectable, owned=owned, subscriptions=subscriptions
@@ -169,7 +169,7 @@ async def read_subscriptions(session: Session, role: int) -> list[str]:
     return [name for (name,) in await session.rows(_SUBSCRIPTIONS, {"role": role})]
 
 
-async def read_heir(session: Session, name: str, database: str, claim: Claim | None) -> str:
+async def read_heir(session: Session, name: str, database: str, claim: RoleClaim | None) -> str:
     """Return the heir of a role's objects in this database: this role, or the database's owner.
 
     A SECURITY DEFINER function or a view would run with the heir's rights. So the heir must not
@@ -203,7 +203,7 @@ async def read_heir(session: Session, name: str, database: str, claim: Claim | N
     return str(heir)
 
 
-def check_shared(username: str, found: Dependencies, policy: CleanupPolicy) -> None:
+def check_shared(username: str, found: RoleDependencies, policy: CleanupPolicy) -> None:
     """Refuse to go on while the role owns databases, tablespaces, or objects out of reach.
 
     Raises:

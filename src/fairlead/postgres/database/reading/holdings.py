@@ -40,7 +40,7 @@ def holders(
     )
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class HeldObjects(msgspec.Struct, frozen=True, kw_only=True):
     """Objects of one kind in one schema that have the same owner and the same ACL.
 
     ``names`` are the first of ``total``. For a column they are names in ``table``, for default
@@ -61,7 +61,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
 class Holdings(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of privileges in a database; ``cut`` says that there are more."""
 
-    rows: tuple[Held, ...]
+    rows: tuple[HeldObjects, ...]
     cut: bool = False
 
 
@@ -182,9 +182,9 @@ async def read_holdings(
     return Holdings(rows=tuple(map(_held, rows[:MAX_ROWS])), cut=len(rows) > MAX_ROWS)
 
 
-def _held(row: tuple[Any, ...]) -> Held:
+def _held(row: tuple[Any, ...]) -> HeldObjects:
     level, schema, system, owner, table, total, names, grantees, privileges, options = row
-    return Held(
+    return HeldObjects(
         level=level,
         schema=schema,
         names=tuple(names),

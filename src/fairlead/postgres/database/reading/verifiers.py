@@ -19,8 +19,8 @@ from fairlead.api.timestamps import moment
 from fairlead.postgres.database.connections.session import logs_in
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans import password
-from fairlead.postgres.database.plans.plan import Wanted
-from fairlead.postgres.database.plans.snapshot import RoleFacts, Snapshot
+from fairlead.postgres.database.plans.plan import WantedState
+from fairlead.postgres.database.plans.snapshot import RoleFacts, ServerSnapshot
 from fairlead.postgres.errors import AccessError
 
 
@@ -74,15 +74,15 @@ class Verifiers:
         self._known: dict[str, _Known] = {}
 
     async def missing(
-        self, sessions: Sessions, wanted: Iterable[Wanted], snapshot: Snapshot
+        self, sessions: Sessions, wanted: Iterable[WantedState], snapshot: ServerSnapshot
     ) -> tuple[dict[str, str], dict[str, AccessError]]:
         """Return the verifiers to store, for passwords that the server does not have.
 
         They are by the role that logs in. The second map has by username the error of each access
         whose password could not be tried; it does not delay the others.
         """
-        without: list[Wanted] = []
-        doubtful: list[tuple[Wanted, RoleFacts]] = []
+        without: list[WantedState] = []
+        doubtful: list[tuple[WantedState, RoleFacts]] = []
         reads = snapshot.server.reads_verifiers
         for one in wanted:
             role = snapshot.roles.get(one.login)
@@ -99,7 +99,7 @@ class Verifiers:
         await self._make(without)
         return {one.login: self._known[one.login].verifier for one in without}, failed
 
-    def _has_ended(self, one: Wanted, role: RoleFacts) -> bool:
+    def _has_ended(self, one: WantedState, role: RoleFacts) -> bool:
         """Whether the login has ended, so that its password cannot be tried any more."""
         if one.turns is not None and one.valid_until != role.valid_until:
             # Its turn comes again, with another password.
@@ -111,7 +111,7 @@ class Verifiers:
         (known or self._remember(one, "")).proven = monotonic()
         return True
 
-    def _is_known(self, one: Wanted, role: RoleFacts, *, reads: bool) -> bool:
+    def _is_known(self, one: WantedState, role: RoleFacts, *, reads: bool) -> bool:
         known = self._of(one)
         if known is None:
             return False
@@ -119,7 +119,9 @@ class Verifiers:
             return known.is_of(role.verifier)
         return monotonic() - known.proven < PROBE_SECONDS
 
-    async def _compared(self, doubtful: Sequence[tuple[Wanted, RoleFacts]]) -> list[Wanted]:
+    async def _compared(
+        self, doubtful: Sequence[tuple[WantedState, RoleFacts]]
+    ) -> list[WantedState]:
         """Return the accesses whose password does not match the stored verifier."""
         answers = await _in_threads(
             lambda pair: password.verifies(pair[0].password, pair[1].verifier), doubtful
@@ -133,8 +135,8 @@ class Verifiers:
         return without
 
     async def _tried(
-        self, sessions: Sessions, doubtful: Sequence[Wanted], failed: dict[str, AccessError]
-    ) -> list[Wanted]:
+        self, sessions: Sessions, doubtful: Sequence[WantedState], failed: dict[str, AccessError]
+    ) -> list[WantedState]:
         """Return the accesses whose password the server refuses; add errors to ``failed``."""
         without = []
         for first in range(0, len(doubtful), _AT_ONCE):
@@ -157,12 +159,12 @@ class Verifiers:
                     without.append(one)
         return without
 
-    async def make(self, one: Wanted) -> str:
+    async def make(self, one: WantedState) -> str:
         """Return the verifier to store for a new password."""
         await self._make([one])
         return self._known[one.login].verifier
 
-    async def _make(self, without: Iterable[Wanted]) -> None:
+    async def _make(self, without: Iterable[WantedState]) -> None:
         """Compute missing verifiers; each stays until it is stored, so that the plan is stable."""
         lacking = [
             one for one in without if (known := self._of(one)) is None or not known.verifier
@@ -173,11 +175,11 @@ class Verifiers:
         for one, verifier in zip(lacking, made, strict=True):
             self._remember(one, verifier)
 
-    def _of(self, one: Wanted) -> _Known | None:
+    def _of(self, one: WantedState) -> _Known | None:
         known = self._known.get(one.login)
         return known if known is not None and known.digest == _digest(one.password) else None
 
-    def _remember(self, one: Wanted, verifier: str) -> _Known:
+    def _remember(self, one: WantedState, verifier: str) -> _Known:
         known = self._known[one.login] = _Known(verifier, _digest(one.password))
         return known
 
@@ -206,7 +208,7 @@ class Verifiers:
                 del self._known[login]
 
 
-def _may_match(one: Wanted, role: RoleFacts, *, reads: bool) -> bool:
+def _may_match(one: WantedState, role: RoleFacts, *, reads: bool) -> bool:
     """Whether the role may have the access's password."""
     # A role that is adopted gets a new password in any case.
     if role.claim is None:
@@ -215,7 +217,7 @@ def _may_match(one: Wanted, role: RoleFacts, *, reads: bool) -> bool:
     return reads or (role.login and role.claim.same_object(one.claim))
 
 
-async def _logs_in(sessions: Sessions, one: Wanted) -> bool | None:
+async def _logs_in(sessions: Sessions, one: WantedState) -> bool | None:
     database = min((grant.database for grant in one.grants), default="")
     database = database or sessions.endpoint.maintenance
     sessions.tally.logins += 1

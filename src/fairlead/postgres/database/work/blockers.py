@@ -125,7 +125,7 @@ class Actor(NamedTuple):
     name: str
 
 
-class Blockers:
+class KnownBlockers:
     """The blockers that were found last."""
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class Blockers:
 @asynccontextmanager
 async def watching(
     sessions: Sessions, ending: Sequence[Actor] = (), *, superuser: bool = False
-) -> AsyncIterator[Blockers]:
+) -> AsyncIterator[KnownBlockers]:
     """Record the blockers of the sessions in use while the block runs.
 
     Args:
@@ -151,7 +151,7 @@ async def watching(
             their members that act as one of them.
         superuser: whether the administrator is a superuser and needs no membership for that.
     """
-    found, over = Blockers(), asyncio.Event()
+    found, over = KnownBlockers(), asyncio.Event()
     task = asyncio.create_task(_watch(sessions, found, over, ending, superuser=superuser))
     try:
         yield found
@@ -165,7 +165,7 @@ async def watching(
 
 async def _watch(
     sessions: Sessions,
-    found: Blockers,
+    found: KnownBlockers,
     over: asyncio.Event,
     ending: Sequence[Actor],
     *,

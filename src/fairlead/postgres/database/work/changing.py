@@ -17,7 +17,7 @@ from fairlead.postgres.database.connections.failures import (
     explain_statement,
 )
 from fairlead.postgres.database.connections.session import Session, StatementFailedError
-from fairlead.postgres.database.plans.plan import Change, SharedChange
+from fairlead.postgres.database.plans.plan import AccessStatement, SharedChange
 from fairlead.postgres.database.plans.snapshot import RoleFacts
 from fairlead.postgres.database.work.holding import holding
 from fairlead.postgres.errors import AccessError
@@ -32,13 +32,15 @@ AT_ONCE = sql.SQL("SET LOCAL lock_timeout = '1ms'")
 _DENIED = "42501"
 
 
-class Hold(Change, frozen=True, kw_only=True):
+class HoldingStatement(AccessStatement, frozen=True, kw_only=True):
     """A statement that holds an existing role in a transaction; see ``holding``."""
 
     role: RoleFacts
 
     @classmethod
-    def of(cls, role: RoleFacts, usernames: tuple[str, ...], *, alone: bool = False) -> Hold:
+    def of(
+        cls, role: RoleFacts, usernames: tuple[str, ...], *, alone: bool = False
+    ) -> HoldingStatement:
         """Return the hold of a role for these accesses."""
         return cls(
             statement=holding(role),
@@ -71,7 +73,7 @@ class Changing:
         self.holds = True
         """Whether the administrator may hold roles."""
 
-    async def run(self, changes: Iterable[Change]) -> None:
+    async def run(self, changes: Iterable[AccessStatement]) -> None:
         """Make all changes that do not fail.
 
         Raises:
@@ -96,17 +98,19 @@ class Changing:
             parts = [*some[number + 1 :], *parts]
             at_once = _FEW
 
-    def _left(self, part: Sequence[Change]) -> list[Change]:
+    def _left(self, part: Sequence[AccessStatement]) -> list[AccessStatement]:
         """Return the changes of a part for the accesses that have not failed."""
         left = []
         for change in part:
             names = [name for name in change.usernames if name not in self.failed]
-            if not names or (isinstance(change, Hold) and not self.holds):
+            if not names or (isinstance(change, HoldingStatement) and not self.holds):
                 continue
             left.append(change.only(names) if isinstance(change, SharedChange) else change)
         return left
 
-    async def _try(self, parts: Sequence[Sequence[Change]]) -> tuple[int, psycopg.Error] | None:
+    async def _try(
+        self, parts: Sequence[Sequence[AccessStatement]]
+    ) -> tuple[int, psycopg.Error] | None:
         """Make all parts or none in one round trip; return the failed one's number and error."""
         numbered = [(number, change) for number, part in enumerate(parts) for change in part]
         try:
@@ -117,7 +121,9 @@ class Changing:
             return numbered[failed.number][0], failed.error
         return None
 
-    async def _alone(self, part: Sequence[Change], error: psycopg.Error | None = None) -> None:
+    async def _alone(
+        self, part: Sequence[AccessStatement], error: psycopg.Error | None = None
+    ) -> None:
         """Make one part alone; ``error`` is its error in the round trip before."""
         left = self._left(part)
         if not left:
@@ -129,7 +135,7 @@ class Changing:
         else:
             await self._change_role(left)
 
-    async def _give_up(self, part: Iterable[Change], error: psycopg.Error) -> None:
+    async def _give_up(self, part: Iterable[AccessStatement], error: psycopg.Error) -> None:
         """Record accesses whose lock another session holds as failed."""
         for change in part:
             problem = explain_statement(error, change.what, self._admin)
@@ -141,7 +147,7 @@ class Changing:
         if self._waits == WAITS:
             await self._session.run(AT_ONCE)
 
-    async def _change_role(self, changes: Sequence[Change]) -> None:
+    async def _change_role(self, changes: Sequence[AccessStatement]) -> None:
         change = changes[0]
         try:
             async with self._session.savepoint():
@@ -149,7 +155,7 @@ class Changing:
                     await self._session.run(change.statement)
         except psycopg.Error as error:
             raise_what_is_nobodys(error)
-            if isinstance(change, Hold) and error.sqlstate == _DENIED:
+            if isinstance(change, HoldingStatement) and error.sqlstate == _DENIED:
                 await self._without_holds(changes)
             elif self._brief and error.sqlstate == LOCKED_STATE:
                 await self._give_up([change], error)
@@ -159,14 +165,14 @@ class Changing:
                 problem = explain_statement(error, change.what, self._admin)
                 self.failed[change.usernames[0]] = problem
 
-    async def _change_some(self, change: Change) -> None:
+    async def _change_some(self, change: AccessStatement) -> None:
         """Change all roles in one statement, or each alone if that fails."""
         try:
             async with self._session.savepoint():
                 await self._session.run(change.statement)
         except psycopg.Error as error:
             raise_what_is_nobodys(error)
-            if isinstance(change, Hold) and error.sqlstate == _DENIED:
+            if isinstance(change, HoldingStatement) and error.sqlstate == _DENIED:
                 self.holds = False
             elif self._brief and error.sqlstate == LOCKED_STATE:
                 await self._give_up([change], error)
@@ -180,7 +186,7 @@ class Changing:
                 for username in change.usernames:
                     self.problems.setdefault(username, []).append(problem)
 
-    async def _without_holds(self, changes: Sequence[Change]) -> None:
+    async def _without_holds(self, changes: Sequence[AccessStatement]) -> None:
         """Make the changes without holds, as the administrator may not comment on roles."""
         self.holds = False
         left = self._left(changes)
@@ -188,10 +194,10 @@ class Changing:
             await self._change_role(left)
 
 
-def _parts(changes: Iterable[Change]) -> list[list[Change]]:
+def _parts(changes: Iterable[AccessStatement]) -> list[list[AccessStatement]]:
     """Return the parts that fail as a whole: roles with their claims, then shared changes."""
-    together: dict[str, list[Change]] = {}
-    others: list[list[Change]] = []
+    together: dict[str, list[AccessStatement]] = {}
+    others: list[list[AccessStatement]] = []
     for change in changes:
         if change.alone or isinstance(change, SharedChange):
             others.append([change])

@@ -25,7 +25,7 @@ from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.names import is_group
 from fairlead.postgres.database.plans.snapshot import (
     GIVEN_UP,
-    Claim,
+    RoleClaim,
     RoleFacts,
     ServerFacts,
     parse_group,
@@ -55,7 +55,7 @@ from fairlead.postgres.database.reading.strangers import (
 )
 from fairlead.postgres.database.work.blockers import (
     Actor,
-    Blockers,
+    KnownBlockers,
     end_sessions,
     end_starting,
     open_sessions,
@@ -110,7 +110,7 @@ _UNUSED_16 = sql.SQL(_UNUSED.format(has="AND (m.inherit_option OR m.set_option)"
 async def cleanup(
     sessions: Sessions,
     username: str,
-    claim: Claim,
+    claim: RoleClaim,
     policy: CleanupPolicy | Literal["Fence"],
     *,
     orphan_to: str = "",
@@ -161,7 +161,7 @@ async def drop_logins(
     sessions: Sessions,
     username: str,
     names: Collection[str],
-    claim: Claim,
+    claim: RoleClaim,
     *,
     brief: bool = False,
 ) -> None:
@@ -178,7 +178,13 @@ async def drop_logins(
 
 
 async def _read(
-    sessions: Sessions, session: Session, username: str, claim: Claim, heir: str, *, brief: bool
+    sessions: Sessions,
+    session: Session,
+    username: str,
+    claim: RoleClaim,
+    heir: str,
+    *,
+    brief: bool,
 ) -> tuple[_Removal | None, list[_Removal]]:
     """Read the role and its logins; those without this claim are left out."""
     names = family(username)
@@ -216,7 +222,7 @@ async def _fenced(
             await check_same(session, able)
 
     async with AsyncExitStack() as stack:
-        blockers = Blockers()
+        blockers = KnownBlockers()
         if actors and not brief:
             watch = watching(sessions, actors, superuser=superuser)
             blockers = await stack.enter_async_context(watch)
@@ -257,7 +263,7 @@ class _Look(NamedTuple):
     blockers: list[tuple[str, list[str]]]
 
 
-async def fence(sessions: Sessions, username: str, claim: Claim) -> bool:
+async def fence(sessions: Sessions, username: str, claim: RoleClaim) -> bool:
     """Take LOGIN from a role and end its sessions; return whether it had LOGIN.
 
     Raises:
@@ -291,7 +297,7 @@ async def drop_login(sessions: Sessions, username: str) -> None:
             await _run([removal], "Restrict")
 
 
-async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: bool) -> None:
+async def give_up(sessions: Sessions, username: str, claim: RoleClaim, *, fence: bool) -> None:
     """Take the claim off a role that stays, with ``fence`` its LOGIN too; all else is unchanged.
 
     Raises:

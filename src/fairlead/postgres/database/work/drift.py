@@ -20,12 +20,12 @@ from fairlead.postgres.database.plans.family import retired
 from fairlead.postgres.database.plans.grants import DesiredGrants
 from fairlead.postgres.database.plans.groups import Sharing, differs, plan_groups, share
 from fairlead.postgres.database.plans.plan import (
-    Wanted,
+    WantedState,
     database_differences,
     plan_public,
     plan_role,
 )
-from fairlead.postgres.database.plans.snapshot import Claim, Snapshot, check_roles
+from fairlead.postgres.database.plans.snapshot import RoleClaim, ServerSnapshot, check_roles
 from fairlead.postgres.database.plans.together import crowds, visits_of, warnings_of
 from fairlead.postgres.database.reading.catalog import CROWD, look_around, read_snapshot
 from fairlead.postgres.database.reading.comparison import read_differences, role_grants
@@ -41,11 +41,11 @@ _PATIENCE = Patience(PATIENT.lock, 10_000)
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """An access after its last sync."""
 
-    wanted: Wanted
+    wanted: WantedState
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, wanted: Wanted, warnings: Iterable[str]) -> Kept:
+    def of(cls, wanted: WantedState, warnings: Iterable[str]) -> Kept:
         """Return the access without its password; equal grants share one value in memory."""
         ledger = wanted.ledger if wanted.policy == "Additive" else frozenset[str]()
         grants = _shared(msgspec.json.encode(wanted.grants))
@@ -58,20 +58,20 @@ def _shared(grants: bytes) -> tuple[Grant, ...]:
     return msgspec.json.decode(grants, type=tuple[Grant, ...])
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class DriftResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a comparison: usernames that differ, and all claims of the installation.
 
     ``deserted`` are groups of the installation without members.
     """
 
     differing: frozenset[str]
-    claimed: Mapping[str, Claim]
+    claimed: Mapping[str, RoleClaim]
     deserted: frozenset[str] = frozenset()
 
 
 async def look(
     sessions: Sessions, kept: Sequence[Kept], verifiers: Verifiers, installation: str
-) -> Found:
+) -> DriftResult:
     """Compare accesses with the catalogs; all accesses of an unreadable database differ.
 
     Raises:
@@ -113,14 +113,14 @@ async def look(
     for name, group in sharing.groups.items():
         if name in differing:
             differing.update(group.members)
-    return Found(
+    return DriftResult(
         differing=frozenset(differing - sharing.groups.keys()),
         claimed=snapshot.claimed,
         deserted=snapshot.deserted,
     )
 
 
-def _differing_groups(sharing: Sharing, snapshot: Snapshot) -> set[str]:
+def _differing_groups(sharing: Sharing, snapshot: ServerSnapshot) -> set[str]:
     """Return the names of groups that differ, and of roles whose memberships differ."""
     planned = plan_groups(sharing, snapshot)
     differing = set(planned.taken)
@@ -137,7 +137,7 @@ def _differing_groups(sharing: Sharing, snapshot: Snapshot) -> set[str]:
 def _differs(
     one: Kept,
     sharing: Sharing,
-    snapshot: Snapshot,
+    snapshot: ServerSnapshot,
     verifiers: Verifiers,
     around: Around,
 ) -> bool:
@@ -170,9 +170,9 @@ def _differs(
 async def _differing_in(
     sessions: Sessions,
     database: str,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[WantedState],
     desired: Mapping[str, DesiredGrants],
-    snapshot: Snapshot,
+    snapshot: ServerSnapshot,
 ) -> set[str]:
     """Return the names of roles that differ in a database; all, if it cannot be read."""
     roles = [role_grants(one, desired[one.username].of(database), snapshot) for one in wanted]

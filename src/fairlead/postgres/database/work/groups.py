@@ -14,8 +14,8 @@ from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, ex
 from fairlead.postgres.database.connections.session import BRIEF, PATIENT, Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.groups import Sharing, plan_leaving
-from fairlead.postgres.database.plans.plan import Change, SharedChange, Wanted
-from fairlead.postgres.database.plans.snapshot import Snapshot
+from fairlead.postgres.database.plans.plan import AccessStatement, SharedChange, WantedState
+from fairlead.postgres.database.plans.snapshot import ServerSnapshot
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.work.cleanup import drop_groups
 from fairlead.postgres.database.work.retries import retried
@@ -24,12 +24,12 @@ from fairlead.postgres.errors import AccessError
 
 async def leave_groups(
     sessions: Sessions,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[WantedState],
     sharing: Sharing,
     held_up: Collection[str],
     *,
     brief: bool = False,
-) -> tuple[Snapshot, dict[str, list[AccessError]]]:
+) -> tuple[ServerSnapshot, dict[str, list[AccessError]]]:
     """Take superseded memberships and privileges from logins; see ``plan_leaving``.
 
     Args:
@@ -49,7 +49,7 @@ async def leave_groups(
     problems: dict[str, list[AccessError]] = {}
     async with sessions.working("take roles out of groups") as session:
 
-        async def work() -> Snapshot:
+        async def work() -> ServerSnapshot:
             # The transaction may be tried again, which voids the errors of the try before.
             problems.clear()
             async with session.transaction(BRIEF if brief else PATIENT):
@@ -72,7 +72,7 @@ async def leave_groups(
 
 
 async def _apply(
-    session: Session, change: Change, admin: str, problems: dict[str, list[AccessError]]
+    session: Session, change: AccessStatement, admin: str, problems: dict[str, list[AccessError]]
 ) -> None:
     """Make a change for all roles in one statement, or for each alone if that fails."""
     try:

@@ -19,12 +19,12 @@ from fairlead.postgres.database.plans.family import retired
 from fairlead.postgres.database.plans.groups import Membering, plan_leaving
 from fairlead.postgres.database.plans.plan import (
     REVOKE_PUBLIC,
-    Change,
+    AccessStatement,
     Planned,
     Statement,
-    Wanted,
+    WantedState,
 )
-from fairlead.postgres.database.plans.snapshot import Snapshot
+from fairlead.postgres.database.plans.snapshot import ServerSnapshot
 from fairlead.postgres.database.plans.together import BatchPlan, plan_server, visits_of
 from fairlead.postgres.database.reading.catalog import observe
 from fairlead.postgres.database.reading.comparison import (
@@ -39,7 +39,11 @@ from fairlead.postgres.errors import AccessError
 
 
 async def plan_accesses(
-    sessions: Sessions, wanted: Sequence[Wanted], verifiers: Verifiers, *, rights: bool = False
+    sessions: Sessions,
+    wanted: Sequence[WantedState],
+    verifiers: Verifiers,
+    *,
+    rights: bool = False,
 ) -> Planned:
     """Plan accesses with different usernames together.
 
@@ -79,7 +83,7 @@ class _Telling:
     """The statements of a plan, the errors of accesses, and the remedies."""
 
     def __init__(
-        self, sessions: Sessions, snapshot: Snapshot, plan: BatchPlan, *, rights: bool
+        self, sessions: Sessions, snapshot: ServerSnapshot, plan: BatchPlan, *, rights: bool
     ) -> None:
         self._sessions = sessions
         self._rights = rights
@@ -89,7 +93,7 @@ class _Telling:
         self.refused: dict[str, list[AccessError]] = {}
         self.remedies: list[Statement] = []
 
-    async def roles(self, wanted: Sequence[Wanted]) -> None:
+    async def roles(self, wanted: Sequence[WantedState]) -> None:
         """Add the missing statements in the shared catalogs."""
         plan = self._plan
         for name, problems in plan.hindered.items():
@@ -109,7 +113,7 @@ class _Telling:
         for one in wanted:
             self.statements += self._retire(one)
 
-    def _retire(self, one: Wanted) -> Iterator[Statement]:
+    def _retire(self, one: WantedState) -> Iterator[Statement]:
         """Yield the statements that drop the logins of a former TwoLogins."""
         asked = one.asked
         if asked is None:
@@ -124,7 +128,7 @@ class _Telling:
                 of_role=True,
             )
 
-    def shared(self, change: Change, *, of_role: bool = False) -> Statement:
+    def shared(self, change: AccessStatement, *, of_role: bool = False) -> Statement:
         """Return a statement in the shared catalogs."""
         return Statement(
             database=self._sessions.endpoint.maintenance,
@@ -134,7 +138,7 @@ class _Telling:
             of_role=of_role,
         )
 
-    async def _lacks(self, wanted: Mapping[str, Wanted]) -> None:
+    async def _lacks(self, wanted: Mapping[str, WantedState]) -> None:
         """Add errors and remedies for rights that the administrator lacks."""
         snapshot, plan = self._snapshot, self._plan
         names = [name for one in plan.on_roles for name in one.usernames]

@@ -31,7 +31,7 @@ from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.differences import PrivilegeChange
 from fairlead.postgres.database.plans.differences import plan as plan_privileges
 from fairlead.postgres.database.plans.groups import careful, joined
-from fairlead.postgres.database.plans.snapshot import Snapshot
+from fairlead.postgres.database.plans.snapshot import ServerSnapshot
 from fairlead.postgres.database.plans.together import BatchPlan, visits_of
 from fairlead.postgres.database.reading.comparison import (
     Reading,
@@ -297,7 +297,7 @@ class Visits(msgspec.Struct, frozen=True, kw_only=True):
 
 async def visit_databases(
     sessions: Sessions,
-    snapshot: Snapshot,
+    snapshot: ServerSnapshot,
     plan: BatchPlan,
     *,
     at_once: int = 3,
@@ -345,7 +345,7 @@ class _Visiting:
     """The visits to the databases of a server, one to each."""
 
     def __init__(
-        self, sessions: Sessions, snapshot: Snapshot, plan: BatchPlan, *, brief: bool
+        self, sessions: Sessions, snapshot: ServerSnapshot, plan: BatchPlan, *, brief: bool
     ) -> None:
         self._sessions = sessions
         self._snapshot = snapshot

@@ -9,14 +9,14 @@ import psycopg
 from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, explain_statement
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.snapshot import Claim, RoleFacts
+from fairlead.postgres.database.plans.snapshot import RoleClaim, RoleFacts
 from fairlead.postgres.database.plans.statements import comment_role
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.work.retries import retried
 from fairlead.postgres.errors import AccessError, refusal
 
 
-async def reserve(sessions: Sessions, claims: Mapping[str, Claim]) -> dict[str, AccessError]:
+async def reserve(sessions: Sessions, claims: Mapping[str, RoleClaim]) -> dict[str, AccessError]:
     """Write claims into the comments of roles; the notes of users stay.
 
     A role that another writer has claimed meanwhile is left alone: the first claim wins.
@@ -49,7 +49,7 @@ async def reserve(sessions: Sessions, claims: Mapping[str, Claim]) -> dict[str, 
 
 
 async def _claim(
-    session: Session, role: RoleFacts | None, name: str, claim: Claim
+    session: Session, role: RoleFacts | None, name: str, claim: RoleClaim
 ) -> AccessError | None:
     if role is None:
         return AccessError("Conflict", f"role {name} was dropped meanwhile")

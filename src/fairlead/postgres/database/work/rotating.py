@@ -15,7 +15,7 @@ import psycopg
 
 from fairlead.postgres.database.connections.session import BRIEF, PATIENT, Session
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.plan import Wanted
+from fairlead.postgres.database.plans.plan import WantedState
 from fairlead.postgres.database.plans.snapshot import RoleFacts, check_roles
 from fairlead.postgres.database.plans.statements import alter_role
 from fairlead.postgres.database.reading.catalog import read_snapshot
@@ -32,7 +32,7 @@ PUBLISH_SECONDS = 10.0
 
 async def rotate(
     sessions: Sessions,
-    wanted: Wanted,
+    wanted: WantedState,
     verifiers: Verifiers,
     publish: Callable[[], Awaitable[None]],
     *,
@@ -77,7 +77,7 @@ class _Rotation:
     def __init__(
         self,
         sessions: Sessions,
-        wanted: Wanted,
+        wanted: WantedState,
         verifier: str,
         publish: Callable[[], Awaitable[None]],
     ) -> None:

@@ -21,10 +21,10 @@ from fairlead.postgres.database.connections.session import BRIEF, BRIEF_READING,
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.family import login_infos, retired
 from fairlead.postgres.database.plans.groups import joined, plan_leaving
-from fairlead.postgres.database.plans.plan import Synced, Wanted
+from fairlead.postgres.database.plans.plan import Synced, WantedState
 from fairlead.postgres.database.plans.snapshot import (
-    Claim,
-    Snapshot,
+    RoleClaim,
+    ServerSnapshot,
     check_adoption,
     check_roles,
     takes_over,
@@ -38,7 +38,7 @@ from fairlead.postgres.database.plans.together import (
 from fairlead.postgres.database.reading.catalog import CROWD, observe, read_around, read_snapshot
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.blockers import watching
-from fairlead.postgres.database.work.changing import Changing, Hold
+from fairlead.postgres.database.work.changing import Changing, HoldingStatement
 from fairlead.postgres.database.work.cleanup import drop_logins
 from fairlead.postgres.database.work.groups import leave_groups
 from fairlead.postgres.database.work.holding import check_held
@@ -61,7 +61,7 @@ class Claimed(NamedTuple):
     """
 
     names: tuple[str, ...]
-    claim: Claim
+    claim: RoleClaim
     adopt: bool = False
 
     @property
@@ -105,7 +105,7 @@ async def check_claims(
 
 async def sync(
     sessions: Sessions,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[WantedState],
     verifiers: Verifiers,
     *,
     at_once: int = 3,
@@ -140,7 +140,7 @@ async def sync(
 
 
 async def retire(
-    sessions: Sessions, wanted: Wanted, answer: Synced | AccessError, *, brief: bool
+    sessions: Sessions, wanted: WantedState, answer: Synced | AccessError, *, brief: bool
 ) -> Synced | AccessError:
     """Drop logins that have ended for good; return the answer without them."""
     if isinstance(answer, AccessError) or not answer.retired:
@@ -160,7 +160,7 @@ class _Batch:
     """The accesses that are synced together, by username."""
 
     sessions: Sessions
-    wanted: Mapping[str, Wanted]
+    wanted: Mapping[str, WantedState]
     verifiers: Verifiers
     brief: bool
 
@@ -199,7 +199,7 @@ class _Written(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _sync(
     sessions: Sessions,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[WantedState],
     verifiers: Verifiers,
     *,
     at_once: int,
@@ -266,7 +266,7 @@ async def _sync(
     return results
 
 
-def _group_of(username: str, plan: BatchPlan, snapshot: Snapshot, visits: Visits) -> str:
+def _group_of(username: str, plan: BatchPlan, snapshot: ServerSnapshot, visits: Visits) -> str:
     """Return the group with all shared grants of the access, "" until it has them."""
     name = plan.sharing.group_of.get(username, "")
     if not name or username in visits.held_up:
@@ -276,8 +276,12 @@ def _group_of(username: str, plan: BatchPlan, snapshot: Snapshot, visits: Visits
 
 
 async def _leave(
-    batch: _Batch, wanted: Sequence[Wanted], plan: BatchPlan, snapshot: Snapshot, visits: Visits
-) -> tuple[Snapshot, Mapping[str, Sequence[AccessError]]]:
+    batch: _Batch,
+    wanted: Sequence[WantedState],
+    plan: BatchPlan,
+    snapshot: ServerSnapshot,
+    visits: Visits,
+) -> tuple[ServerSnapshot, Mapping[str, Sequence[AccessError]]]:
     """Leave superseded groups; return the new snapshot, and errors by username."""
     # Mostly no login has to leave a group, and then there is no transaction.
     if not plan_leaving(wanted, plan.sharing, snapshot, visits.held_up):
@@ -339,15 +343,15 @@ async def _run(
     )
 
 
-def _holds(batch: _Batch, snapshot: Snapshot, plan: BatchPlan) -> list[Hold]:
+def _holds(batch: _Batch, snapshot: ServerSnapshot, plan: BatchPlan) -> list[HoldingStatement]:
     """Return one hold for each existing role that the plan changes."""
     users = {name for change in plan.changes for name in change.usernames}
-    found: list[Hold] = []
+    found: list[HoldingStatement] = []
     for name, one in batch.wanted.items():
         if name in users:
-            found += (Hold.of(role, (name,)) for role in one.own(snapshot).values())
+            found += (HoldingStatement.of(role, (name,)) for role in one.own(snapshot).values())
     for name, group in plan.sharing.groups.items():
         role = snapshot.roles.get(name)
         if role is not None and (name in users or not users.isdisjoint(group.members)):
-            found.append(Hold.of(role, tuple(group.members), alone=True))
+            found.append(HoldingStatement.of(role, tuple(group.members), alone=True))
     return found

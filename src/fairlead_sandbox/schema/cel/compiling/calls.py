@@ -12,8 +12,8 @@ from fairlead_sandbox.schema.cel.costs import (
     EQUALITY,
     ONE,
     PER_EXPRESSION,
-    Call,
     Estimate,
+    EstimatedCall,
     Size,
     capped,
 )
@@ -122,7 +122,7 @@ def _estimate(
     compiler: Compiler, overloads: Sequence[Overload], parts: Sequence[Part]
 ) -> Estimate:
     """The worst of the overloads."""
-    call = Call(parts, compiler.size_at)
+    call = EstimatedCall(parts, compiler.size_at)
     found = [one.price.estimate(call) for one in overloads]
     sizes = [one.size for one in found if one.size is not None]
     return Estimate(max(one.cost for one in found), union(sizes))

@@ -8,9 +8,9 @@ import pytest
 from fairlead.api.reasons.model import State
 from fairlead.portal.console.objects.rows import (
     Counts,
+    ListQuery,
     ObjectRow,
     ObjectsPage,
-    Wanted,
     order,
     page_of,
 )
@@ -35,7 +35,7 @@ def row(name: str, state: State = "ok", **more: str) -> ObjectRow:
 def test_a_page_has_200_rows_and_tells_of_all(number: str, shown: int, first: int) -> None:
     rows = [row(f"w{one:04}") for one in range(1001)]
     query = asked(page=number, q="w")
-    page = page_of(rows, 1500, query, Wanted.of(query))
+    page = page_of(rows, 1500, query, ListQuery.of(query))
     assert (len(page.rows), page.first, page.found, page.total) == (shown, first, 1001, 1500)
     assert page.last == first + shown - 1
     assert (page.previous is None) == (first == 1)
@@ -48,18 +48,18 @@ def test_a_page_has_200_rows_and_tells_of_all(number: str, shown: int, first: in
 
 
 def test_no_rows_are_one_empty_page() -> None:
-    page: ObjectsPage[ObjectRow] = page_of([], 0, asked(), Wanted.of(asked()))
+    page: ObjectsPage[ObjectRow] = page_of([], 0, asked(), ListQuery.of(asked()))
     assert (page.rows, page.found, page.previous, page.following) == ((), 0, None, None)
 
 
 def test_rows_fit_by_state_and_by_every_word() -> None:
     one = row("database", "failed", about="NotReady: <b>slow</b>", where="shop")
-    assert Wanted.of(asked()).fits(one)
-    assert Wanted.of(asked(q="SHOP slow", state="failed")).fits(one)
-    assert not Wanted.of(asked(q="shop quick")).fits(one)
-    assert not Wanted.of(asked(state="ok")).fits(one)
-    assert Wanted.of(asked(state="ok")).narrowed
-    assert not Wanted.of(asked(sort="name")).narrowed
+    assert ListQuery.of(asked()).fits(one)
+    assert ListQuery.of(asked(q="SHOP slow", state="failed")).fits(one)
+    assert not ListQuery.of(asked(q="shop quick")).fits(one)
+    assert not ListQuery.of(asked(state="ok")).fits(one)
+    assert ListQuery.of(asked(state="ok")).narrowed
+    assert not ListQuery.of(asked(sort="name")).narrowed
 
 
 def test_an_order_that_is_not_known_is_the_default() -> None:

@@ -8,7 +8,12 @@ import pytest
 
 from fairlead.api.meta import JSON
 from fairlead_sandbox.patches.apply import lastapplied, managers, paths, shapes
-from fairlead_sandbox.patches.apply.managers import ConflictsError, FieldManager, Managed, Owned
+from fairlead_sandbox.patches.apply.managers import (
+    ConflictsError,
+    FieldManager,
+    Managed,
+    OwnedFields,
+)
 from fairlead_sandbox.patches.apply.tracking import after_update
 from fairlead_sandbox.patches.apply.walk import ShapeError, changes, fields, merge
 
@@ -248,8 +253,8 @@ def test_what_counts_as_changed(old: Any, new: Any, expected: JSON) -> None:
 
 def test_conflicts_with_several_are_told_by_manager() -> None:
     owners: Managed = {
-        WRITER._replace(subresource="scale"): Owned(SOME, "t"),
-        ME: Owned(fields(SHAPE, thing(list=["x"])), "t"),
+        WRITER._replace(subresource="scale"): OwnedFields(SOME, "t"),
+        ME: OwnedFields(fields(SHAPE, thing(list=["x"])), "t"),
     }
     with pytest.raises(ConflictsError) as refused:
         apply(thing(some=1, list=["x"]), thing(some=2, list=["y"]), owners, YOU)
@@ -281,7 +286,7 @@ def test_times_change_with_what_is_owned_alone() -> None:
     ],
 )
 def test_entries_without_sense_are_not_taken(entries: Any) -> None:
-    stored = managers.encode({ME: Owned(SOME, "t")})
+    stored = managers.encode({ME: OwnedFields(SOME, "t")})
     before = thing(some=1)
     before["metadata"]["managedFields"] = stored
     assert after_update(SHAPE, before, thing(some=1), entries, WRITER) == stored
@@ -291,8 +296,8 @@ def test_entries_without_sense_are_not_taken(entries: Any) -> None:
 
 def test_entries_can_be_rewritten() -> None:
     before = thing(some=1)
-    before["metadata"]["managedFields"] = managers.encode({WRITER: Owned(SOME, "t")})
-    given = managers.encode({ME: Owned(SOME, "t")})
+    before["metadata"]["managedFields"] = managers.encode({WRITER: OwnedFields(SOME, "t")})
+    given = managers.encode({ME: OwnedFields(SOME, "t")})
     assert after_update(SHAPE, before, thing(some=1), given, WRITER) == given
 
 
@@ -314,10 +319,10 @@ def test_what_kubectl_applied_before_is_its_own(
     live["metadata"]["annotations"] = {
         lastapplied.ANNOTATION: '{"metadata":{"name":"a"},"spec":{"some":1}}'
     }
-    owners: Managed = {WRITER: Owned(SOME, "t")}
+    owners: Managed = {WRITER: OwnedFields(SOME, "t")}
     assert lastapplied.explains(SHAPE, live, thing(some=3), owners, manager) is expected
 
 
 def test_without_the_annotation_nothing_is_explained() -> None:
-    owners: Managed = {WRITER: Owned(SOME, "t")}
+    owners: Managed = {WRITER: OwnedFields(SOME, "t")}
     assert not lastapplied.explains(SHAPE, thing(some=1), thing(some=3), owners, KUBECTL)
