@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.jsonpath import JSONPath, JSONPathError, print_results
+from fairlead.api.jsonpath import Budget, JSONPath, JSONPathError, print_results
 
 
 DATA: dict[str, Any] = {
@@ -115,3 +115,43 @@ def test_paths_print_what_client_go_prints(template: str, expected: str) -> None
 def test_a_null_that_a_range_goes_over_is_null() -> None:
     """The original prints ``<no value>``, as for the null document."""
     assert printed("{range .nl[*]}[{@}]{end}") == "[<nil>][1]"
+
+
+def searched(template: str, value: Any, *, straight: bool) -> tuple[Any, int]:
+    """Return the result of a template, or its error, and how many values it looked at."""
+    path = JSONPath(template)
+    if not straight:
+        path._straight = ()
+    budget = Budget(1_000, "too many values")
+    try:
+        return path.find(value, budget), 1_000 - budget.left
+    except JSONPathError as error:
+        return str(error), 1_000 - budget.left
+
+
+READY: dict[str, Any] = {"type": "Ready", "status": "True"}
+OTHER: dict[str, Any] = {"type": "Synced", "status": "False"}
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        pytest.param([READY], id="it alone"),
+        pytest.param([OTHER, READY], id="among others"),
+        pytest.param([OTHER], id="not there"),
+        pytest.param([READY, READY], id="there twice"),
+        pytest.param([], id="none"),
+        pytest.param(None, id="null"),
+        pytest.param({"type": "Ready"}, id="not a list"),
+        pytest.param([READY, {"status": "True"}], id="one without a type"),
+        pytest.param([READY, {"type": 1}], id="one of another type"),
+        pytest.param([READY, "Ready"], id="one that is a text"),
+        pytest.param([{"type": "Ready"}], id="without the field after it"),
+        pytest.param([OTHER] * 200, id="too many values"),
+    ],
+)
+def test_a_condition_that_is_picked_at_once_costs_what_the_search_costs(conditions: Any) -> None:
+    template = '{.status.conditions[?(@.type=="Ready")].status}'
+    value = {"status": {"conditions": conditions}}
+    at_once = searched(template, value, straight=True)
+    assert at_once == searched(template, value, straight=False)

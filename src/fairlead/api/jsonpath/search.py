@@ -6,6 +6,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from fairlead.api.golang.text import go_json, go_text, go_type
 from fairlead.api.golang.values import to_bytes
 from fairlead.api.jsonpath.nodes import (
@@ -42,11 +44,16 @@ _TEXT = 1024 * 1024
 """Longest output of a template, in characters."""
 _VALUES = 200_000
 """Largest number of values that a template visits: ``..*..*`` multiplies them."""
-_ABSENT = object()
 _SHORT = 100
-"""Fields of a path that is followed at once; far fewer than ``_VALUES`` allows."""
+"""Most steps of a path, and items of a filtered list, that are followed at once.
+
+A path that consists of as many filters of as many items looks at 123,000 values, fewer than
+``_VALUES``.
+"""
 _OF_A_STEP = 3
 """Values that a step from one value to one value looks at: both, and one for itself."""
+_OF_A_FILTERED = 4 * _OF_A_STEP
+"""Values that a filter looks at for one item: two paths of one step each."""
 
 
 class JSONPath:
@@ -59,7 +66,7 @@ class JSONPath:
     def __init__(self, template: str, *, allow_missing: bool = False) -> None:
         self.template = template
         self._nodes = parse(template)
-        self._fields = _fields(self._nodes)
+        self._straight = _straight(self._nodes)
         self._allow_missing = allow_missing
 
     def find(self, value: Any, budget: Budget | None = None) -> list[list[Any]]:
@@ -72,30 +79,71 @@ class JSONPath:
         Raises:
             JSONPathError: a field is missing, or a step does not fit its input.
         """
-        # Most columns and most definitions of bindings are fields alone, and the fields are there.
-        if self._fields and (found := _along(self._fields, value)) is not _ABSENT:
+        # Most columns and most definitions of bindings are fields, some with one condition picked
+        # by its type, and what they name is there.
+        if self._straight and (follow := _along(self._straight, value)) is not None:
+            found, looked = follow
             if budget is not None:
-                budget.spend(_OF_A_STEP * (len(self._fields) + 1))
+                budget.spend(looked)
             return [[found]]
         search = _Search(self._nodes, allow_missing=self._allow_missing, budget=budget)
         return search.run(0, value)
 
 
-def _fields(nodes: Sequence[Node]) -> tuple[str, ...]:
-    """Return the names of a template that is one short path of fields; () for any other."""
+class _Equals(msgspec.Struct, frozen=True):
+    """A filter that compares one field with a quoted text."""
+
+    field: str
+    text: str
+
+
+def _straight(nodes: Sequence[Node]) -> tuple[str | _Equals, ...]:
+    """Return the fields and filters of a template that is one short path; () for any other."""
     path = nodes[0] if len(nodes) == 1 else None
     steps = path.steps if isinstance(path, Path) and len(path.steps) <= _SHORT else ()
-    names = [step.name for step in steps if isinstance(step, FieldStep)]
-    return tuple(names) if len(names) == len(steps) and all(names) else ()
+    straight: list[str | _Equals] = []
+    for step in steps:
+        match step:
+            case FieldStep(name=name) if name:
+                straight.append(name)
+            case Filter(
+                left=Path(steps=(FieldStep(name=name),)),
+                operator="==",
+                right=Path(steps=(Text(text=text),)),
+            ) if name:
+                straight.append(_Equals(name, text))
+            case _:
+                return ()
+    return tuple(straight)
 
 
-def _along(fields: tuple[str, ...], value: Any) -> Any:
-    """Return the value at the end of a path of fields, _ABSENT if a field is missing."""
-    for name in fields:
-        if not isinstance(value, dict) or name not in value:
-            return _ABSENT
-        value = value[name]
-    return value
+def _along(steps: tuple[str | _Equals, ...], value: Any) -> tuple[Any, int] | None:
+    """Return the value at the end of a path, and how many values the path looked at.
+
+    None if the path gives no value or several, an error, or looks at too many values: the search
+    knows what to say then.
+    """
+    looked = _OF_A_STEP
+    for step in steps:
+        looked += _OF_A_STEP
+        if isinstance(step, str):
+            if not isinstance(value, dict) or step not in value:
+                return None
+            value = value[step]
+        else:
+            if not isinstance(value, list) or len(value) > _SHORT:
+                return None
+            looked += _OF_A_FILTERED * len(value)
+            found = []
+            for item in value:
+                if not isinstance(item, dict) or not isinstance(item.get(step.field), str):
+                    return None
+                if item[step.field] == step.text:
+                    found.append(item)
+            if len(found) != 1:
+                return None
+            value = found[0]
+    return value, looked
 
 
 class _Search:
