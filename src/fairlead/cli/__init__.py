@@ -51,7 +51,7 @@ _COMMANDS = {
         "List the provider's templates by the collections that they are in.",
     ),
     "completion": _Lazy(
-        "completion",
+        "shells",
         "Print shell code that completes commands, options and names of a cluster.",
     ),
     "console": _Lazy(

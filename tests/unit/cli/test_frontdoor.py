@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from fairlead.cli import completion, main
+from fairlead.cli import main, shells
 from fairlead.cli.errors import explain
 from fairlead.cli.frontdoor import kubectl_bind
 from fairlead.cli.frontdoor.browser import opener
@@ -116,10 +116,10 @@ def test_kubectl_completes_the_plugin(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["kubectl_complete-bind", "deploy", "--sec"])
-    completion.kubectl_complete_bind()
+    shells.kubectl_complete_bind()
     assert "--secret-key" in capsys.readouterr().out
     monkeypatch.setattr("sys.argv", ["kubectl_complete-bind", ""])
-    completion.kubectl_complete_bind()
+    shells.kubectl_complete_bind()
     lines = capsys.readouterr().out.splitlines()
     names = [line.partition("\t")[0] for line in lines]
     assert {"apiservice", "login", "templates", "deploy"} <= set(names)

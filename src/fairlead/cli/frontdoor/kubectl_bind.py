@@ -21,7 +21,7 @@ from fairlead.cli.frontdoor.clusteridentity import print_identity
 from fairlead.cli.frontdoor.collections import list_collections
 from fairlead.cli.frontdoor.deploy import answer_of
 from fairlead.cli.frontdoor.login import log_in
-from fairlead.cli.frontdoor.options import Where, find_server, server_options
+from fairlead.cli.frontdoor.options import Where, find_server, offered, server_options
 from fairlead.cli.frontdoor.output import output_option
 from fairlead.cli.frontdoor.sources import Fetch, Identity
 from fairlead.cli.frontdoor.templates import list_templates
@@ -359,7 +359,7 @@ def collections(url: str, output: str | None, **given: Any) -> None:
     "--template-name",
     default="",
     metavar="NAME",
-    shell_complete=completion.offered,
+    shell_complete=offered,
     help="Template to bind; default: NAME.",
 )
 @click.option("--name", default="", metavar="NAME", help="Name of the binding.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
+from click.shell_completion import CompletionItem
 
 from fairlead.api.timestamps import moment
 from fairlead.cli import completion
@@ -137,3 +138,19 @@ def _token(entry: ConfiguredServer) -> str:
     if entry.token.expired(moment()):
         raise SignInNeeded(f"your sign-in to {entry.address.url} is over: {login}")
     return entry.token.text
+
+
+def offered(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Complete a parameter with the templates of the front door that the line names."""
+    with completion.silence():
+        given = {name: context.params.get(name) for name in Where.__struct_fields__}
+        where = Where(**{name: value for name, value in given.items() if value})
+
+        async def templates() -> list[str]:
+            async with backend(where, find_server(where)) as server:
+                return [str(one["metadata"]["name"]) for one in await server.templates()]
+
+        return completion.beginning_with(incomplete, completion.ask(templates))
+    return []

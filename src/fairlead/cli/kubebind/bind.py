@@ -9,8 +9,7 @@ import click
 import msgspec
 
 from fairlead.api.kubebind import decode_binding_response, decode_export_requests
-from fairlead.cli import completion
-from fairlead.cli.frontdoor.options import Where, server_options
+from fairlead.cli.frontdoor.options import Where, offered, server_options
 from fairlead.cli.frontdoor.sources import (
     Fetch,
     Identity,
@@ -67,7 +66,7 @@ class From(msgspec.Struct, kw_only=True):
     "--template",
     metavar="NAME",
     default="",
-    shell_complete=completion.offered,
+    shell_complete=offered,
     help="Template of `fairlead templates` to bind; needs `fairlead login`.",
 )
 @click.option(
