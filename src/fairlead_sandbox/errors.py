@@ -1,6 +1,6 @@
 """Refusals and failures of requests: ``metav1.Status`` as an exception.
 
-The texts are those of kube-apiserver, because clients and people match on them.
+The messages are kube-apiserver's, because clients match on them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from fairlead_sandbox.schema.errors import FieldError, summarize
 
 
 MOST_FIELD_ERRORS = 100
-"""Wrong fields that an answer names; more could make it a hundred times its request."""
+"""Most field errors in one answer; more could make the answer a hundred times its request."""
 
 
 class QualifiedResource(NamedTuple):
-    """A plural and its group, as error messages name it."""
+    """A plural and its group; as a string it is ``plural.group``, as error messages name it."""
 
     group: str
     resource: str
@@ -50,7 +50,7 @@ class StatusError(Exception):
         self.metadata = metadata or {}
 
     def status(self) -> JSON:
-        """The Status object."""
+        """Return the Status object."""
         body: JSON = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -65,7 +65,7 @@ class StatusError(Exception):
         return body | {"code": self.code}
 
     def body(self) -> bytes:
-        """The Status as JSON."""
+        """Return the Status object as JSON."""
         return msgspec.json.encode(self.status())
 
 
@@ -80,41 +80,42 @@ def _details(resource: QualifiedResource, name: str = "") -> JSON:
 
 
 def bad_request(message: str) -> StatusError:
-    """400: the request itself makes no sense."""
+    """Return a 400 BadRequest: the request is malformed or contradicts itself."""
     return StatusError(400, "BadRequest", message)
 
 
 def not_found(resource: QualifiedResource, name: str) -> StatusError:
-    """404: no object of this name."""
+    """Return a 404 NotFound: no object has this name."""
     text = f'{resource} "{name}" not found'
     return StatusError(404, "NotFound", text, details=_details(resource, name))
 
 
 def no_such_resource() -> StatusError:
-    """404: no resource of this name in the API version."""
+    """Return a 404 NotFound: the API version has no such resource."""
     text = "the server could not find the requested resource"
     return StatusError(404, "NotFound", text, details={})
 
 
 def method_not_allowed() -> StatusError:
-    """405: the resource has no such verb."""
+    """Return a 405 MethodNotAllowed: the resource does not serve this verb."""
     text = "the server does not allow this method on the requested resource"
     return StatusError(405, "MethodNotAllowed", text, details={})
 
 
 def not_acceptable() -> StatusError:
-    """406: none of the media types asked for can be written."""
+    """Return a 406 NotAcceptable: the server writes none of the media types in ``Accept``."""
+    # kube-apiserver writes the code into this message too.
     return StatusError(406, "NotAcceptable", "406: Not Acceptable", details={})
 
 
 def already_exists(resource: QualifiedResource, name: str) -> StatusError:
-    """409: the name is taken."""
+    """Return a 409 AlreadyExists: an object has this name already."""
     text = f'{resource} "{name}" already exists'
     return StatusError(409, "AlreadyExists", text, details=_details(resource, name))
 
 
 def conflict(resource: QualifiedResource, name: str, text: str = "") -> StatusError:
-    """409: the object is no longer the one the client saw."""
+    """Return a 409 Conflict: the object has changed since the client read it."""
     text = text or (
         "the object has been modified; please apply your changes to the latest version and "
         "try again"
@@ -124,13 +125,17 @@ def conflict(resource: QualifiedResource, name: str, text: str = "") -> StatusEr
 
 
 def expired(message: str, *, token: str = "") -> StatusError:
-    """410: that history is gone; ``token`` lets a list go on inconsistently."""
+    """Return a 410 Expired: the history since that resourceVersion is deleted.
+
+    ``token`` is a continue token; a list that goes on with it reads the newest objects, and so may
+    miss changes between its pages.
+    """
     metadata = {"continue": token} if token else None
     return StatusError(410, "Expired", message, metadata=metadata)
 
 
 def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
-    """415: the body is in a format that this request does not take."""
+    """Return a 415 UnsupportedMediaType: the request does not take a body of this format."""
     text = (
         "the body of the request was in an unknown format - accepted media types include: "
         + ", ".join(accepted)
@@ -139,7 +144,7 @@ def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
 
 
 def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> StatusError:
-    """422: the fields named in the causes are wrong."""
+    """Return a 422 Invalid with the field errors as its causes."""
     found = list(errors)
     if len(found) > MOST_FIELD_ERRORS:
         text = f"and {len(found) - MOST_FIELD_ERRORS} more fields are wrong"
@@ -154,52 +159,52 @@ def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> S
 
 
 def forbidden(resource: QualifiedResource, name: str, text: str) -> StatusError:
-    """403: not allowed, and why."""
+    """Return a 403 Forbidden with the reason."""
     subject = f'{resource} "{name}"' if name else str(resource)
     message = f"{subject} is forbidden: {text}"
     return StatusError(403, "Forbidden", message, details=_details(resource, name))
 
 
 def unauthorized() -> StatusError:
-    """401: the request has no valid credentials."""
+    """Return a 401 Unauthorized: the request's credentials are not valid."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
 def internal(message: str) -> StatusError:
-    """500: the server's own fault."""
+    """Return a 500 InternalError: the server itself has failed."""
     return StatusError(500, "InternalError", f"Internal error occurred: {message}")
 
 
 def too_deep() -> StatusError:
-    """400: objects and lists stand in one another beyond what the server can follow."""
+    """Return a 400 BadRequest: objects and lists are nested too deeply for the server."""
     return bad_request("the request is nested too deeply for this server")
 
 
 def too_large(text: str) -> StatusError:
-    """413: there is more of something than the server takes."""
+    """Return a 413 RequestEntityTooLarge: the request exceeds a limit of the server."""
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {text}")
 
 
 def too_slow(seconds: float) -> StatusError:
-    """504: the request was not worked out in time."""
+    """Return a 504 Timeout: the request took longer than its limit in seconds."""
     text = f"Timeout: request did not complete within requested timeout {seconds:g}s"
     return StatusError(504, "Timeout", text, details={})
 
 
 def too_busy() -> StatusError:
-    """429: as many large requests wait as the server takes on."""
+    """Return a 429 TooManyRequests: too many heavy requests are waiting already."""
     text = "too many large requests wait to be worked out, please try again later"
     details: JSON = {"retryAfterSeconds": 1}
     return StatusError(429, "TooManyRequests", text, details=details, headers={"Retry-After": "1"})
 
 
 def disk_full(text: str) -> StatusError:
-    """507: the change could not be written to the disk, and was not made."""
+    """Return a 507 InsufficientStorage: the disk refused the change, which was not made."""
     return StatusError(507, "InsufficientStorage", f"the change was not made: {text}")
 
 
 def version_too_large(asked: int, current: int) -> StatusError:
-    """504: the resourceVersion asked for has not happened yet."""
+    """Return a 504 Timeout: the resourceVersion asked for is above the newest one."""
     details: JSON = {
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
         "retryAfterSeconds": 1,

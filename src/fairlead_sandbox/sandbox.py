@@ -37,6 +37,7 @@ from fairlead_sandbox.storage.store import ObjectStore
 
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+"""Namespaces that a new control plane has; kube-apiserver creates the same four at its start."""
 
 
 class Sandbox:
@@ -44,15 +45,14 @@ class Sandbox:
 
     Args:
         name: the name of the cluster and context in kubeconfigs.
-        data: the folder that keeps the objects; None keeps them in memory, as long as this
-            object lives: a stop and a start lose nothing either way.
+        data: the folder that keeps the objects. None keeps them in memory until :meth:`close`.
+            :meth:`stop` and :meth:`start` lose no object in either case.
         host: the address to listen on.
         port: the port, 0 for a free one.
-        rbac: whether RBAC decides; without it everyone is an administrator.
+        rbac: whether RBAC decides on requests; False allows every request.
         tls: whether the listener speaks TLS with the sandbox's own CA.
-        workers: has heavy requests worked out; by default in processes of their own. It is
-            closed at each stop.
-        signer: signs ServiceAccount tokens; by default with a key of the sandbox's own.
+        workers: the runner of heavy requests, by default worker processes. :meth:`stop` closes it.
+        signer: signs ServiceAccount tokens, by default with a key of the sandbox's own.
     """
 
     def __init__(
@@ -110,17 +110,17 @@ class Sandbox:
 
     @property
     def url(self) -> str:
-        """Where it listens; the port stays the same after a stop and a start."""
+        """Base URL of the listener; the port stays the same after a stop and a start."""
         host, port = self._address
         return f"{'https' if self._tls else 'http'}://{host}:{port}"
 
     @property
     def ca_pem(self) -> bytes:
-        """The CA certificate that signed the listener's, empty without TLS."""
+        """Certificate of the CA that signs the listener's certificate; PEM, empty without TLS."""
         return self._guard.ca_pem if self._guard else b""
 
     async def start(self) -> None:
-        """Load what is stored, serve, and listen.
+        """Load the stored objects, start the controllers and listen.
 
         Raises:
             OSError: the address cannot be listened on, or the folder cannot be used.
@@ -128,7 +128,7 @@ class Sandbox:
         try:
             await self._start()
         except BaseException:
-            # Whatever was taken so far is given back: the folder's lock, the log, the workers.
+            # Release the folder's lock, the log and the workers, if they were taken already.
             await self.stop()
             raise
 
@@ -165,7 +165,7 @@ class Sandbox:
         if self._data is not None:
             self._log = Log(self._lock_folder(self._data))
         elif self._log is None:
-            # A stop keeps it: without a folder the log is all there is of the objects.
+            # Without a folder this log holds the only copy of the objects, so a stop keeps it.
             self._log = Log()
         store = ObjectStore(self._log)
         self._core = core = Core(
@@ -177,12 +177,13 @@ class Sandbox:
         reactor.add(CrdController(core, reactor, self._completion))
         reactor.add(NamespaceContentController(core, reactor))
         reactor.add(GarbageCollector(core, reactor))
-        # After the reactor has begun to watch: these namespaces are furnished like any other.
+        # After the reactor has begun to watch: its controllers then create the ServiceAccount and
+        # the ConfigMap of these namespaces, as in any other namespace.
         _bootstrap(core)
         return core
 
     def _lock_folder(self, folder: Path) -> Path:
-        """Take the folder, before anything in it is read or written; the file of the log."""
+        """Lock the data folder before any file in it is opened; return the path of the log."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = FolderLock(folder)
         return folder / "objects.sqlite"
@@ -194,15 +195,16 @@ class Sandbox:
         self._address = (host, port)
 
     async def close(self) -> None:
-        """Stop for good: what was in memory alone is gone."""
+        """Stop for good, and delete the objects that only the memory holds."""
         await self.stop()
         if self._log is not None:
             self._log.close()
             self._log = None
 
     async def stop(self) -> None:
-        """Stop listening, cut what is still running, and store everything; it can start again."""
-        # First, so that watches end in good order instead of being cut with their connections.
+        """Stop listening, end running requests and store all changes; it can start again."""
+        # First: a watch that is ended sends the last chunk of its stream. The listener would cut
+        # the connection, and clients would take that for a fault of the network.
         self.faults.end_watches()
         if self._listener is not None:
             await self._listener.close()
@@ -219,15 +221,15 @@ class Sandbox:
             await self._core.store.close()
             self._core = None
         elif self._data is not None and self._log is not None:
-            # A start that failed has opened the file, and there is no store that would close it.
+            # The start failed before a store existed, which would have closed the file.
             self._log.close()
-        # Last: from here on another sandbox may use the folder.
+        # Last: once the lock is free another sandbox may open the folder.
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     def kubeconfig(self, namespace: str = "default") -> bytes:
-        """The administrator's kubeconfig."""
+        """Return the administrator's kubeconfig as YAML."""
         cluster: JSON = {"server": self.url}
         if self.ca_pem:
             cluster["certificate-authority-data"] = base64.b64encode(self.ca_pem).decode()
@@ -250,7 +252,7 @@ class Sandbox:
 
 
 def _bootstrap(core: Core) -> None:
-    """Make what every cluster has."""
+    """Create the namespaces that every cluster has, unless they are stored already."""
     type_ = core.registry.get("", "v1", "namespaces")
     if type_ is None:
         return

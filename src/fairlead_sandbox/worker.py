@@ -1,8 +1,8 @@
 """The worker process: ``python -m fairlead_sandbox.worker``, jobs on stdin, results on stdout.
 
-It works on a control plane of its own that has just the objects which a job brings along, with
-the same handlers, so that an answer does not depend on where it was worked out. What it finds is
-written by the server, if the object is still the one that the job has seen.
+A worker runs the server's own request handlers on an empty control plane that holds only the
+objects in the job, so the answer is the one that the server would compute. It stores nothing: the
+server writes the resulting object, unless the stored object has changed since the job was sent.
 """
 
 from __future__ import annotations
@@ -43,9 +43,13 @@ from fairlead_sandbox.webhooks.conversation import Unanswered
 
 _log = logging.getLogger(__name__)
 
+# The same numbers as in fairlead.garbage. The sandbox may import fairlead.api alone, which holds
+# types of the API and nothing of the process, so the three numbers stand twice.
 _COLLECTIONS = (50_000, 20, 50)
-"""Thresholds of the garbage collector. Decoding makes many objects and few cycles; the default
-triples its cost."""
+"""Thresholds of Python's garbage collector, in objects or collections per generation.
+
+Decoding makes many objects and few cycles; the default thresholds triple its cost.
+"""
 
 
 @lru_cache(maxsize=8)
@@ -71,7 +75,8 @@ async def _write(job: Job) -> JobResult:
     core = Core(ObjectStore(Log()), _registry(job))
     core.admission += [check_namespace(core), give_addresses(core)]
     for one in job.objects:
-        # Not through the store: the objects keep their versions, and are no changes of this job.
+        # Not through the store's own writes: those would give the objects new resourceVersions,
+        # and would count them as changes of this job.
         core.store.collection(one.collection).put(one.record())
     changes: list[Change] = []
     core.store.observe(changes.append)
@@ -110,7 +115,7 @@ def _complete(job: Job) -> JobResult:
 
 
 async def work(job: Job) -> JobResult:
-    """Do a job; whatever goes wrong is in the result."""
+    """Run a job; an error of any kind becomes a failure in the result."""
     try:
         match job.kind:
             case "write":
@@ -134,16 +139,18 @@ async def work(job: Job) -> JobResult:
 
 
 def main() -> None:
-    """Work until stdin ends."""
+    """Run jobs until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit_memory()
     gc.set_threshold(*_COLLECTIONS)
     decode = msgspec.msgpack.Decoder(Job).decode
     while message := _read(sys.stdin.buffer):
-        # The server that waits for the result may be gone.
+        # A server that was killed cannot end this process. The alarm does, should the job never
+        # end; a living server kills the worker a second before.
         signal.alarm(int(workers.SECONDS) + 1)
         found = msgspec.msgpack.encode(asyncio.run(work(decode(message))))
         signal.alarm(0)
+        # The server has gone and closed its end; stdin ends too, and with it the loop.
         with contextlib.suppress(BrokenPipeError):
             sys.stdout.buffer.write(workers.LENGTH.pack(len(found)) + found)
             sys.stdout.buffer.flush()

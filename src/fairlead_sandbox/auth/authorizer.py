@@ -1,4 +1,4 @@
-"""Decisions: RBAC over the index, remembered until a role or binding changes."""
+"""RBAC decisions on requests, cached until a role or a binding changes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from fairlead_sandbox.requests.info import RequestInfo
 
 
 MASTERS = "system:masters"
+"""Group whose members may do everything; RBAC is not asked, as in kube-apiserver."""
 _CACHE_SIZE = 20_000
-"""Decisions that are remembered."""
+"""Most decisions in the cache; a full cache is emptied."""
 
 
 class Decision(NamedTuple):
@@ -29,7 +30,7 @@ _YES = Decision(True)
 
 
 class HeldRules(NamedTuple):
-    """The rules that a user holds, and what was wrong while they were gathered."""
+    """The rules that a user holds, and the errors met while they were gathered."""
 
     rules: list[Rule]
     problems: list[str]
@@ -39,7 +40,7 @@ class Authorizer(Protocol):
     """Decides which requests a user may make."""
 
     def decide(self, user: User, asked: RequestAttributes) -> Decision:
-        """Return the decision on what the user asks for."""
+        """Return whether the user may make the request."""
 
     def held(self, user: User, namespace: str) -> HeldRules:
         """Return the rules of the user in a namespace ("" for the cluster)."""
@@ -59,7 +60,10 @@ class AlwaysAllow:
 
 
 class _Known(NamedTuple):
-    """A decision for all objects of one kind, but for those that rules name."""
+    """A cached decision on all objects of one kind, except those that rules name.
+
+    ``by_name`` maps the name of an allowed object to the reason.
+    """
 
     decision: Decision
     by_name: dict[str, str]
@@ -74,10 +78,10 @@ class Rbac:
         index.on_change(self._cache.clear)
 
     def decide(self, user: User, asked: RequestAttributes) -> Decision:
-        """Whether any rule that reaches the user allows it."""
+        """Return whether a rule that reaches the user allows the request."""
         if MASTERS in user.groups:
             return _YES
-        # Remembered without the name: as many decisions as there are kinds, and not as objects.
+        # The key has no object name: the cache grows with the kinds, not with the objects.
         kind = asked._replace(name="") if asked.name else asked
         key = (user.name, user.groups, kind)
         known = self._cache.get(key)
@@ -104,7 +108,7 @@ class Rbac:
         return _Known(Decision(False, _problems(missing)), by_name)
 
     def held(self, user: User, namespace: str) -> HeldRules:
-        """The rules of every binding that reaches the user."""
+        """Return the rules of every binding that reaches the user."""
         grants = list(self._index.grants(user, namespace))
         rules = [rule for grant in grants for rule in grant.rules or ()]
         return HeldRules(rules, [f"{one.role} not found" for one in grants if one.rules is None])
@@ -121,7 +125,8 @@ def attributes(info: RequestInfo) -> RequestAttributes:
     if not info.is_resource:
         return RequestAttributes(info.verb, path=info.path)
     resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
-    # A list or watch of one name is allowed to whom a rule with resourceNames allows that name
+    # A list or watch with the field selector metadata.name=x counts as a request for x, so that a
+    # rule with resourceNames can allow it
     # (https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources).
     return RequestAttributes(
         info.verb, info.group, resource, info.namespace, info.name or info.selected_name
@@ -129,7 +134,7 @@ def attributes(info: RequestInfo) -> RequestAttributes:
 
 
 def forbidden(user: User, info: RequestInfo, reason: str) -> StatusError:
-    """The 403 of a refused request, worded as kube-apiserver words it."""
+    """Return the 403 of a refused request, worded as kube-apiserver words it."""
     if not info.is_resource:
         text = f'User "{user.name}" cannot {info.verb} path "{info.path}"'
         text = f"{text}: {reason}" if reason else text

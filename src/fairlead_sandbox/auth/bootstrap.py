@@ -1,6 +1,6 @@
-"""The ClusterRoles and bindings that every cluster has, as far as the served kinds need them.
+"""The ClusterRoles and bindings of a new cluster, limited to the kinds that the sandbox serves.
 
-Names and rules are those of "Using RBAC Authorization", default roles and role bindings.
+Names and rules follow "Using RBAC Authorization", default roles and role bindings.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _aggregated(name: str, **labels: str) -> JSON:
 
 
 def cluster_roles() -> list[JSON]:
-    """The bodies of the ClusterRoles."""
+    """Return the bodies of the default ClusterRoles."""
     return [
         _role("cluster-admin", _EVERYTHING),
         _aggregated("admin"),
@@ -161,7 +161,7 @@ def cluster_roles() -> list[JSON]:
 
 
 def cluster_role_bindings() -> list[JSON]:
-    """The bodies of the ClusterRoleBindings."""
+    """Return the bodies of the default ClusterRoleBindings."""
     everyone = ("system:authenticated", "system:unauthenticated")
     return [
         _binding("cluster-admin", "system:masters"),

@@ -1,7 +1,8 @@
-"""Objects by which clients reach the control plane: token Secrets and CA ConfigMaps.
+"""Controllers of token Secrets and of the CA's ConfigMaps.
 
-Secrets of type ``kubernetes.io/service-account-token`` are filled in, and go with their account;
-every namespace has ``kube-root-ca.crt``.
+A Secret of type ``kubernetes.io/service-account-token`` gets its token and is deleted with its
+ServiceAccount. Every namespace has the ConfigMap ``kube-root-ca.crt``. In a cluster both are the
+work of kube-controller-manager.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ _NAMESPACES = names.NAMESPACES.group_resource
 _CONFIGMAPS = names.CONFIGMAPS.group_resource
 _TYPE = "kubernetes.io/service-account-token"
 _MARK = f'"{_TYPE}"'.encode()
+"""The type as stored JSON has it; finding it in the bytes spares decoding other Secrets."""
 _NAME = "kubernetes.io/service-account.name"
 _UID = "kubernetes.io/service-account.uid"
 _ROOT_CA = "kube-root-ca.crt"
 
 
 class TokenSecrets:
-    """Fills in the Secrets that ask for a token, and removes those whose account is gone."""
+    """Fills in token Secrets, and deletes those whose ServiceAccount has gone."""
 
     def __init__(self, core: Core, tokens: Tokens, ca_pem: bytes) -> None:
         self._core = core
@@ -36,7 +38,7 @@ class TokenSecrets:
         self._ca = base64.b64encode(ca_pem).decode()
 
     def __call__(self, change: Change) -> None:
-        """React to a Secret that asks for a token, or to a ServiceAccount."""
+        """Reconcile a changed token Secret, or all of an account that was created or deleted."""
         key = change.record.key
         if change.collection == _SECRETS:
             if change.type != "DELETED" and _MARK in change.record.raw:
@@ -57,7 +59,7 @@ class TokenSecrets:
             return
         annotations = body["metadata"].get("annotations") or {}
         account = self._account(Key(key.namespace, annotations.get(_NAME, "")))
-        # With another uid it was made for an account of the same name that is gone.
+        # A Secret with another uid belongs to an earlier account of the same name.
         if account is None or annotations.get(_UID, account.meta.uid) != account.meta.uid:
             deletes.delete(self._core, type_, record)
             return
@@ -78,14 +80,14 @@ class TokenSecrets:
 
 
 class RootCa:
-    """Keeps the ConfigMap with the control plane's CA in every namespace."""
+    """Keeps the ConfigMap ``kube-root-ca.crt`` in every namespace."""
 
     def __init__(self, core: Core, ca_pem: bytes) -> None:
         self._core = core
         self._data = {"ca.crt": ca_pem.decode()}
 
     def __call__(self, change: Change) -> None:
-        """React to a namespace, or to a change of its ConfigMap."""
+        """Reconcile the ConfigMap of a changed namespace, or the ConfigMap that has changed."""
         key = change.record.key
         if change.collection == _NAMESPACES and change.type != "DELETED":
             self._reconcile(key.name)

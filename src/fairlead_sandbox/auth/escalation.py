@@ -1,6 +1,6 @@
-"""Refuses to users the roles and bindings that grant more than they hold.
+"""Refuses roles and bindings that grant more than their author holds.
 
-The verbs ``escalate`` on a role and ``bind`` on the role of a binding lift this. Source:
+The verb ``escalate`` on a role, or ``bind`` on the role of a binding, lifts this. Source:
 "Privilege escalation prevention" of the RBAC documentation.
 """
 
@@ -28,14 +28,14 @@ _EVERYTHING = [Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",))]
 
 
 class EscalationCheck:
-    """The admission of roles and bindings."""
+    """The admission check of roles and bindings."""
 
     def __init__(self, index: RbacIndex, authorizer: Authorizer) -> None:
         self._index = index
         self._authorizer = authorizer
 
     def __call__(self, operation: Operation) -> None:
-        """Refuse what would give more than its author has.
+        """Refuse a write that would grant more than its user holds.
 
         Raises:
             StatusError: 403, or 404 for a binding to a role that does not exist.
@@ -58,8 +58,8 @@ class EscalationCheck:
         if self._authorizer.decide(user, asked).allowed:
             return
         aggregation = body.get("aggregationRule")
-        # The rules that it will collect one day are not known, so only a user who holds all rules
-        # may write it.
+        # An aggregationRule can collect any rule later, so only a user who holds all rules may
+        # write it.
         if aggregation and aggregation != old.get("aggregationRule"):
             held = self._authorizer.held(user, "")
             if uncovered(held.rules, _EVERYTHING):
@@ -106,7 +106,7 @@ class EscalationCheck:
 
 
 def _unchanged(body: JSON, old: JSON) -> bool:
-    """Whether a binding still gives the same role to the same subjects."""
+    """Whether a binding still grants the same role to the same subjects."""
     same_role = (body.get("roleRef") or {}).get("name") == old["roleRef"].get("name")
     return same_role and _subjects(body) == _subjects(old)
 

@@ -1,4 +1,4 @@
-"""Authentication and authorization of requests, as the server's seam wants them."""
+"""Authentication and authorization of HTTP requests."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ from fairlead_sandbox.requests.info import RequestInfo
 
 
 ADMIN = User("kubernetes-admin", (MASTERS, "system:authenticated"))
+"""The user of the administrator's kubeconfig."""
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+"""The user of requests without credentials, as kube-apiserver names it."""
 
 
 class Guard:
-    """Client certificates, bearer tokens, anonymous users and impersonation.
+    """Authenticates requests by certificate, bearer token or as anonymous; follows impersonation.
 
     Args:
         authority: signs the certificates, None for plain HTTP.
         tokens: the ServiceAccount tokens.
-        admin_token: the administrator's bearer token, used where there is no TLS.
-        authorizer: decides.
-        default: who comes without credentials.
+        admin_token: the administrator's bearer token, for kubeconfigs without TLS.
+        authorizer: decides on requests.
+        default: the user of requests without credentials.
         host: the address that the listener's certificate must name.
     """
 
@@ -59,13 +61,13 @@ class Guard:
         self._by_subject: dict[object, User | None] = {}
 
     def server_context(self) -> ssl.SSLContext | None:
-        """The TLS settings of the listener, None for plain HTTP."""
+        """Return the TLS settings of the listener, None for plain HTTP."""
         if self._authority is None:
             return None
         return server_context(self._authority, server_pair(self._authority, self._host))
 
     def credentials(self) -> Mapping[str, str]:
-        """The ``user`` entry of the administrator's kubeconfig; made once."""
+        """Return the ``user`` entry of the administrator's kubeconfig; it is made once."""
         if not self._credentials:
             if self._authority is None:
                 self._credentials = {"token": self._admin_token}
@@ -78,7 +80,7 @@ class Guard:
         return self._credentials
 
     async def authenticate(self, request: web.BaseRequest) -> User:
-        """Return the user of a request, or the one that it impersonates.
+        """Return the user of a request, or the user that it impersonates.
 
         Raises:
             StatusError: 401 for credentials that are not valid, 403 for an impersonation that is
@@ -90,7 +92,7 @@ class Guard:
         return user
 
     def authorize(self, user: User, info: RequestInfo) -> Decision:
-        """Whether this user may do this."""
+        """Return the decision on a user's request."""
         return self._authorizer.decide(user, attributes(info))
 
     def _certificate(self, request: web.BaseRequest) -> User | None:
@@ -100,7 +102,8 @@ class Guard:
         if not certificate:
             return None
         subject = certificate.get("subject")
-        # Only what the CA has signed gets here, so that strangers cannot make this grow.
+        # The TLS layer has verified the certificate against the CA, so clients without a
+        # certificate of the CA cannot make this dictionary grow.
         if subject not in self._by_subject:
             self._by_subject[subject] = certificate_user(certificate)
         return self._by_subject[subject]
@@ -122,11 +125,13 @@ class Guard:
 
 
 def server_context(authority: Authority, pair: KeyPair) -> ssl.SSLContext:
-    """A context that verifies client certificates, where there are any, against the authority."""
+    """Return a TLS context that verifies client certificates, if sent, against the authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # CERT_REQUIRED would shut out clients with a bearer token or without credentials.
     context.verify_mode = ssl.CERT_OPTIONAL
     context.load_verify_locations(cadata=authority.pem.decode())
+    # aiohttp speaks no HTTP/2; Go clients offer it first.
     context.set_alpn_protocols(["http/1.1"])
     # Python's ssl reads a private key from a file alone.
     with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:

@@ -1,4 +1,4 @@
-"""Impersonation: a user who may ``impersonate`` speaks as another."""
+"""Impersonation: the ``Impersonate-*`` headers, by which a user acts as another one."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _AUTHENTICATION = "authentication.k8s.io"
 
 
 def impersonated(user: User, request: web.BaseRequest, authorizer: Authorizer) -> User:
-    """Return the user that the headers of a request impersonate, if ``user`` is allowed to.
+    """Return the user that the headers of a request impersonate, if ``user`` may impersonate it.
 
     Raises:
-        StatusError: 500 (as the real server) when no user is named, 403 when it is not allowed.
+        StatusError: 500, as kube-apiserver answers, when no user is named; 403 when it is not
+            allowed.
     """
     headers = request.headers
     name = mended(headers.get("Impersonate-User", ""))
@@ -69,7 +70,7 @@ def _asked(
 
 
 def _groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the groups of an impersonated user, with those that its name implies."""
+    """Return the groups of an impersonated user, with those that kube-apiserver adds to them."""
     parts = name.split(":")
     if not groups and name.startswith("system:serviceaccount:") and len(parts) == 4:
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{parts[2]}")

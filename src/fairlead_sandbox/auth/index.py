@@ -1,4 +1,4 @@
-"""Roles and bindings, indexed by whom they speak of; kept current by the store's changes."""
+"""Index of roles and bindings by subject; the store's changes keep it current."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _BINDINGS = {names.ROLEBINDINGS.group_resource, names.CLUSTERROLEBINDINGS.group_
 
 
 class RbacGrant(NamedTuple):
-    """A binding that reaches a user: its rules (None: the role is missing) and why."""
+    """A binding that reaches a user: its rules (None if the role is missing) and the reason."""
 
     rules: tuple[Rule, ...] | None
     reason: str
     role: str
-    """How a missing role is named: ``clusterrole.rbac.authorization.k8s.io "x"``."""
+    """The role as a message names it: ``clusterrole.rbac.authorization.k8s.io "x"``."""
 
 
 class _RoleBinding(NamedTuple):
@@ -48,15 +48,15 @@ class RbacIndex:
         store.observe(self._observe)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` whenever a decision may have changed."""
+        """Call ``listener`` after each change of a role or binding."""
         self._listeners.append(listener)
 
     def rules(self, key: Key) -> tuple[Rule, ...] | None:
-        """The rules of a Role, or of the ClusterRole when the key has no namespace."""
+        """Return the rules of a Role, or of a ClusterRole if the key has no namespace."""
         return self._roles.get(key)
 
     def grants(self, user: User, namespace: str) -> Iterator[RbacGrant]:
-        """The grants of a user in a namespace, those of the whole cluster first."""
+        """Yield the grants of a user in a namespace, those of the whole cluster first."""
         subjects = [f"User:{user.name}", *(f"Group:{group}" for group in user.groups)]
         for scope in dict.fromkeys(("", namespace)):
             for subject in subjects:

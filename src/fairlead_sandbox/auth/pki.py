@@ -1,4 +1,4 @@
-"""The sandbox's own certificate authority: where it is kept, and for whom it signs."""
+"""The sandbox's own certificate authority: its file, and the certificates that it signs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from fairlead.api.timestamps import moment
 _LEAF_LIFE = timedelta(days=365)
 """Lifetime of the certificates of the server and of its clients."""
 _SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+"""Host names in the listener's certificate; Pods reach the API server by those of its Service."""
 _ADDRESSES = ("127.0.0.1", "::1")
 
 
 def write_secret(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Write a file that its owner alone may read, at once or not at all.
+    """Write a file that only its owner may read; readers see all of it or none.
 
-    ``durable`` waits for the disk, so that a power failure cannot take the file back.
+    ``durable`` waits for the disk, so that a power failure cannot lose the file.
     """
     temporary = path.with_suffix(".new")
-    # What a process left that was killed while it wrote would be in the way of O_EXCL.
+    # A process that was killed in the middle may have left this file; O_EXCL would refuse it.
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -45,10 +46,10 @@ def _sync_folder(folder: Path) -> None:
 
 
 def load_authority(folder: Path, name: str) -> Authority:
-    """Return the authority kept in a folder; make one and keep it there where there is none.
+    """Return the authority kept in a folder; if there is none, create it and keep it there.
 
     Raises:
-        ValueError: what is kept there cannot be read.
+        ValueError: the kept file cannot be read.
         OSError: the folder cannot be used.
     """
     kept = folder / "ca.pem"
@@ -57,7 +58,7 @@ def load_authority(folder: Path, name: str) -> Authority:
         return Authority.read(KeyPair(pem, pem))
     authority = Authority.create(name, moment())
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # One file for both: a certificate is never there without its key.
+    # One file for certificate and key: a crash cannot leave one without the other.
     write_secret(kept, b"".join(authority.pair), durable=True)
     return authority
 
@@ -69,5 +70,5 @@ def server_pair(authority: Authority, host: str) -> KeyPair:
 
 
 def client_pair(authority: Authority, user: str, groups: Sequence[str] = ()) -> KeyPair:
-    """Issue a certificate that makes its holder ``user``, a member of ``groups``."""
+    """Issue a client certificate for ``user`` as a member of ``groups``."""
     return authority.client(user, groups, now=moment(), life=_LEAF_LIFE)

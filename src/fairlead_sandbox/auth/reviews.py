@@ -1,4 +1,4 @@
-"""The reviews: resources that answer a question and keep nothing."""
+"""The review APIs: a create request asks a question, its answer is not stored."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ _KINDS = (
     (_AUTHENTICATION, "TokenReview", False),
     (_AUTHENTICATION, "SelfSubjectReview", False),
 )
+"""Group and kind of each review, and whether it is namespaced."""
 
 
 def review_types() -> list[ResourceType]:
-    """The review resources; each can be created and nothing else."""
+    """Return the types of the review resources; create is their only verb."""
     return [_type(group, kind, namespaced=namespaced) for group, kind, namespaced in _KINDS]
 
 
@@ -51,14 +52,14 @@ def _type(group: str, kind: str, *, namespaced: bool) -> ResourceType:
 
 
 class Reviews:
-    """Answers the reviews."""
+    """Answers SubjectAccessReviews, TokenReviews and their relatives."""
 
     def __init__(self, authorizer: Authorizer, tokens: Tokens) -> None:
         self._authorizer = authorizer
         self._tokens = tokens
 
     def install(self, router: Router) -> None:
-        """Answer the reviews that reach this router."""
+        """Register the handlers of the reviews with a router."""
         handlers: Mapping[str, Handler] = {
             "SubjectAccessReview": self.subject_access,
             "LocalSubjectAccessReview": self.subject_access,
@@ -71,7 +72,7 @@ class Reviews:
             router.collections[f"{kind.lower()}s.{group}", "create"] = handlers[kind]
 
     async def subject_access(self, call: Call) -> Answer:
-        """Whether the named user may."""
+        """Answer a SubjectAccessReview or local one: whether the user in its spec is allowed."""
         spec = read_spec(call, call.type.resource.kind)
         user, groups = str(spec.get("user") or ""), tuple(spec.get("groups") or ())
         wrong = _check_attributes(spec)
@@ -85,7 +86,7 @@ class Reviews:
         return self._decided(call, spec, User(user, groups))
 
     async def self_access(self, call: Call) -> Answer:
-        """Whether the one who asks may."""
+        """Answer a SelfSubjectAccessReview: whether its sender is allowed."""
         spec = read_spec(call, call.type.resource.kind)
         wrong = _check_attributes(spec)
         if wrong:
@@ -115,7 +116,7 @@ class Reviews:
         return _answer(call, {}, status)
 
     async def token(self, call: Call) -> Answer:
-        """Answer a TokenReview: the user of a token, or why it has none."""
+        """Answer a TokenReview: the user of the token, or the reason of its refusal."""
         spec = read_spec(call, call.type.resource.kind)
         token = spec.get("token")
         if not token:
@@ -126,7 +127,8 @@ class Reviews:
             verified = self._tokens.check(str(token), wanted)
         except TokenError as error:
             text = str(error)
-            # A real server asks several authenticators, and tells what each of them has said.
+            # kube-apiserver asks several authenticators in turn and lists the errors of all; the
+            # first one knows only the tokens of other issuers.
             text = text if text == "invalid bearer token" else f"[invalid bearer token, {text}]"
             return _answer(call, spec, {"user": {}, "error": text})
         held = verified.audiences or (ISSUER,)
@@ -138,7 +140,7 @@ class Reviews:
         return _answer(call, spec, status)
 
     async def self_subject(self, call: Call) -> Answer:
-        """Answer a SelfSubjectReview: the user who sent it."""
+        """Answer a SelfSubjectReview: its sender."""
         read_spec(call, call.type.resource.kind)
         return _answer(call, None, {"userInfo": _user_info(call.user)})
 

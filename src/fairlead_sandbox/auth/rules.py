@@ -1,4 +1,4 @@
-"""RBAC rules: what they allow, what they cover, and how the server writes them."""
+"""RBAC rules: matching of requests, coverage of other rules, and their text in messages."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class RequestAttributes(NamedTuple):
 
     @property
     def is_resource(self) -> bool:
-        """Whether it is an object, not a path."""
+        """Whether the request is for an object, not for a path such as ``/healthz``."""
         return not self.path
 
 
 class Rule(NamedTuple):
-    """One ``PolicyRule``."""
+    """One ``PolicyRule``; ``names`` is its ``resourceNames``, ``urls`` its ``nonResourceURLs``."""
 
     verbs: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Rule(NamedTuple):
 
     @classmethod
     def parse(cls, body: JSON) -> Rule:
-        """The rule of a role's ``rules``."""
+        """Return the rule of an entry in a role's ``rules``."""
         return cls(
             _texts(body.get("verbs")),
             _texts(body.get("apiGroups")),
@@ -45,7 +45,7 @@ class Rule(NamedTuple):
         )
 
     def matches(self, asked: RequestAttributes) -> bool:
-        """Whether verb and kind of thing fit; ``names`` still decide about the object."""
+        """Whether verbs and resources of the rule match the request; ``names`` is not compared."""
         if asked.verb not in self.verbs and "*" not in self.verbs:
             return False
         if asked.path:
@@ -55,7 +55,7 @@ class Rule(NamedTuple):
         return resource_matches(self.resources, asked.resource)
 
     def to_json(self) -> JSON:
-        """The rule as reviews list it."""
+        """Return the rule as a SelfSubjectRulesReview lists it."""
         fields = {
             "verbs": self.verbs,
             "apiGroups": self.groups,
@@ -78,12 +78,12 @@ class Rule(NamedTuple):
 
 
 def parse_rules(body: JSON) -> tuple[Rule, ...]:
-    """The rules of a Role or ClusterRole."""
+    """Return the rules of a Role or ClusterRole."""
     return tuple(Rule.parse(rule) for rule in body.get("rules") or () if isinstance(rule, dict))
 
 
 def quoted(values: Iterable[str]) -> str:
-    """A list of strings as Go prints one: ``["a" "b"]``."""
+    """Return strings as Go prints a slice of them with ``%q``: ``["a" "b"]``."""
     return "[" + " ".join(f'"{value}"' for value in values) + "]"
 
 
@@ -94,7 +94,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def resource_matches(resources: Sequence[str], wanted: str) -> bool:
-    """Whether a rule's resources hold one; ``*/log`` is that subresource of anything."""
+    """Whether the resources of a rule include ``wanted``; ``*/log`` is any resource's log."""
     if wanted in resources or "*" in resources:
         return True
     _, slash, subresource = wanted.partition("/")
@@ -108,20 +108,22 @@ def _url_matches(pattern: str, path: str) -> bool:
 
 
 MOST_COMPARISONS = 500_000
-"""Comparisons of a wanted rule's part with a held one; as many take 0.2 s."""
+"""Most comparisons of a wanted rule's part with a held rule; they take 0.2 s."""
 
 
 class TooManyPartsError(ValueError):
-    """The wanted rules are too many combinations to be compared; the text says how many."""
+    """The wanted rules have too many combinations to be compared; the text has their number."""
 
 
 def uncovered(held: Sequence[Rule], wanted: Sequence[Rule]) -> list[Rule]:
-    """The parts of the wanted rules that the held ones do not cover, merged by their verbs.
+    """Return the parts of the wanted rules that the held rules do not cover, merged by verb.
 
     Raises:
-        TooManyPartsError: a hundred verbs for a hundred resources of a hundred groups are a
-            million parts.
+        TooManyPartsError: there are too many parts; 100 verbs on 100 resources of 100 groups are
+            a million.
     """
+    # Rules that one held rule covers as a whole are never split, so that a copy of a large role
+    # needs few comparisons.
     split = [rule for rule in wanted if not any(_covers_all(one, rule) for one in held)]
     count = sum(map(_part_count, split))
     if count * max(len(held), 1) > MOST_COMPARISONS:
@@ -136,7 +138,7 @@ def uncovered(held: Sequence[Rule], wanted: Sequence[Rule]) -> list[Rule]:
 
 
 def _parts(rule: Rule) -> Iterator[Rule]:
-    """The rule as rules of one verb for one thing each."""
+    """Yield the rule split into rules of one verb, group, resource and name each."""
     for verb in rule.verbs:
         for url in rule.urls:
             yield Rule(verbs=(verb,), urls=(url,))
@@ -153,7 +155,7 @@ def _part_count(rule: Rule) -> int:
 
 
 def _covers_all(held: Rule, rule: Rule) -> bool:
-    """Whether one rule covers another by itself, in time that grows with their sizes alone."""
+    """Whether one held rule covers the whole of another, in time linear in their sizes."""
     if "*" not in held.verbs and not set(rule.verbs) <= set(held.verbs):
         return False
     if rule.urls and "*" not in held.urls and not set(rule.urls) <= set(held.urls):
@@ -164,7 +166,7 @@ def _covers_all(held: Rule, rule: Rule) -> bool:
         return False
     if "*" not in held.resources and not set(rule.resources) <= set(held.resources):
         return False
-    # An empty name is every object.
+    # An empty name stands for every object, which a rule with resourceNames does not cover.
     named = bool(rule.names) and "" not in rule.names
     return not held.names or (named and set(rule.names) <= set(held.names))
 

@@ -1,4 +1,4 @@
-"""Puts authentication and authorization into a control plane."""
+"""Adds authentication and authorization to a control plane."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from fairlead_sandbox.requests.router import Router
 
 
 class Secrets:
-    """The keys of one control plane, kept in a folder when there is one.
+    """The CA, the token signer and the administrator's token of one control plane.
 
     Args:
-        name: the name of the control plane, which its CA has too.
-        folder: where the keys are kept; None keeps them in memory.
+        name: the name of the control plane, from which the CA's common name is made.
+        folder: keeps the keys; None keeps them in memory.
         tls: whether there is a CA.
-        signer: signs ServiceAccount tokens; None makes a key for that.
+        signer: signs ServiceAccount tokens; None makes a key for them.
 
     Raises:
         OSError: the folder cannot be used.
-        ValueError: what is kept there cannot be read.
+        ValueError: a kept file cannot be read.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Secrets:
 
     @property
     def ca_pem(self) -> bytes:
-        """The CA's certificate, empty without TLS."""
+        """The CA's certificate as PEM, empty without TLS."""
         return self.authority.pem if self.authority else b""
 
 
@@ -93,9 +93,9 @@ def install(
     rbac: bool,
     host: str,
 ) -> Guard:
-    """Add reviews, tokens, controllers and checks to a control plane; gives its guard.
+    """Add reviews, tokens, controllers and admission checks to a control plane; return its guard.
 
-    Without ``rbac`` every request is allowed, and one without credentials is the
+    Without ``rbac`` every request is allowed, and a request without credentials is the
     administrator's.
     """
     tokens = Tokens(core.store, keys.signer)
@@ -111,7 +111,8 @@ def install(
         reactor.add(RootCa(core, keys.ca_pem))
     _bootstrap(core, names.CLUSTERROLES, cluster_roles())
     _bootstrap(core, names.CLUSTERROLEBINDINGS, cluster_role_bindings())
-    # admin is made of edit, which is made of view: each round takes the rules one role further.
+    # admin aggregates edit, which aggregates view, which aggregates a role with rules: each round
+    # copies rules by one step, so the third one reaches admin.
     for _ in range(3):
         aggregator.reconcile()
     return Guard(

@@ -1,4 +1,4 @@
-"""``serviceaccounts/<name>/token``: tokens that expire and are bound to objects."""
+"""The subresource ``serviceaccounts/token``, which issues tokens that expire (TokenRequest)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ from fairlead_sandbox.schema.errors import FieldError, invalid
 
 _GROUP = "authentication.k8s.io"
 _SHORTEST = 600
+"""Shortest lifetime of a token in seconds, by kube-apiserver's validation."""
 _LONGEST = 2**32
+"""Longest lifetime of a token in seconds, by kube-apiserver's validation."""
 _DEFAULT = 3600
-"""Seconds that a token may live, as kube-apiserver limits them."""
+"""Lifetime of a token in seconds, if the request names none."""
 _BOUND = {"Pod": "pods", "Secret": "secrets"}
+"""Kinds that a token can be bound to, with their collections."""
 
 
 class TokenRequests:
@@ -34,7 +37,7 @@ class TokenRequests:
         self._tokens = tokens
 
     def install(self, router: Router) -> None:
-        """Answer the requests that reach this router."""
+        """Register the handler of the subresource with a router."""
         router.subresources["serviceaccounts", "token", "create"] = self.create
 
     async def create(self, call: Call) -> Answer:

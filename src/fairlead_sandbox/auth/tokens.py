@@ -1,7 +1,7 @@
-"""ServiceAccount tokens: issued, and checked against the objects that they are bound to.
+"""ServiceAccount tokens: issuing, and checking against the objects that they are bound to.
 
-Claims are those of "Managing Service Accounts": bound tokens under ``kubernetes.io``, those of
-Secrets under ``kubernetes.io/serviceaccount/*``.
+The claims are those of "Managing Service Accounts": bound tokens have them under
+``kubernetes.io``, tokens of Secrets under ``kubernetes.io/serviceaccount/*``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from fairlead_sandbox.storage.store import ObjectStore
 
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
+"""Issuer and default audience of bound tokens."""
 _LEGACY_ISSUER = "kubernetes/serviceaccount"
+"""Issuer of the tokens in Secrets."""
 _LEGACY = "kubernetes.io/serviceaccount/"
+"""Prefix of the claims in the tokens of Secrets."""
 _CACHE_SIZE = 4096
-"""Tokens whose signature is remembered as right."""
+"""Most tokens whose verified claims are cached; a full cache is emptied."""
 _ALGORITHM = "ES256"
 SIGNATURE_ALONE: Options = {
     "verify_signature": True,
@@ -39,28 +42,28 @@ SIGNATURE_ALONE: Options = {
     "verify_sub": False,
     "verify_jti": False,
 }
-"""Options of PyJWT to check the signature alone.
+"""Options of PyJWT to check only the signature.
 
-Times and audiences are checked at every use of a token, and refused in the words of Kubernetes.
+Times and audiences are checked at each use of a token, with kube-apiserver's messages.
 """
 
 
 class TokenError(Exception):
-    """The text is no token of ours, or none any more."""
+    """A token is not this server's or is no longer valid; the text is kube-apiserver's."""
 
 
 class Signer(Protocol):
     """Signs the claims of ServiceAccount tokens, and verifies them."""
 
     def sign(self, claims: JSON) -> str:
-        """The claims as a token."""
+        """Return the claims as a signed token."""
         ...
 
     def verify(self, token: str) -> JSON:
-        """The claims of a token that this signer made; what they mean is not looked at.
+        """Return the claims of a token after checking only its signature.
 
         Raises:
-            TokenError: it did not make it.
+            TokenError: this signer did not sign the token.
         """
         ...
 
@@ -76,14 +79,14 @@ class KeySigner:
         self._header = {"kid": digest.rstrip(b"=").decode()}
 
     def sign(self, claims: JSON) -> str:
-        """The claims as a token."""
+        """Return the claims as a signed token."""
         return jwt.encode(claims, self._key, _ALGORITHM, headers=self._header)
 
     def verify(self, token: str) -> JSON:
-        """The claims of a token that this key signed; what they mean is not looked at.
+        """Return the claims of a token after checking only its signature.
 
         Raises:
-            TokenError: it did not.
+            TokenError: this key did not sign the token.
         """
         try:
             return jwt.decode(token, self._public, [_ALGORITHM], options=SIGNATURE_ALONE)
@@ -92,7 +95,7 @@ class KeySigner:
 
 
 class BoundObject(NamedTuple):
-    """An object that a token lives as long as: its collection, key and uid ("" for any)."""
+    """An object whose deletion ends the token: its collection, key and uid ("" for any uid)."""
 
     collection: str
     key: Key
@@ -100,7 +103,7 @@ class BoundObject(NamedTuple):
 
 
 class VerifiedClaims(NamedTuple):
-    """The claims of a token with a valid signature; each use checks whether they still hold."""
+    """The claims of a token with a valid signature; each use checks times and bindings again."""
 
     user: User
     audiences: tuple[str, ...]
@@ -120,7 +123,7 @@ class Tokens:
     def issue(
         self, account: Record, audiences: list[str], seconds: int, bound: BoundObject | None
     ) -> tuple[str, int]:
-        """A token for a ServiceAccount and the second (since 1970) at which it expires."""
+        """Return a token for a ServiceAccount, and its expiry in seconds since 1970."""
         now = int(moment().timestamp())
         namespace, name = account.key
         private: JSON = {
@@ -143,7 +146,7 @@ class Tokens:
         return self._signer.sign(claims), now + seconds
 
     def issue_legacy(self, account: Record, secret: str) -> str:
-        """The token of a Secret; it does not expire."""
+        """Return the token of a Secret; it does not expire."""
         namespace, name = account.key
         return self._signer.sign(
             {
@@ -160,7 +163,8 @@ class Tokens:
         """Return the claims of a token that is valid for one of these audiences.
 
         Raises:
-            TokenError: the token is not ours, has expired, or its object is gone.
+            TokenError: the signature is wrong, the token has expired, its object has gone, or it
+                is for other audiences.
         """
         verified = self._cache.get(token)
         if verified is None:
@@ -172,8 +176,8 @@ class Tokens:
             raise TokenError("service account token has expired")
         for binding in verified.bindings:
             record = self._store.collection(binding.collection).get(binding.key)
-            # An object made anew under the same name is another one: its predecessor's tokens end
-            # with it.
+            # The uid is compared, so that a new object of the same name does not revive the tokens
+            # of the deleted one.
             if record is None or binding.uid not in {"", record.meta.uid}:
                 raise TokenError("service account token has been invalidated")
         if verified.secret is not None:
@@ -188,8 +192,8 @@ class Tokens:
     def _check_secret(self, key: Key, token: str) -> None:
         record = self._store.collection("secrets").get(key)
         kept = base64.b64encode(token.encode())
-        # A Secret with another token, or a new one of the same name, does not vouch for this
-        # token.
+        # The Secret must hold this very token: a new Secret of the same name, or one whose token
+        # was replaced, does not make the old token valid.
         if record is None or kept not in record.raw:
             raise TokenError("service account token has been invalidated")
 
@@ -233,7 +237,7 @@ def _read_legacy(claims: JSON) -> VerifiedClaims:
 
 
 def account_user(namespace: str, name: str, uid: str, extra: dict[str, tuple[str, ...]]) -> User:
-    """The user that a ServiceAccount is."""
+    """Return the user of a ServiceAccount, with its groups."""
     groups = (
         "system:serviceaccounts",
         f"system:serviceaccounts:{namespace}",

@@ -1,8 +1,8 @@
-"""The built-in kinds: those that a cluster has before the first CRD.
+"""The built-in kinds, which a cluster serves before its first CRD.
 
-``resources`` is the table: each built-in resource with its strategy (what its objects default to
-and what is refused: ``strategies``, ``workloads``, ``services``, ``events``, ``rbac``), its names
-and the columns that kubectl prints. The fields of each kind are in ``kinds/types.txt``.
+``resources`` is the table: each built-in resource with its names, the columns that kubectl prints,
+and the strategy that defaults and validates its objects (``strategies``, ``workloads``,
+``services``, ``events``, ``rbac``). The fields of each kind are in ``kinds/types.txt``.
 """
 
 from __future__ import annotations

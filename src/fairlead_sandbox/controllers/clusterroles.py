@@ -1,4 +1,4 @@
-"""Aggregated ClusterRoles: their rules are those of the ClusterRoles that they select."""
+"""Aggregated ClusterRoles: their rules are copied from the ClusterRoles that they select."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLLECTION = names.CLUSTERROLES.group_resource
 
 
 class Aggregator:
-    """Keeps every aggregated ClusterRole current."""
+    """Keeps the rules of every aggregated ClusterRole current."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -28,13 +28,13 @@ class Aggregator:
             self.reconcile()
 
     def reconcile(self) -> None:
-        """Write the rules of all aggregated roles that differ from what they select."""
+        """Write the rules of each aggregated role that differ from those of its selected roles."""
         type_ = self._core.registry.by_collection(_COLLECTION)
         if type_ is None:
             return
         records = list(self._core.store.collection(_COLLECTION).list())
         for record in records:
-            # A look at the bytes: few roles are aggregated, and only those are worth decoding.
+            # A search in the bytes: few roles are aggregated, and only those are decoded.
             if b'"aggregationRule"' not in record.raw or record.meta.deletion_timestamp:
                 continue
             body = record.to_dict()
@@ -58,6 +58,6 @@ def _selectors(body: JSON) -> list[LabelSelector]:
         try:
             found.append(LabelSelector.from_dict(selector))
         except (ValueError, TypeError, AttributeError):
-            # A selector that makes no sense selects nothing, and must not keep the others from it.
+            # An invalid selector selects nothing; the others still count.
             continue
     return found

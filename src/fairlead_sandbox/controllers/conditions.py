@@ -1,4 +1,4 @@
-"""Conditions in the status of objects that the control plane itself looks after."""
+"""Conditions in the status of objects that the control plane itself reconciles."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from fairlead.api.timestamps import now
 
 
 def get_condition(status: JSON, type_: str) -> JSON:
-    """The condition of this type, {} when there is none."""
+    """Return the condition of this type, {} if there is none."""
     found = (one for one in status.get("conditions") or [] if one["type"] == type_)
     return next(found, {})
 
 
 def set_condition(status: JSON, type_: str, value: str, reason: str, message: str) -> None:
-    """Set a condition; its time changes with its status alone."""
+    """Set a condition; lastTransitionTime changes only together with its status."""
     conditions = status["conditions"] = list(status.get("conditions") or [])
     old = get_condition(status, type_)
     moment = old.get("lastTransitionTime", "") if old.get("status") == value else now()

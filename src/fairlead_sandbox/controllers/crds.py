@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: accepting names, serving, and cleaning up when one is deleted."""
+"""CustomResourceDefinitions: accepting names, serving kinds, and cleaning up after a deletion."""
 
 from __future__ import annotations
 
@@ -21,20 +21,22 @@ from fairlead_sandbox.storage.records import Change, Record
 
 
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+"""Finalizer of a CRD until its objects are deleted; the name is apiextensions-apiserver's."""
 
 
 _FREE_UNTIL_ESTABLISHED = {"spec.names.kind", "spec.scope"}
+"""Fields that are immutable only once the CRD is established, as in apiextensions-apiserver."""
 
 
 class CrdStrategy(Strategy):
-    """CustomResourceDefinitions themselves."""
+    """Strategy of the kind CustomResourceDefinition itself."""
 
     generation = True
     status = True
     graceful = False
 
     def prepare_create(self, body: JSON) -> None:
-        """Complete the names and start with an empty status."""
+        """Default the names and set an empty status."""
         self._complete(body)
         body["status"] = {
             "conditions": [],
@@ -43,7 +45,7 @@ class CrdStrategy(Strategy):
         }
 
     def prepare_update(self, body: JSON, old: JSON) -> None:
-        """Complete the names; a new storage version joins those that were stored."""
+        """Default the names; add a new storage version to ``status.storedVersions``."""
         self._complete(body)
         status = body.setdefault("status", {})
         stored = list(status.get("storedVersions") or [])
@@ -62,14 +64,14 @@ class CrdStrategy(Strategy):
         spec["conversion"] = spec.get("conversion") or {"strategy": "None"}
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """Check the names, the versions and their schemas."""
+        """Validate the names, the versions and their schemas."""
         found = validate_crd(body, old)
         if old is not None and not _established(old):
             return [error for error in found if error.field not in _FREE_UNTIL_ESTABLISHED]
         return found
 
     def prepare_delete(self, body: JSON) -> None:
-        """Add the finalizer under which its objects are deleted first."""
+        """Add the finalizer that keeps the CRD until its objects are deleted."""
         finalizers = body["metadata"].setdefault("finalizers", [])
         if FINALIZER not in finalizers:
             finalizers.append(FINALIZER)
@@ -102,12 +104,12 @@ CRD_TYPE = ResourceType(
 
 
 class CrdController:
-    """Keeps what is served in step with the CustomResourceDefinitions.
+    """Serves the kinds of the established CustomResourceDefinitions.
 
     Args:
         core: the control plane.
-        reactor: gives it its turns.
-        complete: shows the stored objects of a type as its changed schema has them.
+        reactor: runs the work that is put off.
+        complete: adds the defaults of a changed schema to the stored objects of a type.
     """
 
     def __init__(
@@ -121,7 +123,7 @@ class CrdController:
             self._serve(record.to_dict())
 
     def __call__(self, change: Change) -> None:
-        """React to a CRD, or to an instance of one that is being deleted."""
+        """React to a changed CRD, or to a deleted object whose CRD is being deleted."""
         if change.collection == CRD_TYPE.collection:
             self._on_crd(change)
         elif change.type == "DELETED":
@@ -138,19 +140,19 @@ class CrdController:
             self._accept_others()
             return
         record = self._core.get(CRD_TYPE, change.record.key)
-        # A newer change of it follows, and is looked at instead.
+        # A newer change of this CRD follows in the queue; only that one is handled.
         if record is None or record.rv != change.rv:
             return
         body = record.to_dict()
         if "deletionTimestamp" in body["metadata"]:
-            # First, so that nothing new is created while the instances go.
+            # First: a type that is being deleted takes no creates, so no new objects appear.
             self._serve(body)
             self._clean_up(record.key)
             return
         self._accept(record, body)
 
     def _accept_others(self) -> None:
-        """Names that were in use may be free now."""
+        """Try again to accept the names of all CRDs; a deletion may have freed some."""
         for record in list(self._core.store.collection(CRD_TYPE.collection).list()):
             if not record.meta.deletion_timestamp:
                 self._accept(record, record.to_dict())
@@ -161,7 +163,7 @@ class CrdController:
         established = _established(body)
         if conflict:
             set_condition(status, "NamesAccepted", "False", *conflict)
-            # What is served goes on under the names that it was given.
+            # An established CRD is still served under the names that were accepted before.
             if not established:
                 text = "not all names are accepted"
                 set_condition(status, "Established", "False", "NotAccepted", text)
@@ -173,7 +175,7 @@ class CrdController:
         self._serve(body)
 
     def _accept_names(self, own: str, spec: JSON, status: JSON) -> tuple[str, str] | None:
-        """Accept each name that no other resource of the group has; the last conflict is told."""
+        """Accept each name that no other resource of the group has; return the last conflict."""
         wanted = spec["names"]
         resources, kinds = self._used(own, spec["group"])
         accepted = status["acceptedNames"] = dict(status.get("acceptedNames") or {})
@@ -225,13 +227,14 @@ class CrdController:
         types = custom_types(body)
         self._core.registry.replace(name, types)
         if before is None:
-            # After a start it is not known under which schemas the objects were stored; only a CRD
-            # of the first generation has had no more than one.
+            # After a start it is unknown under which schema the objects were stored; only a CRD of
+            # generation 1 can have had no other schema.
             changed = body["metadata"].get("generation", 1) > 1
         else:
             changed = before[0] != body["spec"]
         if changed:
-            # Watches have sent objects of the old schema: their clients have to list anew.
+            # The watches have sent objects of the old schema, so their clients must list again;
+            # kube-apiserver ends the watches of a changed CRD too.
             self._core.store.collection(name).close_watches()
             for type_ in types:
                 if type_.resource.api_version == type_.stored_as:
@@ -243,7 +246,7 @@ class CrdController:
         return writes.finish(self._core, CRD_TYPE, record.key, body)
 
     def _clean_up(self, key: Key) -> None:
-        """Delete the instances; the CRD goes when the last one is gone."""
+        """Delete the CRD's objects; remove the finalizer once none is left."""
         record = self._core.get(CRD_TYPE, key)
         if record is None or not record.meta.deletion_timestamp:
             return

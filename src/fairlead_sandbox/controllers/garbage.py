@@ -1,7 +1,8 @@
 """Garbage collection by owner references: background, foreground and orphan.
 
-Follows Kubernetes' collector: an object goes when none of its owners is left, an owner deleted in
-the foreground waits for the dependents that block it, and orphaning takes the references away.
+Follows Kubernetes' collector: an object is deleted when none of its owners exists, an owner that
+is deleted in the foreground waits for the dependents that block it, and orphaning removes the
+owner references of the dependents.
 """
 
 from __future__ import annotations
@@ -20,22 +21,25 @@ from fairlead_sandbox.storage.records import Change, Owner, Record
 
 
 FOREGROUND = "foregroundDeletion"
+"""Finalizer of an owner that waits for its dependents."""
 ORPHAN = "orphan"
+"""Finalizer of an owner whose dependents lose their references first."""
 # Kubernetes' collector leaves Events alone as well (its DefaultIgnoredResources).
 _IGNORED = {"events"}
 
 OwnerState = Literal["solid", "waiting", "absent", "unknown"]
+"""State of an owner: it exists, waits for its dependents, is gone, or cannot be looked up."""
 
 
 class StoredPlace(NamedTuple):
-    """Where an object is stored."""
+    """Collection and key of a stored object."""
 
     collection: str
     key: Key
 
 
 class GarbageCollector:
-    """Knows who owns whom, and acts when an owner goes."""
+    """Indexes owners and dependents by uid, and acts when an owner is deleted."""
 
     def __init__(self, core: Core, reactor: Reactor) -> None:
         self._core = core
@@ -47,7 +51,7 @@ class GarbageCollector:
                 self._learn(StoredPlace(collection.name, record.key), record)
 
     def __call__(self, change: Change) -> None:
-        """React to one change."""
+        """Update the index by one change, and check the objects that it affects."""
         if change.collection in _IGNORED:
             return
         place = StoredPlace(change.collection, change.record.key)
@@ -92,7 +96,8 @@ class GarbageCollector:
         finalizers = record.meta.finalizers or []
         dependents = sorted(self._dependents.get(record.meta.uid, ()))
         if ORPHAN in finalizers:
-            # The index is of what is published: with a slow disk it still has who was disowned.
+            # The index follows published changes. With a slow disk it still lists dependents whose
+            # references are removed already, so each is read again.
             owned = (one for one in dependents if self._is_owned(one, record.meta.uid))
             some = list(islice(owned, MANY + 1))
             for dependent in some[:MANY]:
@@ -118,7 +123,7 @@ class GarbageCollector:
         )
 
     def _check(self, place: StoredPlace) -> None:
-        """Delete the object if no owner is left; drop references to those that are gone."""
+        """Delete an object without a remaining owner; else drop its references to deleted ones."""
         record, type_ = self._find(place)
         if record is None or type_ is None:
             return
@@ -126,6 +131,7 @@ class GarbageCollector:
             return
         states = {owner.uid: self._state(owner, record) for owner in _owners(record)}
         found = set(states.values())
+        # An owner that cannot be looked up may exist, so nothing is deleted.
         if not states or "unknown" in found:
             return
         if "solid" in found:
@@ -139,7 +145,8 @@ class GarbageCollector:
     def _delete(self, record: Record, type_: ResourceType, *, foreground: bool) -> None:
         finalizers = record.meta.finalizers or []
         policy = "Background"
-        # Its finalizers say what happens to its dependents, and Background would take them off.
+        # The object's own finalizers say what happens to its dependents; the policy Background
+        # would remove them.
         if ORPHAN in finalizers:
             policy = "Orphan"
         elif FOREGROUND in finalizers or (foreground and self._dependents.get(record.meta.uid)):
@@ -148,12 +155,13 @@ class GarbageCollector:
         try:
             deletes.delete(self._core, type_, record, options)
         except StatusError:
-            # An object that may not be deleted, as some namespaces, outlives its owner.
+            # Some objects may not be deleted, such as the namespace default; they stay.
             return
 
     def _state(self, owner: Owner, dependent: Record) -> OwnerState:
         place = self._places.get(owner.uid)
-        # An owner is in the dependent's namespace or in none: the same uid elsewhere is no owner.
+        # An owner is cluster-scoped or in the dependent's own namespace; an object elsewhere with
+        # that uid does not count.
         if place is not None and place.key.namespace in {"", dependent.key.namespace}:
             record, _ = self._find(place)
             if record is None or record.meta.uid != owner.uid:
@@ -163,8 +171,8 @@ class GarbageCollector:
                 return "waiting"
             return "solid"
         type_ = self._core.registry.by_kind(owner.api_version, owner.kind)
-        # Whether an owner of a kind that is not served, or one that no path leads to, is gone
-        # cannot be told: nothing is deleted on a guess.
+        # The kind is not served, or is namespaced while the dependent has no namespace: no lookup
+        # can prove that the owner is gone.
         if type_ is None or (type_.resource.namespaced and not dependent.key.namespace):
             return "unknown"
         return "absent"

@@ -1,4 +1,4 @@
-"""Namespaces: nothing is made in one that is missing or going, and its content goes with it."""
+"""Namespaces: none takes objects unless it exists and is active; its deletion empties it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from fairlead_sandbox.storage.records import Change, Record
 
 
 _COLLECTION = names.NAMESPACES.group_resource
-# A real server lets kube-node-lease be deleted as well (NamespaceLifecycle in k8s.io/apiserver).
+# Without kube-node-lease: NamespaceLifecycle in k8s.io/apiserver lets it be deleted.
 _IMMORTAL = {"default", "kube-system", "kube-public"}
 _ACCOUNTS = names.SERVICEACCOUNTS.group_resource
 
 
 def check_namespace(core: Core) -> Admission:
-    """The NamespaceLifecycle admission."""
+    """Return the admission check that kube-apiserver calls NamespaceLifecycle."""
     namespaces = core.store.collection(_COLLECTION)
 
     def check(operation: Operation) -> None:
@@ -60,20 +60,20 @@ def _terminating(resource: QualifiedResource, key: Key) -> StatusError:
 
 
 class NamespaceContentController:
-    """Gives each namespace its default ServiceAccount, and empties those that are deleted."""
+    """Creates the ServiceAccount of each namespace; empties deleted namespaces."""
 
     def __init__(self, core: Core, reactor: Reactor) -> None:
         self._core = core
         self._reactor = reactor
 
     def __call__(self, change: Change) -> None:
-        """React to a namespace, or to something gone from one that is being deleted."""
+        """Reconcile a changed namespace, or the namespace of a deleted object."""
         key = change.record.key
         if change.collection == _COLLECTION:
             if change.type != "DELETED":
                 self._reconcile(key)
         elif change.type == "DELETED" and key.namespace:
-            # Of a thousand objects that go one after the other, the rest is looked at once.
+            # Put off and so merged: a thousand deleted objects lead to one look at the namespace.
             self._reactor.later(Key("", key.namespace), self._reconcile)
 
     def _reconcile(self, key: Key) -> None:
@@ -123,7 +123,7 @@ class NamespaceContentController:
 
 
 def _conditions(left: list[tuple[ResourceType, Record]], body: JSON) -> list[JSON]:
-    """Why the namespace is still there: what is in it and whose finalizers hold it."""
+    """Return the conditions that tell the remaining objects and the finalizers that hold them."""
     resources = Counter(str(type_.group_resource) for type_, _ in left)
     finalizers = Counter(name for _, record in left for name in record.meta.finalizers or [])
     content = ", ".join(

@@ -1,8 +1,8 @@
-"""Work that follows from changes, done between requests and in their order.
+"""Controllers' work after changes, done between requests and in the order of the changes.
 
-A controller of the control plane is a function of one change. It runs on the loop after the
-change was answered, never inside the write that caused it, so that every observer sees changes in
-the order of their versions.
+A controller of the control plane is a function of one change. It runs on the event loop after the
+write that caused it, never inside of it, so that every observer sees changes in the order of
+their resourceVersions.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 
 TURN = 0.02
-"""Seconds of work after which requests have their turn."""
+"""Seconds of controllers' work, after which requests get a turn of the event loop."""
 MANY = 200
-"""Objects that a controller writes at a time, in some 20 ms; it asks for a later turn then."""
+"""Most objects that a controller writes in one turn, in some 20 ms."""
 
 
 class Reactor:
@@ -43,9 +43,9 @@ class Reactor:
         self._controllers.append(controller)
 
     def watch(self, store: ObjectStore) -> None:
-        """Take the changes of a store, and all that is in it once its disk can be written again.
+        """Observe a store; after a failure of its disk, hand out all its objects again.
 
-        Writes of a controller meanwhile may have been taken back without an event of it.
+        A failure takes changes back without an event, so controllers' own writes may be lost.
         """
 
         def resync() -> None:
@@ -57,14 +57,15 @@ class Reactor:
         store.on_recovery(resync)
 
     def observe(self, change: Change) -> None:
-        """Take a change."""
+        """Queue a change for all controllers."""
         self._queue.append(change)
         self._schedule()
 
     def later(self, item: H, work: Callable[[H], None]) -> None:
-        """Do some work on an item once, after the changes that are here already.
+        """Run ``work`` on an item once, after the queued changes.
 
-        What asks for work again and again, or for much of it, lets requests have their turn.
+        The same work on the same item is merged. Work of many steps calls this for each next step,
+        so that requests get turns in between.
         """
         self._later[item, work] = None
         self._schedule()
@@ -77,7 +78,8 @@ class Reactor:
     def _drain(self) -> None:
         self._scheduled = False
         end = monotonic() + TURN
-        # Changes go before work that was put off, so that what many of them ask for is done once.
+        # Changes go before work that was put off: when many changes ask for the same work, it is
+        # done once after all of them.
         while (self._queue or self._later) and monotonic() < end:
             if self._queue:
                 change = self._queue.popleft()

@@ -1,4 +1,4 @@
-"""Faults on purpose: what a test asks the server to do wrong."""
+"""Fault injection: answers, delays and broken connections that a test asks for."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fairlead_sandbox import errors
 from fairlead_sandbox.requests.info import RequestInfo
 
 
-class Disconnect(Exception):  # noqa: N818 - no error, a wish
-    """Drop the connection without an answer."""
+class Disconnect(Exception):  # noqa: N818 - asked for by a test, no error of the server
+    """Makes the server abort the connection without an answer."""
 
 
 @dataclass
@@ -44,13 +44,15 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
+"""The ``reason`` of a Status by its HTTP code."""
 
 
 class Faults:
-    """Fault injection of one control plane; nothing happens until asked for.
+    """Fault injection of one control plane; without a call of its methods nothing happens.
 
-    ``verb`` is that of RBAC (get, list, watch, create, update, patch, delete, deletecollection),
-    ``resource`` a plural; "*" means any. ``times`` below 0 means until :meth:`clear`.
+    ``verb`` is RBAC's (get, list, watch, create, update, patch, delete, deletecollection),
+    ``resource`` a plural; "*" matches any. ``times`` is how many requests a rule hits; a negative
+    number means all of them until :meth:`clear`.
     """
 
     def __init__(self, compact: Callable[[], None]) -> None:
@@ -69,9 +71,9 @@ class Faults:
         times: int = 1,
         retry_after: int = 0,
     ) -> None:
-        """Answer the next ``times`` such requests with this HTTP code.
+        """Answer the next ``times`` matching requests with this HTTP code.
 
-        ``retry_after`` is in seconds and sets the header of that name.
+        ``retry_after`` is in seconds and sets the header of that name, unless it is 0.
         """
         error = errors.StatusError(
             code,
@@ -83,39 +85,39 @@ class Faults:
         self._rules.append(_Rule(verb, resource, times, error=error))
 
     def delay(self, seconds: float, verb: str = "*", resource: str = "*", times: int = -1) -> None:
-        """Wait before answering such requests."""
+        """Wait ``seconds`` before each of the next ``times`` matching requests is answered."""
         self._rules.append(_Rule(verb, resource, times, seconds=seconds))
 
     def clear(self) -> None:
-        """Forget every failure and delay that is still to come; what is delayed goes on."""
+        """Delete all rules; requests that are being delayed go on at once."""
         self._cleared.set()
         self._cleared = asyncio.Event()
         self._rules.clear()
 
     def drop_watches(self, resource: str = "*") -> int:
-        """Cut the connections of running watches at once; how many there were."""
+        """Abort the connections of running watches at once; return their number."""
         found = [watch for watch in self._watches if resource in {"*", watch.resource}]
         for watch in found:
             watch.drop()
         return len(found)
 
     def end_watches(self, resource: str = "*") -> int:
-        """End running watches as a server does whose timeout is over; how many there were."""
+        """End running watches with a complete stream, as at their timeout; return their number."""
         found = [watch for watch in self._watches if resource in {"*", watch.resource}]
         for watch in found:
             watch.end()
         return len(found)
 
     def cut_event(self, resource: str = "*") -> None:
-        """Send half of the next event of running watches, then cut their connections."""
+        """Send half of the next event of each running watch, then abort its connection."""
         for watch in self._watches:
             if resource in {"*", watch.resource}:
                 watch.cut_next = True
 
     def lose(self, resource: str = "*", times: int = 1) -> int:
-        """Leave out the next ``times`` events of running watches; how many watches there were.
+        """Leave out the next ``times`` events of each running watch; return the number of watches.
 
-        Each goes on with what comes after, as if nothing had happened.
+        Each watch goes on with the events after them, so its client misses changes without a sign.
         """
         found = [watch for watch in self._watches if resource in {"*", watch.resource}]
         for watch in found:
@@ -123,24 +125,24 @@ class Faults:
         return len(found)
 
     def partition(self) -> None:
-        """Cut every connection and accept none until :meth:`heal`."""
+        """Abort every connection and refuse each request until :meth:`heal`."""
         self._partitioned = True
         for transport in list(self._connections):
             transport.abort()
 
     def heal(self) -> None:
-        """End the partition."""
+        """End the partition: answer requests again."""
         self._partitioned = False
 
     def compact(self) -> None:
-        """Forget all history, so that every older resourceVersion is answered with 410."""
+        """Delete all history: watches from older resourceVersions are answered with 410."""
         self._compact()
 
     async def apply(self, info: RequestInfo) -> None:
-        """Do to a request what was asked for.
+        """Delay or fail a request as the first matching rules say.
 
         Raises:
-            StatusError: the answer that was asked for.
+            StatusError: a rule of :meth:`fail` matches.
             Disconnect: there is a partition.
         """
         if self._partitioned:
@@ -155,33 +157,33 @@ class Faults:
         self._rules = [rule for rule in self._rules if rule.times]
 
     def connected(self, transport: asyncio.Transport) -> None:
-        """Note a connection, so that a partition cuts it; each of its requests tells of it."""
+        """Register a connection, so that a partition aborts it; each of its requests does."""
         self._connections[transport] = None
 
     def disconnected(self, transport: asyncio.Transport) -> None:
-        """Forget a connection: what holds its transport holds its buffers."""
+        """Forget a closed connection; a reference to its transport would keep its buffers."""
         self._connections.pop(transport, None)
 
     def watching(self, watch: Droppable) -> None:
-        """Note a watch."""
+        """Register a running watch."""
         self._watches[watch] = None
 
     def unwatching(self, watch: Droppable) -> None:
-        """Forget a watch."""
+        """Forget a watch that has ended."""
         self._watches.pop(watch, None)
 
 
 class Droppable:
-    """A running watch that faults can break; the server's stream extends it."""
+    """Base of a running watch that faults can break; ``server.WatchStream`` extends it."""
 
     resource = ""
     cut_next = False
 
     def drop(self) -> None:
-        """Cut the connection."""
+        """Abort the connection."""
 
     def end(self) -> None:
-        """End the stream in good order."""
+        """End the stream with its last chunk."""
 
     def lose(self, times: int) -> None:
-        """Leave out the next events."""
+        """Leave out the next ``times`` events."""

@@ -1,4 +1,4 @@
-"""The listening socket of one start of a sandbox, and the connections it has accepted."""
+"""The listening socket of one start of a sandbox, and the connections that it accepts."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ _log = logging.getLogger(__name__)
 
 
 HEADER_SECONDS = 32.0
-"""Seconds that the headers of a request may take to arrive, as kube-apiserver has it."""
+"""Seconds in which a request's headers must arrive; the ReadHeaderTimeout of kube-apiserver."""
 MAX_LINE = 64 * 1024
-"""Bytes of the first line of a request, with its selectors, and of each header."""
+"""Most bytes of a request line, which carries the selectors, and of each header."""
 _IDLE_SECONDS = 180.0
-"""Seconds that an idle connection is kept; clients close theirs after 90 at most."""
+"""Seconds that an idle connection is kept; client-go closes its own after 90."""
 _GRACE_SECONDS = 0.1
-"""Seconds that requests may go on after the end of listening."""
+"""Seconds that running requests may take to end after the listener is closed."""
 
 
 class ServedConnection(web.RequestHandler):
-    """One connection; it is cut when a request's headers do not end."""
+    """One connection; it is aborted when a request's headers take too long to arrive."""
 
     __slots__ = ("_headers_end",)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Expect the first request."""
+        """Start the timer for the first request's headers."""
         super().connection_made(transport)
         self._headers_end: asyncio.TimerHandle | None = None
         self._expect_headers()
 
     def data_received(self, data: bytes) -> None:
-        """Take what has arrived; what is no whole request is the beginning of one."""
+        """Pass received bytes on; start the timer of the headers or cancel it."""
         super().data_received(data)
         if self._is_waiting():
             self._expect_headers()
@@ -51,7 +51,7 @@ class ServedConnection(web.RequestHandler):
             self._forget_headers()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Wait for nothing any more."""
+        """Cancel the timer of the headers."""
         self._forget_headers()
         super().connection_lost(exc)
 
@@ -62,8 +62,8 @@ class ServedConnection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what cannot be read as HTTP; the connection is closed."""
-        # A Status behind half an answer would be read as a part of it.
+        """Answer bytes that are no valid HTTP request with a Status, then close the connection."""
+        # Part of an answer is sent already; the client would read a Status as the rest of it.
         if request.writer.output_size > 0:
             raise ConnectionError("an answer is on its way already") from exc
         if isinstance(exc, LineTooLong):
@@ -82,7 +82,8 @@ class ServedConnection(web.RequestHandler):
         return self._current_request is None and not self._messages
 
     def _expect_headers(self) -> None:
-        # A timer that runs goes on: headers that trickle in get no more time.
+        # A running timer is not started anew: a client that sends its headers byte by byte
+        # (slowloris) gets no more time than others.
         if self._headers_end is None:
             loop = asyncio.get_running_loop()
             self._headers_end = loop.call_later(HEADER_SECONDS, self._headers_late)
@@ -99,7 +100,7 @@ class ServedConnection(web.RequestHandler):
 
 
 class AcceptedConnections(web.Server):
-    """Accepted connections; those whose TLS handshake ends after the shutdown are cut."""
+    """The accepted connections; those whose TLS handshake ends after the shutdown are aborted."""
 
     _closed = False
 
@@ -111,13 +112,14 @@ class AcceptedConnections(web.Server):
         self._memory = memory.Connections()
 
     def __call__(self) -> web.RequestHandler:
-        """Return the handler of a new connection."""
-        # One whose TLS handshake fails is never made, and takes memory all the same.
+        """Return the protocol of a new connection."""
+        # Counted here and not in connection_made, which a connection whose TLS handshake fails
+        # never reaches, although it has taken memory too.
         self._memory.one()
         return ServedConnection(self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        """Note a connection."""
+        """Register a connection, or abort it after the shutdown."""
         if self._closed:
             transport.abort()
             return
@@ -126,7 +128,7 @@ class AcceptedConnections(web.Server):
     def connection_lost(
         self, handler: web.RequestHandler, exc: BaseException | None = None
     ) -> None:
-        """Forget a connection."""
+        """Forget a closed connection."""
         super().connection_lost(handler, exc)
         if handler.transport is not None:
             self._lost(handler.transport)
@@ -134,7 +136,7 @@ class AcceptedConnections(web.Server):
             self._memory.one()
 
     async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Close all connections, those to come included; ``timeout`` is in seconds."""
+        """Close all connections, later handshakes included; ``timeout`` is in seconds."""
         self._closed = True
         self._memory.close()
         await super().shutdown(timeout)
@@ -143,12 +145,12 @@ class AcceptedConnections(web.Server):
 class Listener:
     """Listens for a server from :meth:`open` to :meth:`close`.
 
-    ``lost`` is told of each connection that is closed.
+    ``lost`` is called with the transport of each connection that is closed.
     """
 
     def __init__(self, server: HttpServer, lost: Callable[[asyncio.Transport], None]) -> None:
-        # aiohttp lets a handler go on when its client is gone unless it is told to cancel it: it
-        # would answer, and keep watches, without a reader.
+        # Without handler_cancellation aiohttp goes on with a handler whose client has gone, and a
+        # watch would run on without a reader.
         self._connections = AcceptedConnections(
             lost,
             server.handle,
@@ -162,7 +164,7 @@ class Listener:
         self._server: asyncio.Server | None = None
 
     async def open(self, host: str, port: int, context: ssl.SSLContext | None) -> int:
-        """Listen, with TLS where there is a context; the port.
+        """Listen on the address, with TLS if there is a context; return the port.
 
         Raises:
             OSError: the address cannot be listened on.
@@ -175,15 +177,15 @@ class Listener:
         return found
 
     async def close(self) -> None:
-        """Stop listening and cut what is still running."""
+        """Stop listening and cancel requests that still run after the time of grace."""
         if self._server is None:
             return
         loop = asyncio.get_running_loop()
-        # Nothing more is accepted from here on, while the sockets themselves are still open.
+        # Accept no more connections, while the sockets themselves stay open for one more turn.
         for listening in self._server.sockets:
             loop.remove_reader(listening.fileno())
-        # A server that closes forgets connections accepted in the same turn of the loop, and
-        # leaves them open for ever.
+        # asyncio loses track of connections that were accepted in the turn of the loop in which
+        # the server is closed, and never closes them.
         await asyncio.sleep(0)
         self._server.close()
         self._server = None

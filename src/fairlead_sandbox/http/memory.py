@@ -1,9 +1,8 @@
-"""Gives memory back to the system when many connections have come and gone.
+"""Return of free memory to the system after many connections were opened and closed.
 
-uvloop gives each TLS connection a buffer of 256 KiB, of which the pages that were used stay with
-the C library when it is closed, as holes that the next connections lie in otherwise: 2,000 that
-are opened at once and closed, time after time, leave some 45 MiB more each. Nothing but
-malloc_trim(3) gives them back.
+uvloop gives each TLS connection a buffer of 256 KiB. The used pages of a closed connection stay
+with the C library, between blocks that are in use: 2,000 connections, opened at once and closed
+again, leave some 45 MiB more each time. Only malloc_trim(3) returns them.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from functools import lru_cache
 
 
 MANY = 200
-"""Connections, opened or closed, after which there may be something worth giving back."""
+"""Connections opened or closed, from which on memory is returned once the burst is over."""
 QUIET_SECONDS = 2.0
-"""Seconds with less than a tenth of :data:`MANY`, after which the burst is over."""
+"""Seconds with at most a tenth of :data:`MANY` connections, after which a burst is over."""
 REST_SECONDS = 70.0
-"""Seconds after the burst, by which open TLS handshakes are given up (asyncio: 60 s)."""
+"""Seconds after the burst until memory is returned again; asyncio ends TLS handshakes after 60."""
 
 
 class Connections:
-    """Counts connections that are opened and closed, and calls ``trim`` when many were."""
+    """Counts opened and closed connections, and calls ``trim`` after a burst of them."""
 
     def __init__(self, trim: Callable[[], None] | None = None) -> None:
         self._trim = trim or give_back
@@ -33,13 +32,13 @@ class Connections:
         self._last: asyncio.TimerHandle | None = None
 
     def one(self) -> None:
-        """One was opened, or closed."""
+        """Count one opened or closed connection."""
         self._count += 1
         if self._count >= MANY and self._timer is None:
             self._look_later()
 
     def close(self) -> None:
-        """Look no more."""
+        """Cancel the timers and start the count anew."""
         for timer in (self._timer, self._last):
             if timer is not None:
                 timer.cancel()
@@ -59,8 +58,10 @@ class Connections:
         self._last = asyncio.get_running_loop().call_later(REST_SECONDS, self._trim)
 
 
+# The same call as in fairlead.runtime.controller.memory, which the sandbox may not import: of
+# fairlead it knows the API's types alone. The counts differ too, passes there, connections here.
 def give_back() -> None:
-    """Give free memory back to the system, where the C library is one that can."""
+    """Return free memory to the system, if the C library has malloc_trim."""
     trim = _malloc_trim()
     if trim is not None:
         trim(0)
@@ -71,7 +72,7 @@ def _malloc_trim() -> Callable[[int], int] | None:
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
-        # macOS and musl have none, and hold back less.
+        # macOS and musl lack malloc_trim, and hold back less.
         return None
     trim.argtypes = (ctypes.c_size_t,)
     trim.restype = ctypes.c_int

@@ -1,4 +1,4 @@
-"""HTTP: the one place where requests come in, are allowed, answered, or broken on purpose."""
+"""HTTP handling of one request: faults, authentication, authorization, answer or watch."""
 
 from __future__ import annotations
 
@@ -34,15 +34,16 @@ from fairlead_sandbox.storage.store import StorageError
 _log = logging.getLogger(__name__)
 
 Route = Callable[[web.BaseRequest], Answer | None]
+"""Answers a path that is no resource, or returns None if the path is not its own."""
 
 BODY_SECONDS = 60.0
-"""Seconds that the body of a request may take to arrive, as kube-apiserver has it."""
+"""Seconds in which a request's body must arrive; kube-apiserver's default request timeout."""
 MAX_BODY = 3 * 1024 * 1024
-"""Bytes of the largest request body, as kube-apiserver has it."""
+"""Most bytes of a request body; the limit of kube-apiserver."""
 
 
 class HttpServer:
-    """Answers requests; faults, authentication and authorization come before everything else."""
+    """Answers requests, after faults, authentication and authorization, in this order."""
 
     def __init__(
         self,
@@ -60,12 +61,12 @@ class HttpServer:
         self._faults = faults
         self._webhooks = webhooks
         self.routes: list[Route] = []
-        """Further paths that are no resources; each answers or gives None."""
+        """Routes that are asked before discovery, in order, about paths that are no resources."""
         self.bookmark_interval = 60.0
         """Seconds between the bookmarks of a watch."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request."""
+        """Answer one request; every error becomes a Status, unless the client has gone."""
         info = parse_request(request.method, request.path, request.query)
         try:
             if request.transport is not None:
@@ -83,7 +84,7 @@ class HttpServer:
         except Disconnect:
             return cut(request)
         except (ConnectionError, asyncio.CancelledError):
-            # The client is gone: there is no reader for an answer.
+            # The client has gone, so no answer can be sent.
             raise
         except RecursionError:
             return respond(error_answer(errors.too_deep()))
@@ -113,7 +114,8 @@ class HttpServer:
         try:
             answer = await answered(call, self._attempt)
         except StatusError as error:
-            # An answer here already, and not at the caller: a refusal carries the warnings too.
+            # Made an answer here and not by the caller, because a refusal carries the warnings of
+            # the type and of the webhooks too.
             answer = error_answer(error)
         told = [call.type.warning] if call.type.warning else []
         if call.webhooks is not None:
@@ -129,8 +131,8 @@ class HttpServer:
         try:
             return self._router.call(info, request.query, request.headers, body, user)
         except StatusError as error:
-            # In a group without built-in resources a real server takes the path for none of its
-            # own, and answers in plain text.
+            # kube-apiserver has no handler for a group without built-in resources unless a CRD
+            # serves it: the request falls through to the mux, which answers 404 in plain text.
             if error.code == 404 and not self._router.is_built_in(info):
                 return None
             raise
@@ -159,7 +161,8 @@ class HttpServer:
             raise errors.method_not_allowed()
         watch = Watch(call, self.bookmark_interval)
         stream = WatchStream(request, call, watch)
-        # Before the head is sent: who has seen the head may ask for a fault of this watch at once.
+        # Before the head is sent: a test that has received the head may inject a fault into this
+        # watch at once.
         self._faults.watching(stream)
         try:
             await stream.prepare()
@@ -179,7 +182,7 @@ def make_request(
     writer: AbstractStreamWriter,
     task: asyncio.Task[None],
 ) -> web.BaseRequest:
-    """A request whose body may be as large as Kubernetes allows."""
+    """Return a request whose body may have :data:`MAX_BODY` bytes; aiohttp's default is 1 MiB."""
     loop = asyncio.get_running_loop()
     return web.BaseRequest(
         message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY
@@ -190,7 +193,7 @@ async def _read(request: web.BaseRequest) -> bytes:
     if not request.body_exists:
         return b""
     try:
-        # A body that has arrived needs no timer.
+        # Most bodies have arrived together with the headers; they need no timer.
         if request.content.is_eof():
             return await request.read()
         async with asyncio.timeout(BODY_SECONDS):
@@ -202,7 +205,7 @@ async def _read(request: web.BaseRequest) -> bytes:
 
 
 def respond(answer: Answer) -> web.Response:
-    """The answer as aiohttp sends it."""
+    """Return aiohttp's response for an answer, with a Warning header for each warning."""
     headers = {
         "Content-Type": answer.content_type,
         "Cache-Control": "no-cache, private",
@@ -215,20 +218,20 @@ def respond(answer: Answer) -> web.Response:
 
 
 def cut(request: web.BaseRequest) -> web.Response:
-    """Abort the connection; the response that aiohttp wants is never sent."""
+    """Abort the connection; return the response that aiohttp requires, which is never sent."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=503)
 
 
 def _warning(text: str) -> str:
-    """The value of a Warning header."""
+    """Return the value of a Warning header; 299 is kube-apiserver's code for it (KEP-1693)."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{escaped}"'
 
 
 class WatchStream(Droppable):
-    """Writes events, and lets faults drop, end or cut the stream."""
+    """Writes the events of a watch; faults can drop, end or cut it."""
 
     def __init__(self, request: web.BaseRequest, call: Call, watch: Watch) -> None:
         self.resource = call.type.resource.plural
@@ -241,12 +244,16 @@ class WatchStream(Droppable):
         self._dropped = False
 
     async def prepare(self) -> None:
-        """Send the head."""
+        """Send the response's head."""
         self.response.enable_chunked_encoding()
         await self.response.prepare(self._request)
 
     async def write(self, data: bytes) -> None:
-        """Send some events."""
+        """Send events, each a line of JSON.
+
+        Raises:
+            ConnectionResetError: a fault has dropped the watch.
+        """
         if self.cut_next:
             first = data[: data.index(b"\n")]
             await self.response.write(first[: len(first) // 2])
@@ -256,21 +263,21 @@ class WatchStream(Droppable):
         await self.response.write(data)
 
     async def close(self) -> None:
-        """Send the end."""
+        """Send the last chunk, unless the connection was dropped."""
         if not self._dropped:
             await self.response.write_eof()
 
     def drop(self) -> None:
-        """Cut the connection."""
+        """Abort the connection."""
         self._dropped = True
         self._watch.stop()
         if self._request.transport is not None:
             self._request.transport.abort()
 
     def end(self) -> None:
-        """End the stream in good order."""
+        """End the stream with its last chunk."""
         self._watch.stop()
 
     def lose(self, times: int) -> None:
-        """Leave out the next events."""
+        """Leave out the next ``times`` events."""
         self._watch.lose(times)

@@ -1,8 +1,8 @@
-"""Sends AdmissionReviews to webhooks; the one place of the sandbox that asks others.
+"""HTTPS calls of admission webhooks; the sandbox opens no other connection.
 
-A ``clientConfig`` names a URL, or a Service. Nothing routes a Service's address here, so that a
-reference to one is followed to where it says its Pods are: the first address of its Endpoints, or
-its ``externalName``; the certificate must be for ``<name>.<namespace>.svc`` all the same.
+A ``clientConfig`` names a URL or a Service. The sandbox has no network of Services, so it
+connects to the first ready address of the Service's Endpoints, or to its ``externalName``. The
+certificate must be valid for ``<name>.<namespace>.svc`` all the same.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from fairlead_sandbox.webhooks.reviews import Question, WebhookAnswer
 
 
 MOST_BYTES = 4 * 1024 * 1024
-"""Bytes of the largest answer: a patch for the largest object, and more."""
+"""Most bytes of a webhook's answer; a patch for the largest object fits."""
 
 
 class _Target(NamedTuple):
     url: str
-    """Where the request is sent."""
+    """URL that the request is sent to."""
     shown: str
-    """The URL as messages name it."""
+    """URL as error messages name it."""
     server: str
-    """The name that the certificate must be for; "" for the host of the URL."""
+    """Host that the certificate must be valid for; "" means the URL's host."""
 
 
 class UnreachableError(Exception):
-    """A webhook could not be asked; the text says why."""
+    """A webhook has no address to call; the text says why."""
 
 
 class WebhookCaller:
-    """Asks webhooks, all questions of a write at once; none waits for another's server."""
+    """Calls admission webhooks; the questions of one write are sent at the same time."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, conversation: Conversation, questions: Sequence[Question]) -> None:
-        """Put the answers into the conversation, or why there are none."""
+        """Call the webhooks; put each answer, or why a call failed, into the conversation."""
         answers = await asyncio.gather(*map(self._answer, questions))
         for asked, answer in zip(questions, answers, strict=True):
             conversation.learn(asked, answer)
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to webhooks."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -78,7 +78,7 @@ class WebhookCaller:
 
     async def _send(self, asked: Question, target: _Target) -> tuple[int, bytes]:
         if self._session is None:
-            # Waiting for a connection is waiting behind a server that hangs.
+            # Without limit: with one, a call would wait behind those to a server that hangs.
             connector = aiohttp.TCPConnector(limit=0)
             self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
         async with self._session.post(
@@ -89,8 +89,8 @@ class WebhookCaller:
             ssl=_context(asked.client.get("caBundle") or ""),
             server_hostname=target.server or None,
             allow_redirects=False,
-            # aiohttp's own limits are off: the one of the webhook covers connecting, answer and
-            # body.
+            # Without aiohttp's own timeouts: timeoutSeconds of the webhook, which the caller sets
+            # with asyncio.timeout, covers connecting, answer and body together.
             timeout=aiohttp.ClientTimeout(),
         ) as response:
             return response.status, await _content(response)
@@ -107,10 +107,10 @@ class WebhookCaller:
         return _Target(f"https://{found}{path}", f"https://{host}:{port}{path}", host)
 
     def _address(self, key: Key, port: int) -> str:
-        """Return ``host:port`` of a Service: its external name, or an endpoint that is ready.
+        """Return ``host:port`` of a Service: its external name, or the first ready endpoint.
 
         Raises:
-            UnreachableError: it has none.
+            UnreachableError: the Service, its port or a ready endpoint is missing.
         """
         record = self._store.collection(names.SERVICES.group_resource).get(key)
         if record is None:
@@ -144,7 +144,7 @@ async def _content(response: aiohttp.ClientResponse) -> bytes:
 
 @lru_cache(maxsize=64)
 def _context(ca_bundle: str) -> ssl.SSLContext:
-    """Trusts the CAs of a bundle (base64 of PEM), or those of the machine without one."""
+    """Return a TLS context that trusts a CA bundle (base64 of PEM); the machine's CAs if ""."""
     context = ssl.create_default_context()
     if ca_bundle:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -153,7 +153,7 @@ def _context(ca_bundle: str) -> ssl.SSLContext:
 
 
 def _told(error: Exception) -> str:
-    """Return the text of a failed call, in the words of a Go client where those are known."""
+    """Return the text of a failed call; common failures are worded as by Go's HTTP client."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         inner = error.certificate_error
         text = getattr(inner, "verify_message", "") or str(inner)

@@ -1,8 +1,8 @@
 """The fields of Kubernetes' built-in kinds: names, types and protobuf numbers.
 
-One table, ``types.txt``, read by ``model``, serves all modules that need it: ``protobuf``
-decodes bodies with it, ``fit`` checks types and drops unknown fields, server-side apply and
-OpenAPI describe kinds by it.
+``model`` reads the one table, ``types.txt``, for all modules that need it: ``protobuf`` decodes
+bodies with it, ``fit`` checks types and drops unknown fields, server-side apply and OpenAPI
+describe kinds by it.
 """
 
 from __future__ import annotations

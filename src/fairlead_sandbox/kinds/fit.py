@@ -1,6 +1,6 @@
-"""Whether a body has the types of its kind, and what of it the kind does not have.
+"""Type checks of built-in kinds' bodies, and removal of fields that the kind lacks.
 
-Texts are those of a Go server's JSON decoder, because people search for them.
+The messages are those of Go's JSON decoder, which users search for.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ _GO_NAMES = {
     "int64": "int64",
     "float64": "float64",
 }
+"""Names of scalar types in the messages of Go's JSON decoder."""
 
 
 class _Misfit(Exception):  # noqa: N818 - not an error of the program
-    """Found a value of the wrong type; the text says which."""
+    """A value has the wrong type; the text is the message."""
 
 
 class _Place(NamedTuple):
-    """Where a value stands: its path, and the message and field that say what it should be."""
+    """A value's path, and the message and type that it must have."""
 
     path: tuple[str, ...]
     owner: Message
@@ -52,7 +53,7 @@ class _Place(NamedTuple):
 
 
 def misfit(message: Message, body: JSON) -> str:
-    """Return a text on the first member of a wrong type, "" for none; metadata is not checked."""
+    """Return a message on the first value of a wrong type, "" for none; metadata is skipped."""
     try:
         _check_message(message, {**body, "metadata": None}, ())
     except _Misfit as found:
@@ -140,7 +141,7 @@ _SCALARS: Mapping[str, Callable[[Any], bool]] = {
 
 
 def unknown(message: Message, body: JSON, path: str = "") -> Iterator[str]:
-    """The paths of the members that a type does not have; the body has to fit."""
+    """Yield the paths of fields that a type lacks; the body must have the right types."""
     for name, value in body.items():
         here = f"{path}.{name}" if path else name
         field = message.fields.get(name)
@@ -162,12 +163,13 @@ def unknown(message: Message, body: JSON, path: str = "") -> Iterator[str]:
 
 
 _EMPTY: Mapping[str, Any] = {"string": "", "bool": False, "int32": 0, "int64": 0}
+"""Go's zero values of scalars."""
 
 
 def prune(message: Message, body: JSON) -> JSON:
-    """The body with the members that its kind has, without empty ones that may be left out.
+    """Return the body without unknown fields and without empty fields that Go omits.
 
-    The body has to fit. The root's apiVersion, kind and metadata stay as they are.
+    The body must have the right types. The root's apiVersion, kind and metadata stay as they are.
     """
     envelope = {name: body[name] for name in ("apiVersion", "kind", "metadata") if name in body}
     rest = {name: value for name, value in body.items() if name not in envelope}
@@ -175,7 +177,7 @@ def prune(message: Message, body: JSON) -> JSON:
 
 
 def _pruned(message: Message, body: JSON) -> JSON:
-    """Required scalars that are missing become empty, as Go makes them."""
+    """Return a message's fields; required scalars that are missing become Go's zero value."""
     result: JSON = {
         name: _EMPTY[field.type.name]
         for name, field in message.fields.items()
@@ -195,7 +197,7 @@ def _pruned(message: Message, body: JSON) -> JSON:
 
 
 def _is_empty(field: Field, value: Any) -> bool:
-    """Whether Go leaves the value out: structs and times are never empty to it."""
+    """Whether Go's ``omitempty`` omits the value; it never omits structs and times."""
     if value is None:
         return False
     return not value and (field.type.shape != "one" or not isinstance(value, dict))

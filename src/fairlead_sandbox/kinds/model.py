@@ -13,8 +13,9 @@ from fairlead.api.meta import JSON
 Shape = Literal["one", "list", "map"]
 
 INLINE = "."
-"""The name of a field whose own fields stand in its place in JSON."""
+"""Name of a field whose own fields are inlined into its parent in JSON."""
 OPTIONS = ("meta", "DeleteOptions")
+"""apiVersion and kind under which the table has DeleteOptions, for any group."""
 
 
 SCALARS = frozenset(
@@ -40,7 +41,7 @@ SCALARS = frozenset(
 
 
 class IncompleteModelError(ValueError):
-    """A kind is served or a type is named of which ``types.txt`` does not say what it is."""
+    """A kind or a type is used that ``types.txt`` does not define."""
 
 
 class FieldType(NamedTuple):
@@ -59,11 +60,11 @@ class Field(NamedTuple):
     type: FieldType
     required: bool
     kept: bool
-    """Whether the field is there even when its value is empty."""
+    """Whether the field is written even if its value is empty."""
 
 
 class Message(NamedTuple):
-    """One type, its fields by their protobuf number and by their JSON name."""
+    """One type; its fields by protobuf number and by JSON name."""
 
     name: str
     numbers: Mapping[int, Field]
@@ -71,14 +72,14 @@ class Message(NamedTuple):
 
 
 class Model(NamedTuple):
-    """Every built-in kind and what it is made of."""
+    """Every built-in kind and the messages that it is made of."""
 
     kinds: Mapping[tuple[str, str], str]
-    """The names of messages by apiVersion and kind."""
+    """Names of messages by apiVersion and kind."""
     messages: Mapping[str, Message]
 
     def kind(self, api_version: str, kind: str) -> Message | None:
-        """The message of a kind, None for a kind that is not in the table."""
+        """Return the message of a kind, None for a kind that is not in the table."""
         name = self.kinds.get((api_version, kind))
         return None if name is None else self.messages[name]
 
@@ -88,7 +89,7 @@ def load() -> Model:
     """Read the table of built-in kinds.
 
     Raises:
-        IncompleteModelError: it names a type that it does not have.
+        IncompleteModelError: the table names a type that it does not define.
     """
     text = files(__package__).joinpath("types.txt").read_text()
     kinds: dict[tuple[str, str], str] = {}
@@ -110,7 +111,7 @@ def load() -> Model:
 
 
 def _check(kinds: Mapping[tuple[str, str], str], own: Mapping[str, list[Field]]) -> None:
-    """A name that is nowhere explained would fail the first request that meets it."""
+    """Raise if a name is not defined; it would fail the first request that needs it."""
     named = {name: " ".join(kind) for kind, name in kinds.items()}
     named |= {
         field.type.name: f"{message}.{field.name}"
@@ -124,7 +125,7 @@ def _check(kinds: Mapping[tuple[str, str], str], own: Mapping[str, list[Field]])
 
 
 def empty(message: Message) -> JSON:
-    """Return an empty object as a Go client sends it: with all structs by value, empty."""
+    """Return an empty object as a Go client sends it, with all structs that are no pointers."""
     messages = load().messages
     result: JSON = {}
     for field in message.fields.values():

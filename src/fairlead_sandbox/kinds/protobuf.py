@@ -1,4 +1,4 @@
-"""The wire format: Kubernetes' envelope around protocol buffers, to JSON objects."""
+"""Decoder of Kubernetes' protobuf: the envelope with its magic prefix, to JSON objects."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from fairlead_sandbox.kinds.model import INLINE, OPTIONS
 
 
 _MAGIC = b"k8s\x00"
+"""First bytes of every protobuf body of Kubernetes."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class ProtobufError(ValueError):
-    """The bytes are no message of Kubernetes."""
+    """The bytes are no protobuf message of Kubernetes."""
 
 
 class UnknownKindError(ProtobufError):
-    """The bytes are of a kind that is not understood."""
+    """The body's kind is not in the table."""
 
 
 def decode(body: bytes) -> JSON:
-    """The object in a request's body.
+    """Return the object in a request's body.
 
     Raises:
-        UnknownKindError: the body is of a kind that is not understood.
-        ProtobufError: the body is broken.
+        UnknownKindError: the body's kind is not in the table.
+        ProtobufError: the body is malformed.
     """
     if not body.startswith(_MAGIC):
         raise ProtobufError("the body does not begin as Kubernetes' protobuf does")

@@ -1,4 +1,4 @@
-"""The control plane without HTTP: what handlers and controllers work on."""
+"""The control plane without HTTP: the objects and checks that handlers and controllers use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class User:
 
     @property
     def info(self) -> JSON:
-        """``authentication.k8s.io/v1`` UserInfo."""
+        """The user as ``authentication.k8s.io/v1`` UserInfo."""
         found: JSON = {"username": self.name, "uid": self.uid, "groups": list(self.groups)}
         if self.extra:
             found["extra"] = {name: list(values) for name, values in self.extra.items()}
@@ -36,7 +36,7 @@ class User:
 
 @dataclass(frozen=True)
 class Operation:
-    """A write before it happens; ``old`` is None for a create, ``body`` for a delete."""
+    """A write that admission checks; ``old`` is None for a create, ``body`` for a delete."""
 
     verb: str
     type: ResourceType
@@ -49,7 +49,7 @@ class Operation:
 
 @dataclass
 class Core:
-    """One control plane: its objects, its resources, and what may refuse a write."""
+    """One control plane: its stored objects, its resources and its admission checks."""
 
     store: ObjectStore
     registry: ResourceRegistry
@@ -60,14 +60,14 @@ class Core:
         self.webhooks = Webhooks(self.store, self.registry)
 
     def admit(self, operation: Operation) -> None:
-        """Run the checks of admission on a write.
+        """Run the admission checks on a write.
 
         Raises:
-            StatusError: the write is refused.
+            StatusError: a check refuses the write.
         """
         for check in self.admission:
             check(operation)
 
     def get(self, type_: ResourceType, key: Key) -> Record | None:
-        """The current object, if there is one."""
+        """Return the current object, None if there is none."""
         return self.store.collection(type_.collection).get(key)

@@ -1,4 +1,4 @@
-"""Deleting one object: preconditions, propagation policies, finalizers."""
+"""Deletion of one object: preconditions, propagation policies, finalizers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from fairlead_sandbox.webhooks.conversation import Conversation
 
 
 _FINALIZERS = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}
+"""Finalizers by the propagation policy that they carry out."""
 _POLICIES = {"", "Orphan", "Background", "Foreground"}
 
 
 class DeleteOptions(NamedTuple):
-    """The part of ``metav1.DeleteOptions`` that is honoured."""
+    """The honored part of ``metav1.DeleteOptions``."""
 
     uid: str = ""
     resource_version: str = ""
@@ -32,10 +33,10 @@ class DeleteOptions(NamedTuple):
 
 
 def parse_options(body: JSON, query: dict[str, str]) -> DeleteOptions:
-    """The options of a delete request; its body wins over its query.
+    """Return the options of a delete request; its body takes precedence over its query.
 
     Raises:
-        StatusError: an option is not one of those allowed, or two contradict each other.
+        StatusError: an option has an unknown value, or two contradict each other.
     """
     preconditions = body.get("preconditions") or {}
     propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or ""
@@ -63,10 +64,10 @@ def parse_options(body: JSON, query: dict[str, str]) -> DeleteOptions:
 
 
 def check_dry_run(options: str, values: Sequence[str]) -> None:
-    """Refuse what is no dry run.
+    """Raise unless every value of ``dryRun`` is "All".
 
     Raises:
-        StatusError: 422, there is a value other than "All".
+        StatusError: 422, there is another value.
     """
     if any(value != "All" for value in values):
         shown = ", ".join(f'"{value}"' for value in values)
@@ -87,19 +88,18 @@ def delete(
     user: User | None = None,
     webhooks: Conversation | None = None,
 ) -> Record | None:
-    """Delete an object; what is left of it while finalizers hold it, None once it is gone.
+    """Delete an object; return it while finalizers hold it, None once it is gone.
 
     Raises:
-        StatusError: refused, or a precondition does not hold.
-        Unanswered: admission webhooks have yet to be asked; nothing is deleted.
+        StatusError: the delete is refused, or a precondition does not hold.
+        Unanswered: admission webhooks have to be asked first; nothing is deleted.
     """
     core.admit(Operation("delete", type_, old.key, None, old, user=user))
     _check_preconditions(type_, old, options)
     Review(core, type_, old, webhooks).delete(old.key)
     body = type_.to_dict(old)
     meta = body["metadata"]
-    # Also at a second delete: its policy replaces that of the first while the object is still
-    # there.
+    # Also at a second delete, whose policy replaces that of the first.
     _set_propagation(meta, options.propagation)
     first = "deletionTimestamp" not in meta
     if first:
@@ -112,8 +112,8 @@ def delete(
         meta["deletionTimestamp"] = now()
         if type_.strategy.graceful:
             meta["deletionGracePeriodSeconds"] = 0
-            # BeforeDelete in k8s.io/apiserver's registry/rest/delete.go counts this as a change of
-            # what is wanted.
+            # BeforeDelete in k8s.io/apiserver's registry/rest/delete.go counts the deletion as a
+            # change of the spec.
             if meta.get("generation"):
                 meta["generation"] += 1
     if body == type_.to_dict(old):
@@ -138,7 +138,7 @@ def _check_preconditions(type_: ResourceType, old: Record, options: DeleteOption
 
 
 def _set_propagation(meta: JSON, propagation: str) -> None:
-    """A policy is a finalizer that the garbage collector works off; none keeps what is there."""
+    """Replace the finalizer of the propagation policy; an empty policy keeps the present one."""
     if not propagation:
         return
     wanted = _FINALIZERS.get(propagation)

@@ -1,4 +1,4 @@
-"""Where a write meets the admission webhooks, for those who have a request behind them."""
+"""Calls of the admission webhooks at the right steps of a write."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ class Review:
         self._subresource = subresource
 
     def mutated(self, key: Key, body: JSON) -> JSON | None:
-        """The body as the mutating webhooks want it; None when they leave it as it is.
+        """Return the body as changed by mutating webhooks; None if they change nothing.
 
         Raises:
-            StatusError: refused.
-            Unanswered: a webhook has yet to be asked.
+            StatusError: a webhook refuses the write.
+            Unanswered: a webhook has to be asked first.
         """
         if self._conversation is None:
             return None
         return self._core.webhooks.mutated(self._conversation, self._attributes(key, body))
 
     def validate(self, key: Key, body: JSON) -> None:
-        """Ask the validating webhooks about what would be stored.
+        """Ask the validating webhooks about the object that would be stored.
 
         Raises:
-            StatusError: refused.
-            Unanswered: some webhooks have yet to be asked.
+            StatusError: a webhook refuses the write.
+            Unanswered: some webhooks have to be asked first.
         """
         if self._conversation is not None:
             self._core.webhooks.validate(self._conversation, self._attributes(key, body))
 
     def delete(self, key: Key) -> None:
-        """Ask all webhooks about a delete.
+        """Ask the mutating and validating webhooks about a delete.
 
         Raises:
-            StatusError: refused.
-            Unanswered: some webhooks have yet to be asked.
+            StatusError: a webhook refuses the delete.
+            Unanswered: some webhooks have to be asked first.
         """
         if self._conversation is None:
             return
-        # A request that deletes a collection names no object, and its reviews name none either.
+        # kube-apiserver sends the reviews of a deletecollection without the object's name.
         if self._conversation.unnamed:
             key = Key(key.namespace, "")
         write = ReviewedWrite("DELETE", self._type, key, self._subresource, None, self._old)

@@ -1,4 +1,4 @@
-"""Create and update as every resource has them; handlers and controllers use these.
+"""Create and update, for every resource; handlers and controllers use these functions.
 
 Nothing here awaits: an object cannot change between being read and being written.
 """
@@ -23,25 +23,27 @@ from fairlead_sandbox.webhooks.conversation import Conversation
 
 
 class WriteOptions(NamedTuple):
-    """The user and the manager of a write, its endpoint, and whether it is kept.
+    """Options of a write: user, field manager, endpoint, dry run and webhooks.
 
     Objects that the control plane itself creates have neither a user nor a manager.
     """
 
     user: User | None = None
-    """The user of the request; None for the control plane, which admission never refuses."""
+    """The request's user; None for the control plane itself, which no admission check refuses."""
     manager: str = ""
-    """The field manager that owns what changes; an update without one is the server's own."""
+    """Field manager that owns the changed fields; "" counts an update as the server's own."""
     owners: Managed | None = None
-    """The owners after a server-side apply, which knows them already."""
+    """Owners of the fields after a server-side apply; None lets the write work them out."""
     subresource: str = ""
-    """The endpoint; ``status`` writes the status alone."""
+    """Subresource of the request; ``status`` writes only the status."""
     through: str = ""
-    """A subresource that shows but a part of the object, such as ``scale``."""
+    """A subresource that shows only a part of the object, such as ``scale``."""
     dry_run: bool = False
     patched: bool = False
-    """Whether the body was made from the stored one: a changed uid is then a wrong field, and no
-    failed precondition."""
+    """Whether the body was made by patching the stored object.
+
+    A changed uid is then an invalid field, otherwise a failed precondition.
+    """
     webhooks: Conversation | None = None
     """The conversation with admission webhooks; None to ask none."""
 
@@ -53,24 +55,25 @@ def create(
     body: JSON,
     options: WriteOptions = WriteOptions(),  # noqa: B008 - immutable
 ) -> Record:
-    """Store a new object; ``body`` now belongs to the store.
+    """Store a new object; ``body`` may be changed and must not be used afterwards.
 
     Raises:
-        StatusError: the object is invalid, refused, or already there.
-        Unanswered: admission webhooks have yet to be asked; nothing is stored.
+        StatusError: the object is invalid, refused, or exists already.
+        Unanswered: admission webhooks have to be asked first; nothing is stored.
     """
     _check_accepts(type_)
     body, meta = _taken(type_, body, namespace)
-    # What its writer has sent is looked at before the server fills in the rest.
+    # Before the server fills in the rest: the manager owns only the fields that it has sent.
     new = tracking.NewObject.of(type_.shape, type_.empty, type_.strategy.allocated, body)
     key = _key(meta)
-    # Before the webhooks, which need not be asked about what is refused anyway.
+    # Before the webhooks, which need not be asked about a refused write.
     core.admit(Operation("create", type_, key, body, None, user=options.user))
     review = Review(core, type_, None, options.webhooks)
     changed = review.mutated(key, body)
     if changed is not None:
         body, meta = _taken(type_, changed, namespace)
-        # What a webhook has changed is admitted as well: it may be the rules of a role.
+        # Admission checks the changed object again: a webhook may have changed the rules of a
+        # role, which the user must hold.
         core.admit(Operation("create", type_, _key(meta), body, None, user=options.user))
     key = _complete(type_, body, options.webhooks)
     found = metadata.validate_metadata(meta, type_.strategy.name_rule, custom=type_.custom)
@@ -84,13 +87,13 @@ def create(
     elif options.manager:
         who = FieldManager(options.manager, "Update", type_.resource.api_version)
         meta["managedFields"] = new.entries(body, who)
-    # Last before the store, when nothing changes the object any more.
+    # Validating webhooks come last, as in kube-apiserver: they see the object to be stored.
     review.validate(key, body)
     return _put(core, type_, key, body, dry_run=options.dry_run)
 
 
 def _taken(type_: ResourceType, body: JSON, namespace: str) -> tuple[JSON, JSON]:
-    """A body of the right kind and namespace, without what the kind does not have."""
+    """Return a body of the right kind and namespace, without unknown fields, and its metadata."""
     check_kind(type_, body)
     body = type_.known(body)
     meta = metadata.take_metadata(body)
@@ -103,17 +106,18 @@ def _key(meta: JSON) -> Key:
 
 
 def _complete(type_: ResourceType, body: JSON, conversation: Conversation | None = None) -> Key:
-    """Fill in what the server says of every new object; its key, with a name made if asked for."""
+    """Set uid, time, generation and defaults of a new object; return its key."""
     meta = body["metadata"]
     if meta.get("resourceVersion"):
+        # kube-apiserver answers this one with 500 and without a reason.
         text = "resourceVersion should not be set on objects to be created"
         raise errors.StatusError(500, "", text)
     if not meta.get("name") and meta.get("generateName"):
         meta["name"] = metadata.generated_name(meta["generateName"])
     metadata.stamp(meta)
     if conversation is not None:
-        # A question about the finished object is told from others by what it shows: with a new uid
-        # in each attempt its answer would never be found.
+        # A question to a webhook is identified by a hash of the object. With a new uid in each
+        # attempt the answer would never be found.
         conversation.settle(meta)
     if type_.strategy.generation:
         meta["generation"] = 1
@@ -130,20 +134,20 @@ def update(
     body: JSON,
     options: WriteOptions = WriteOptions(),  # noqa: B008 - immutable
 ) -> Record:
-    """Replace an object; the last record of it when nothing held it any more.
+    """Replace an object; return its last record if its last finalizer has gone with it.
 
     Raises:
         StatusError: the object is invalid, refused, or has changed.
-        Unanswered: admission webhooks have yet to be asked; nothing is stored.
+        Unanswered: admission webhooks have to be asked first; nothing is stored.
     """
     check_kind(type_, body)
-    # Looked at first, because _taken drops the owners that the writer sent.
+    # Read first, because _taken drops the managedFields that the writer sent.
     given = tracking.entries_of(body)
     body, meta = _taken(type_, body, old.key.namespace)
     check_name(meta, old.key)
     core.admit(Operation("update", type_, old.key, body, old, options.subresource, options.user))
-    # A review would have to show the Scale and not the object, as a real server's does:
-    # fairlead_sandbox.webhooks has this among its differences.
+    # kube-apiserver sends the Scale to webhooks. The sandbox asks none about it, which
+    # fairlead_sandbox.webhooks lists among the differences.
     asked = None if options.through else options.webhooks
     review = Review(core, type_, old, asked, options.subresource)
     changed = review.mutated(old.key, body)
@@ -165,14 +169,14 @@ def update(
         raise errors.invalid(resource.group, resource.kind, old.key.name, found)
     if type_.strategy.generation and _content(type_, body) != _content(type_, before):
         body["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
-    # With the old version in it, a body that changes nothing is equal to the stored one.
+    # With the old resourceVersion a body that changes nothing equals the stored one.
     body["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
     entries = _entries(type_, before, body, given, options)
     body["metadata"].pop("managedFields", None)
     if entries:
         body["metadata"]["managedFields"] = entries
     review.validate(old.key, body)
-    # As on a real server, a write that changes nothing makes no version and no event.
+    # As in kube-apiserver, a write that changes nothing makes no new resourceVersion and no event.
     if body == before:
         return old
     return finish(core, type_, old.key, body, dry_run=options.dry_run)
@@ -195,7 +199,7 @@ def _entries(
 def finish(
     core: Core, type_: ResourceType, key: Key, body: JSON, *, dry_run: bool = False
 ) -> Record:
-    """Store a changed object, or remove it when it is being deleted and nothing holds it."""
+    """Store a changed object, or remove it if it is being deleted and no finalizer is left."""
     if body["metadata"].get("deletionTimestamp") and not type_.strategy.held(body):
         if dry_run:
             return _unstored(type_, key, body)
@@ -210,10 +214,10 @@ def _put(core: Core, type_: ResourceType, key: Key, body: JSON, *, dry_run: bool
 
 
 def store(core: Core, type_: ResourceType, key: Key, stored: JSON) -> Record:
-    """Put an object that is in its stored form into the store.
+    """Put an object in its stored form into the store.
 
     Raises:
-        StatusError: 413, there is more of it than is stored.
+        StatusError: 413, the object is larger than the store's limit.
     """
     try:
         return core.store.put(type_.collection, key, stored)
@@ -236,10 +240,10 @@ def _check_accepts(type_: ResourceType) -> None:
 
 
 def check_kind(type_: ResourceType, body: JSON) -> None:
-    """Compare apiVersion and kind with the resource's and fill in what a built-in may omit.
+    """Compare apiVersion and kind with the resource's; set those that a built-in kind may omit.
 
     Raises:
-        StatusError: the body is of another kind or version, or its members of other types.
+        StatusError: the body is of another kind or version, or a field has a wrong type.
     """
     resource = type_.resource
     version, kind = body.get("apiVersion"), body.get("kind")
@@ -291,10 +295,10 @@ def _check_custom_kind(type_: ResourceType, body: JSON) -> None:
 
 
 def check_namespace(type_: ResourceType, meta: JSON, namespace: str) -> None:
-    """Compare the body's namespace with the path's and fill it in.
+    """Compare the body's namespace with the path's, and set it if it is missing.
 
     Raises:
-        StatusError: they differ.
+        StatusError: the namespaces differ.
     """
     if not type_.resource.namespaced:
         meta.pop("namespace", None)
@@ -306,10 +310,10 @@ def check_namespace(type_: ResourceType, meta: JSON, namespace: str) -> None:
 
 
 def check_name(meta: JSON, key: Key) -> None:
-    """Compare the body's name with the path's and fill it in.
+    """Compare the body's name with the path's, and set it if it is missing.
 
     Raises:
-        StatusError: they differ.
+        StatusError: the names differ.
     """
     if meta.setdefault("name", key.name) != key.name:
         raise errors.bad_request(
@@ -321,7 +325,7 @@ def check_name(meta: JSON, key: Key) -> None:
 def _check_version(type_: ResourceType, meta: JSON, old: Record, *, patched: bool) -> None:
     given = str(meta.get("resourceVersion") or "")
     if given and not given.isdigit():
-        # A real server takes the version for a number, and answers with a 500 where it is none.
+        # kube-apiserver parses the resourceVersion as a number and answers 500 if it is none.
         text = f'strconv.ParseUint: parsing "{given}": invalid syntax'
         raise errors.StatusError(500, "", text)
     if given in {"", "0"} and not type_.strategy.unconditional_update:
@@ -337,7 +341,7 @@ def _check_version(type_: ResourceType, meta: JSON, old: Record, *, patched: boo
 
 
 def foreign_uid(type_: ResourceType, key: Key, given: str, found: str) -> errors.StatusError:
-    """The 409 of an update that is meant for another object of the same name."""
+    """Return the 409 of an update whose uid belongs to another object of the same name."""
     group = type_.resource.group if type_.custom else ""
     path = "/".join(part for part in (group, type_.resource.plural, *key) if part)
     return errors.conflict(
@@ -350,7 +354,7 @@ def foreign_uid(type_: ResourceType, key: Key, given: str, found: str) -> errors
 
 
 def _merge(type_: ResourceType, body: JSON, before: JSON, subresource: str) -> JSON:
-    """Return the new object: of the body, status alone or all but status, by the endpoint."""
+    """Return the new object; by the endpoint, ``body`` gives its status or all but status."""
     if subresource == "status":
         status = body.get("status")
         result = {**before, "metadata": dict(before["metadata"])}

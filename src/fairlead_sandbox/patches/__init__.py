@@ -1,7 +1,7 @@
 """Patches of a document: JSON patch, strategic merge patch, and server-side apply.
 
-A merge patch is :func:`fairlead.api.patch.apply_merge_patch`. ``apply`` keeps the owners of
-fields, which every write notes in ``metadata.managedFields``. All of it is pure.
+:func:`fairlead.api.patch.apply_merge_patch` applies merge patches. ``apply`` keeps the owners of
+fields, which every write records in ``metadata.managedFields``. All functions are pure.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Why a patch could not be applied."""
+"""Errors of patches, as kube-apiserver answers them."""
 
 from __future__ import annotations
 
 
 class PatchError(Exception):
-    """The patch does not fit the object, or is none.
+    """The patch cannot be decoded, or does not fit the object.
 
-    ``message`` is the real server's text, ``code`` its HTTP status. Where that text says nothing,
-    ``detail`` names the operation and the path, for ``Status.details.causes``, and ``reason`` is
-    the cause's.
+    ``message`` is kube-apiserver's text and ``code`` its HTTP status. If that text is general,
+    ``detail`` names the operation and the path for ``Status.details.causes``, and ``reason`` is
+    the reason of that cause.
     """
 
     def __init__(self, message: str, code: int, detail: str = "", reason: str = "") -> None:
@@ -20,6 +20,6 @@ class PatchError(Exception):
 
 
 def rejected(detail: str) -> PatchError:
-    """An operation of a JSON patch failed: 422, with a text that the real server keeps general."""
+    """Return the 422 of a failed operation of a JSON patch, with kube-apiserver's general text."""
     text = "the server rejected our request due to an error in our request"
     return PatchError(text, 422, detail)

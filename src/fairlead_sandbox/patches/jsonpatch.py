@@ -1,4 +1,8 @@
-"""JSON patch (RFC 6902), with the answers of the real server."""
+"""JSON patch (RFC 6902), with the answers of kube-apiserver.
+
+``tests/golden/jsonpatches.jsonl`` has recorded answers of kube-apiserver 1.20;
+``tests/contract/test_json_patches.py`` names the six that differ here on purpose.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,19 @@ from fairlead_sandbox.patches.errors import PatchError, rejected
 
 
 MAX_OPERATIONS = 10_000
+"""Most operations in one patch, the limit of kube-apiserver."""
 MAX_COPIED = 3 * 1024 * 1024
-"""Bytes of JSON that the copies of one patch may add, as kube-apiserver has it."""
+"""Most bytes of JSON that the copy operations of one patch may add, as in kube-apiserver."""
 
 _MISSING = object()
 
 
 def json_patch(doc: JSON, ops: Any) -> JSON:
-    """The document with the operations applied in order; neither argument is changed.
+    """Return a copy of the document with the operations applied in order.
 
     Raises:
-        PatchError: 400 when ``ops`` is no list of operations, 413 when there are too many, 422
-            when one of them fails; nothing is applied then.
+        PatchError: 400 if ``ops`` is no list of operations, 413 if there are too many, 422 if
+            one of them fails; nothing is applied then.
     """
     if not isinstance(ops, list):
         kind = "object" if isinstance(ops, dict) else type(ops).__name__
@@ -42,16 +47,16 @@ def json_patch(doc: JSON, ops: Any) -> JSON:
 
 
 class _Budget:
-    """The bytes that copies may still add to the document."""
+    """Bytes that the copy operations of one patch may still add."""
 
     def __init__(self) -> None:
         self._left = MAX_COPIED
 
     def copy(self, value: Any) -> Any:
-        """A copy of a value.
+        """Return a copy of a value and take its size off the budget.
 
         Raises:
-            _PathError: all copies together are larger than they may be.
+            _PathError: the copies are larger than allowed in total.
         """
         encoded = msgspec.json.encode(value)
         self._left -= len(encoded)
@@ -79,19 +84,19 @@ def _apply(doc: Any, op: Any, budget: _Budget) -> Any:
 
 
 class _PathError(Exception):
-    """A pointer that leads nowhere in this document, or an operation that may not go on."""
+    """A JSON pointer leads nowhere in this document, or an operation is not allowed."""
 
 
 def _pointer(op: JSON, name: str) -> list[str]:
     text = op.get(name)
     if not isinstance(text, str) or (text and not text.startswith("/")):
         raise _PathError(f"{name} must be a JSON pointer, not {text!r}")
-    # In this order (RFC 6901, section 4): "~01" is "~1" and no slash.
+    # "~1" before "~0" (RFC 6901, section 4): the other way round "~01" would become a slash.
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 
 def _index(container: list[Any], part: str, *, end: int) -> int:
-    """A position in a list; negative ones count from the end, as the real server allows."""
+    """Return an index of a list; kube-apiserver lets negative ones count from the end."""
     digits = part.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or (len(digits) > 1 and digits[0] == "0"):
         raise _PathError(f"{part!r} is no index of a list")
@@ -193,7 +198,8 @@ def _test(doc: Any, op: JSON, budget: _Budget) -> Any:
     path = _pointer(op, "path")
     found = _find(doc, path)
     wanted = op.get("value")
-    # The real server's library takes a member that is missing for null.
+    # By RFC 6902 a test of a missing member fails; kube-apiserver's library takes it for null
+    # (patch-066 of the golden file).
     if found is _MISSING:
         found = None
     if not _same(found, wanted):
@@ -202,13 +208,15 @@ def _test(doc: Any, op: JSON, budget: _Budget) -> Any:
 
 
 def _same(left: Any, right: Any) -> bool:
-    """JSON equality: 1 equals 1.0, true equals no number."""
+    """Whether two JSON values are equal: 1 equals 1.0, true equals no number."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(_same, left, right))
+    # RFC 6902, section 4.6, compares numbers by value. kube-apiserver compares their texts: 1 is
+    # not 1.0 there (patch-059 of the golden file).
     return bool(left == right)
 
 

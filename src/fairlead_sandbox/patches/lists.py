@@ -1,4 +1,4 @@
-"""Lists of a strategic merge patch, merged and put in order."""
+"""Lists in a strategic merge patch: merging and ordering."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from fairlead_sandbox.patches.errors import PatchError
 
 
 PATCH = "$patch"
+"""Directive of an object: replace, delete or merge."""
 SET_ORDER = "$setElementOrder/"
+"""Prefix of the directive that orders a list."""
 DELETE_FROM = "$deleteFromPrimitiveList/"
+"""Prefix of the directive that deletes scalars from a list."""
 
 Entry: TypeAlias = tuple[Hashable, Any]
-"""An item of a list with what tells it from others."""
+"""An item of a list after its identity."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -29,9 +32,9 @@ def merge_objects(
     key: str,
     merge: Callable[[JSON, JSON], JSON],
 ) -> list[Any]:
-    """A list of objects told apart by ``key``, with those of the patch merged in.
+    """Return a list of objects with those of the patch merged in; ``key`` identifies an object.
 
-    A list that is not there yet (None) is taken from the patch, in its order.
+    A missing list (None) becomes the items of the patch, in their order.
 
     Raises:
         PatchError: an item of the patch has no key, or the order contradicts the patch.
@@ -49,13 +52,13 @@ def merge_objects(
     _merge_items(result, [(_name(item, key), item) for item in items], merge)
     if not isinstance(order, list):
         return in_order(result, [_name(item, key) for item in items], before)
-    # As on the real server: a new item that takes the place of a removed one counts as old.
+    # As in kube-apiserver, a new item in the place of a removed one counts as an old item.
     known = [name for name, _ in result][: len(before)] if removed else before
     return in_order(result, [_name(item, key) for item in order], known)
 
 
 def identity(value: Any) -> Hashable:
-    """Return a key for a value of a list; 1 and 1.0 have the same, 1 and true have not."""
+    """Return the identity of a list's value; 1 and 1.0 share one, 1 and true do not."""
     if isinstance(value, dict | list):
         return "json", _encode(value)
     return (type(value) is bool, value)
@@ -68,7 +71,7 @@ def _name(item: Any, key: str) -> Hashable:
 def _merge_items(
     entries: list[Entry], items: list[tuple[Hashable, JSON]], merge: Callable[[JSON, JSON], JSON]
 ) -> None:
-    """Merge each into the first of its name: lists may hold several (ports of a Service)."""
+    """Merge each item into the first of its name; a list may have several (ports of a Service)."""
     places: dict[Hashable, int] = {}
     for index, (name, _) in enumerate(entries):
         places.setdefault(name, index)
@@ -81,7 +84,7 @@ def _merge_items(
 
 
 def _split(patch: list[Any], key: str) -> tuple[bool, set[Hashable], list[JSON]]:
-    """Whether the list is replaced, the keys to remove, and the items to merge."""
+    """Return whether the list is replaced, the keys to remove, and the items to merge."""
     replace, removed, items = False, set[Hashable](), list[JSON]()
     for item in patch:
         if not isinstance(item, dict):
@@ -104,7 +107,7 @@ def _split(patch: list[Any], key: str) -> tuple[bool, set[Hashable], list[JSON]]
 
 
 def _check_order(patch: list[Any], items: list[JSON], order: Any, key: str) -> None:
-    """Every item stands in the order, and the items follow it."""
+    """Raise unless the order names every item of the patch, in the same sequence."""
     if not isinstance(order, list) or not items:
         return
     wanted = iter([_name(item, key) for item in order])
@@ -117,7 +120,7 @@ def _check_order(patch: list[Any], items: list[JSON], order: Any, key: str) -> N
 
 
 def merge_scalars(current: list[Any], patch: list[Any], order: Any) -> list[Any]:
-    """A list of scalars as a set, with those of the patch added.
+    """Return a list of scalars as a set, with those of the patch added.
 
     Raises:
         PatchError: an item of the patch is no scalar.
@@ -134,10 +137,10 @@ def merge_scalars(current: list[Any], patch: list[Any], order: Any) -> list[Any]
 def in_order(
     entries: Sequence[Entry], wanted: Sequence[Hashable], before: Sequence[Hashable]
 ) -> list[Any]:
-    """The values of (name, value) pairs in the wanted order of their names.
+    """Return the values of (name, value) pairs in the wanted order of their names.
 
-    The others stand where they stood before relative to them; a wanted name that was not there
-    before goes ahead of the others.
+    Entries without a wanted place keep their old places relative to the others; a wanted name that
+    is new goes before them.
     """
     rank, stood = _places(wanted), _places(before)
     first = sorted((entry for entry in entries if entry[0] in rank), key=lambda one: rank[one[0]])
@@ -152,7 +155,7 @@ def in_order(
 
 
 def _places(names: Iterable[Hashable]) -> dict[Hashable, int]:
-    """Where each name stands first."""
+    """Return the first index of each name."""
     places: dict[Hashable, int] = {}
     for index, name in enumerate(names):
         places.setdefault(name, index)
@@ -160,7 +163,7 @@ def _places(names: Iterable[Hashable]) -> dict[Hashable, int]:
 
 
 def go_map(value: Any) -> str:
-    """A value as the real server prints it in the texts of patch errors."""
+    """Return a value as Go prints a map with ``%v``, for the messages of patch errors."""
     if isinstance(value, dict):
         return f"map[{' '.join(f'{key}:{go_map(value[key])}' for key in sorted(value))}]"
     if isinstance(value, list):

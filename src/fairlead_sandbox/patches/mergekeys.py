@@ -1,7 +1,7 @@
-"""How the lists of built-in kinds merge: ``patchStrategy`` and ``patchMergeKey`` of their types.
+"""Merge rules of built-in kinds' lists: ``patchStrategy`` and ``patchMergeKey`` of their types.
 
-Facts of the Kubernetes API reference ("patch strategy: merge on key ..."). Lists that are not
-here are replaced as a whole.
+The rules are facts of the Kubernetes API reference ("patch strategy: merge on key ..."). Lists
+without a rule are replaced as a whole.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import msgspec
 
 
 class MergeRule(msgspec.Struct, frozen=True):
-    """One field: how its list merges, and what is known of its members.
+    """The rule of one field: how its list merges, and the rules of its members.
 
-    ``merge`` with a key is a list of objects told apart by it, without one a set of scalars.
+    ``merge`` with a key merges objects that are identified by it, without a key a set of scalars.
     """
 
     merge: bool = False
@@ -23,6 +23,7 @@ class MergeRule(msgspec.Struct, frozen=True):
 
 
 NO_FIELDS: Mapping[str, MergeRule] = {}
+"""The rules of a message without merging lists."""
 
 
 def _keyed(key: str, fields: Mapping[str, MergeRule] = NO_FIELDS) -> MergeRule:
@@ -87,8 +88,9 @@ _KINDS: Mapping[str, Mapping[str, MergeRule]] = {
     "StatefulSet": {"spec": _WORKLOAD, "status": _CONDITIONS},
     "ValidatingWebhookConfiguration": {"webhooks": _keyed("name")},
 }
+"""Rules by kind and field."""
 
 
 def fields_of(kind: str) -> Mapping[str, MergeRule]:
-    """Return the merge rules of a built-in kind's fields; those of metadata for any kind."""
+    """Return the rules of a built-in kind's fields; for an unknown kind only those of metadata."""
     return {"metadata": _METADATA, **_KINDS.get(kind, NO_FIELDS)}

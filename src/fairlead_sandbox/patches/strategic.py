@@ -1,8 +1,8 @@
 """Strategic merge patch: a merge patch that knows how the lists of built-in kinds merge.
 
 Directives: ``$patch`` (replace, delete, merge), ``$retainKeys``, ``$setElementOrder/<list>`` and
-``$deleteFromPrimitiveList/<list>``. Source: "Strategic Merge Patch" in sig-api-machinery's notes,
-and the answers of kube-apiserver 1.20.
+``$deleteFromPrimitiveList/<list>``. Sources: "Strategic Merge Patch" in sig-api-machinery's notes,
+and answers of kube-apiserver 1.20.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _DEFAULT = MergeRule()
 
 
 def strategic_merge_patch(kind: str, current: JSON, patch: Any) -> JSON:
-    """The object with the patch applied; neither argument is changed.
+    """Return a copy of the object with the patch applied.
 
     Args:
         kind: the kind of a built-in resource.
-        current: the object as it is.
+        current: the object as stored.
         patch: the decoded body of the request.
 
     Raises:
         PatchError: 400 for a body that is no object or breaks ``$retainKeys``, 422 for a value
-            of the wrong type, 500 (as the real server) for directives that make no sense.
+            of the wrong type, 500 (as kube-apiserver answers) for invalid directives.
     """
     if not isinstance(patch, dict):
         name = "array" if isinstance(patch, list) else type(patch).__name__
@@ -54,7 +54,7 @@ def strategic_merge_patch(kind: str, current: JSON, patch: Any) -> JSON:
 
 
 class _TypeMismatchError(Exception):
-    """A list or an object where the other stands."""
+    """The patch has a list for an object, or an object for a list."""
 
 
 def _merge(current: JSON, patch: JSON, fields: Mapping[str, MergeRule]) -> JSON:
@@ -76,7 +76,7 @@ def _merge(current: JSON, patch: JSON, fields: Mapping[str, MergeRule]) -> JSON:
 
 
 def _field_names(patch: JSON) -> list[str]:
-    """The fields that a patch speaks of, directives counted for their lists."""
+    """Return the fields that a patch changes, directives counted for their lists."""
     names = dict.fromkeys(
         name.split("/", 1)[1] if name.startswith((SET_ORDER, DELETE_FROM)) else name
         for name in patch

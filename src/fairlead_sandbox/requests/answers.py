@@ -1,4 +1,4 @@
-"""Objects and lists in the form the client asked for: whole, as a Table, or metadata alone."""
+"""Encoding of objects and lists in the form that the client asked for: whole, Table, metadata."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from fairlead_sandbox.storage.records import Record
 
 
 _SOME = 50
-"""Objects of a list that are looked at or encoded before the clock is."""
+"""Objects of a list that are filtered or encoded between two looks at the clock."""
 _TURN = 0.01
-"""Seconds after which others have their turn."""
+"""Seconds of work on a list, after which other requests get a turn of the event loop."""
 
 
 class _Partial(msgspec.Struct):
@@ -30,7 +30,7 @@ _decode_partial = msgspec.json.Decoder(_Partial).decode
 
 
 def partial(record: Record, accept: Accept) -> bytes:
-    """The object's PartialObjectMetadata."""
+    """Return the object's PartialObjectMetadata as JSON."""
     version = accept.version.encode()
     return (
         b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/'
@@ -42,7 +42,7 @@ def partial(record: Record, accept: Accept) -> bytes:
 
 
 def encode(type_: ResourceType, record: Record, accept: Accept, include: str = "") -> bytes:
-    """One object, as it stands in an answer or a watch event."""
+    """Return one object as JSON, as an answer or a watch event holds it."""
     if accept.form == "table":
         rows = [_row(type_, record, accept, include)]
         return _table(type_, rows, {"resourceVersion": str(record.rv)}, accept)
@@ -52,13 +52,13 @@ def encode(type_: ResourceType, record: Record, accept: Accept, include: str = "
 
 
 def one(call: Call, record: Record, code: int = 200) -> Answer:
-    """The answer that is an object."""
+    """Return the answer that holds one object."""
     include = call.query.get("includeObject", "")
     return Answer(encode(call.type, record, call.accept, include), code)
 
 
 async def in_turns(records: Sequence[Record]) -> AsyncIterator[Sequence[Record]]:
-    """The records, some at a time, between which others have their turn."""
+    """Yield the records in slices; between them other requests get turns of the event loop."""
     end = monotonic() + _TURN
     for start in range(0, len(records), _SOME):
         if monotonic() > end:
@@ -68,7 +68,7 @@ async def in_turns(records: Sequence[Record]) -> AsyncIterator[Sequence[Record]]
 
 
 async def many(call: Call, records: Sequence[Record], metadata: JSON) -> Answer:
-    """The answer that is a list; ``metadata`` is the list's own."""
+    """Return the answer that holds a list; ``metadata`` is the list's own."""
     accept = call.accept
     if accept.form == "table":
         include = call.query.get("includeObject", "")
@@ -86,22 +86,23 @@ async def many(call: Call, records: Sequence[Record], metadata: JSON) -> Answer:
         async for some in in_turns(records):
             items += [call.type.served(record) for record in some]
     head = msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": metadata})
-    # Stored objects are JSON already: a list of thousands is put together without decoding any.
+    # Stored objects are JSON already, so a list of thousands is joined without decoding any.
     return Answer(head[:-1] + b',"items":[' + b",".join(items) + b"]}")
 
 
 def _columns(type_: ResourceType) -> list[Column]:
-    """The columns of a resource; the name comes first unless they have it elsewhere."""
+    """Return the columns of a resource; the name comes first unless they contain it."""
     if any(column.name == NAME.name for column in type_.columns):
         return list(type_.columns)
     return [NAME, *(type_.columns or [AGE])]
 
 
 def _row(type_: ResourceType, record: Record, accept: Accept, include: str) -> JSON:
-    """One row; its object is the metadata, the whole, or left out."""
+    """Return a Table's row; ``include`` is the ``includeObject`` of the query."""
     body = type_.to_dict(record)
     result: JSON = {"cells": [column.cell(body) for column in _columns(type_)]}
     if include == "Object":
+        # includeObject is Object, None or Metadata, which is also the default.
         result["object"] = body
     elif include == "None":
         result["object"] = None
@@ -115,7 +116,7 @@ def _row(type_: ResourceType, record: Record, accept: Accept, include: str) -> J
 
 
 def _table(type_: ResourceType, rows: list[JSON], metadata: JSON, accept: Accept) -> bytes:
-    """The Table of these rows."""
+    """Return the Table of these rows as JSON."""
     return msgspec.json.encode(
         {
             "kind": "Table",

@@ -1,4 +1,4 @@
-"""Attempts to answer a call: one that a change elsewhere has overtaken is made again."""
+"""Attempts to answer a call; one that another write has overtaken is repeated."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ from fairlead_sandbox.webhooks.conversation import Conversation, Unanswered
 T = TypeVar("T")
 
 SECONDS = 34.0
-"""Seconds that a write may take with all its webhooks, as kube-apiserver has it."""
+"""Seconds that a write may take with all its webhooks; the upper bound of kube-apiserver."""
 ATTEMPTS = 5
-"""Attempts in a row that a change elsewhere may overtake; answers of webhooks begin a new row."""
+"""Most attempts in a row that other writes may overtake; kube-apiserver repeats a patch 5 times.
+
+Answers of webhooks start the count anew.
+"""
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _READS = frozenset({"get", "list"})
 
 
 class OutdatedError(Exception):
-    """The objects that an attempt worked on have changed before it could write."""
+    """The objects that an attempt worked on changed before it could write."""
 
 
 def prepared(call: Call) -> Call:
-    """Return the call with a conversation with webhooks, if it writes and there are any."""
+    """Return the call, with a conversation with webhooks if it writes and webhooks exist."""
     if call.info.verb not in _WRITES or not call.core.webhooks.any:
         return call
     manager = call.query.get("fieldManager", "")
@@ -36,15 +39,17 @@ def prepared(call: Call) -> Call:
 
 
 async def answered(call: Call, attempt: Callable[[Call], Awaitable[T]]) -> T:
-    """Return the result of the first attempt that nothing overtakes.
+    """Return the result of the first attempt that no other write overtakes.
 
-    It is made again once its questions to webhooks are answered, when its objects have changed
-    meanwhile, and when a read has shown a change that could not be stored.
+    An attempt is repeated once its questions to webhooks are answered, when its objects have
+    changed meanwhile, and when a read has shown a change that could not be stored.
 
     Raises:
         StatusError: the call failed, a webhook refuses it, or it was overtaken too often.
         StorageError: a write could not be stored.
     """
+    # Without webhooks a write waits for no other server; the limit of worker processes holds for
+    # it.
     seconds = SECONDS if call.webhooks is not None and call.ask is not None else None
     try:
         async with asyncio.timeout(seconds) as limit:
@@ -69,8 +74,9 @@ async def _repeated(call: Call, attempt: Callable[[Call], Awaitable[T]]) -> T:
         except OutdatedError:
             failure = errors.conflict(call.type.group_resource, call.key.name)
         except StorageError:
-            # A write is not repeated: its client learns that the disk is full. A read has shown
-            # a change that was then taken back; what is there now was there before.
+            # A write is not repeated: its client learns that the disk is full. A read is: it was
+            # about to show a change that the store has taken back since, and now finds the
+            # state before that change.
             if call.info.verb not in _READS:
                 raise
             failure = errors.disk_full("changes are made and taken back all the time")

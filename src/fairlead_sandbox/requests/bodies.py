@@ -1,4 +1,4 @@
-"""The object that a request's body says: JSON, YAML, or for built-in kinds protobuf."""
+"""Decoding of request bodies: JSON, YAML, or for built-in kinds protobuf."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _PROTOBUF = "application/vnd.kubernetes.protobuf"
 _GO_KINDS = {dict: "object", list: "array", str: "string", bool: "bool"} | dict.fromkeys(
     (int, float), "number"
 )
+"""Names of JSON types in the errors of Go's JSON decoder."""
 _MAX_DEPTH = 500
+"""Deepest nesting of a YAML body."""
 _YAML_TYPES = frozenset(
     {
         "application/yaml",
@@ -33,11 +35,11 @@ _ACCEPTED = ("application/json", "application/yaml", _PROTOBUF)
 
 
 def _number(text: str) -> float:
-    """Whole numbers become integers, as the real server stores them: 3.0 is 3."""
+    """Return a number of a JSON text; a whole one becomes an integer, as in kube-apiserver."""
     value = float(text)
     if isinf(value):
         raise ValueError(f"number {text} is out of range")
-    # From 1e21 on Go's encoding/json writes a float with an exponent, and not as a whole number.
+    # From 1e21 on Go's encoding/json writes a float with an exponent, so it stays a float.
     return int(value) if value.is_integer() and abs(value) < 1e21 else value
 
 
@@ -47,19 +49,21 @@ _ESCAPE = re.compile(
     rb"|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)",
     re.DOTALL,
 )
-"""Any escape in JSON, two that are a pair of surrogates as one."""
+"""An escape sequence of JSON; two that form a pair of surrogates count as one."""
 
 
 def decode_json(body: bytes) -> Any:
-    """JSON with its numbers as the server keeps them; what is no UTF-8 is U+FFFD, as Go has it.
+    """Return the value of a JSON text with numbers as kube-apiserver stores them.
+
+    Bytes that are no UTF-8 and lone surrogates become U+FFFD, as in Go.
 
     Raises:
-        msgspec.DecodeError: it cannot be read.
+        msgspec.DecodeError: the text is no JSON.
     """
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # Only what cannot be read is looked through: almost every body can.
+        # Invalid characters are replaced only after a failure, because almost no body has any.
         mended = _ESCAPE.sub(_without_lone_surrogate, body.decode(errors="replace").encode())
         if mended == body:
             raise
@@ -71,15 +75,15 @@ def _without_lone_surrogate(escape: re.Match[bytes]) -> bytes:
 
 
 def go_kind(value: Any) -> str:
-    """Return the name that Go's JSON decoder has for the kind of a value."""
+    """Return the name of a value's type in the errors of Go's JSON decoder."""
     return _GO_KINDS.get(type(value), "null")
 
 
 def decode_body(content_type: str, body: bytes, kind: str) -> JSON:
-    """The object in a request's body: JSON, YAML, or for some kinds protobuf.
+    """Return the object in a request's body: JSON, YAML, or for some kinds protobuf.
 
     Raises:
-        StatusError: 415 for another format, 400 when the body cannot be read or is no object.
+        StatusError: 415 for another format, 400 if the body cannot be read or is no object.
     """
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type in {"", "application/json"}:
@@ -96,7 +100,7 @@ def decode_body(content_type: str, body: bytes, kind: str) -> JSON:
 
 
 def is_yaml(content_type: str, body: bytes) -> bool:
-    """Whether a body has to be read as YAML: JSON under that name is read as what it is."""
+    """Whether the body needs a YAML parser; JSON with a YAML content type does not."""
     media_type = content_type.partition(";")[0].strip().lower()
     return media_type in _YAML_TYPES and not _is_json(body)
 
@@ -124,15 +128,17 @@ def _decode_yaml(body: bytes, kind: str) -> Any:
 
 
 def decode_yaml(body: bytes) -> Any:
-    """The JSON value that YAML or JSON text stands for.
+    """Return the JSON value of a YAML or JSON text.
 
     Raises:
-        ValueError: it is neither, is nested too deeply or has aliases.
+        ValueError: the text is neither, is nested too deeply or has aliases.
     """
     if _is_json(body):
-        # Clients that apply send JSON under YAML's name, and libyaml is slow.
+        # Server-side apply has a YAML content type, but most clients send JSON with it, which the
+        # JSON decoder reads many times faster than libyaml.
         return decode_json(body)
     try:
+        # Aliases are refused: a few nested ones expand to gigabytes.
         value = yamltext.load(body, aliases=False, max_depth=_MAX_DEPTH)
         return decode_json(msgspec.json.encode(value))
     except yamltext.UnwelcomeYAMLError as error:
@@ -156,10 +162,10 @@ def _unrecognized(kind: str, reason: str) -> errors.StatusError:
 
 
 def read_spec(call: Call, kind: str) -> JSON:
-    """The spec of a request's body, {} when there is none.
+    """Return the spec of a review's or TokenRequest's body, {} if it has none.
 
     Raises:
-        StatusError: 400 when the body cannot be read or a member has a wrong type.
+        StatusError: 400 if the body cannot be read or a member has a wrong type.
     """
     body = decode_body(call.content_type, call.body, kind)
     wrong = misfit(load().messages[kind], body)

@@ -1,4 +1,4 @@
-"""One request to one resource, and the answer that is sent in one piece."""
+"""A call, which is one request to one resource, and its answer."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from fairlead_sandbox.webhooks.reviews import Question
 
 
 Ask = Callable[[Conversation, Sequence[Question]], Awaitable[None]]
+"""Asks webhooks and puts their answers into the conversation."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One request to one resource, read but not yet answered."""
+    """One request to one resource, parsed but not yet answered."""
 
     core: Core
     type: ResourceType
@@ -35,18 +36,18 @@ class Call:
     webhooks: Conversation | None = None
     """The conversation with admission webhooks about the call; None if there are no webhooks."""
     ask: Ask | None = None
-    """Gets the answers of webhooks."""
+    """Calls the webhooks; None in a worker, which returns the questions to the server."""
     require: Callable[[str], None] | None = None
-    """Refuses a verb other than the call's to a user without a right to it; None in a worker."""
+    """Raises 403 if the user lacks another verb than the call's; None in a worker."""
 
     @property
     def manager(self) -> str:
-        """The owner of the fields that the call writes: its field manager, else its program."""
+        """Field manager: ``fieldManager`` of the query, else the user agent up to its slash."""
         return self.query.get("fieldManager") or self.user_agent.partition("/")[0] or "unknown"
 
     @property
     def writing(self) -> WriteOptions:
-        """How the call writes, but for what its handler knows better."""
+        """Options of the call's write; handlers of special verbs replace some of them."""
         return WriteOptions(
             self.user,
             self.manager,
@@ -57,28 +58,28 @@ class Call:
 
     @property
     def key(self) -> Key:
-        """The object asked for."""
+        """Namespace and name of the requested object."""
         namespace = self.info.namespace if self.type.resource.namespaced else ""
         return Key(namespace, self.info.name)
 
     @property
     def dry_run(self) -> bool:
-        """Whether the write must leave no trace."""
+        """Whether the write is only tried and stores nothing (``dryRun=All``)."""
         return bool(self.query.get("dryRun"))
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A response that is sent in one piece."""
+    """A response whose body is complete, unlike a watch."""
 
     body: bytes
     code: int = 200
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    """Texts for Warning headers."""
+    """Texts of the Warning headers."""
 
 
 def error_answer(error: StatusError) -> Answer:
-    """The answer that tells of an error."""
+    """Return the answer that holds the Status of an error."""
     return Answer(error.body(), error.code, headers=error.headers)

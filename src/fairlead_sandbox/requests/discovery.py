@@ -1,4 +1,4 @@
-"""Discovery documents (``/api``, ``/apis``): one per group version, and aggregated in one."""
+"""Discovery documents (``/api``, ``/apis``): one per group version, and aggregated (KEP-3352)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from fairlead_sandbox.resources.types import ResourceType
 
 
 _AGGREGATED = {"v2", "v2beta1"}
+"""Served versions of aggregated discovery."""
 _SUBRESOURCE_VERBS = ["get", "patch", "update"]
 _SCALE_KIND: JSON = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
 def version_priority(version: str) -> tuple[int, int, int, str]:
-    """Sort key of Kubernetes version names, the preferred first: v2, v1, v1beta1, v1alpha1."""
+    """Return the sort key of a version name; the order is v2, v1, v1beta1, v1alpha1, others."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return (3, 0, 0, version)
@@ -30,7 +31,7 @@ def version_priority(version: str) -> tuple[int, int, int, str]:
 
 
 class DiscoveryDocuments:
-    """Answers for the discovery paths, made anew when the registry changes."""
+    """Answers discovery requests; the documents are made anew when the registry changes."""
 
     def __init__(self, registry: ResourceRegistry) -> None:
         self._registry = registry
@@ -38,7 +39,7 @@ class DiscoveryDocuments:
         self._cache: dict[tuple[str, str], bytes] = {}
 
     def answer(self, path: str, accept: str) -> Answer | None:
-        """The document of a path, None when it is no discovery path."""
+        """Return the answer for a discovery path, None for any other path."""
         if self._generation != self._registry.generation:
             self._cache.clear()
             self._generation = self._registry.generation
@@ -79,7 +80,7 @@ class DiscoveryDocuments:
         return None
 
     def _groups(self) -> dict[str, list[str]]:
-        """Groups with their versions, the preferred first."""
+        """Return the groups with their versions, the preferred version first."""
         groups: dict[str, set[str]] = {}
         for type_ in self._registry.all():
             groups.setdefault(type_.resource.group, set()).add(type_.resource.version)

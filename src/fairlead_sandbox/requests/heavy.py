@@ -1,8 +1,8 @@
-"""Requests too heavy for the event loop: handed to a worker, whose finding is written here.
+"""Heavy requests: a worker process works them out, and its result is written here.
 
 Of the guards against heavy input the workers stop ``wide_json``, ``yaml_bodies`` and ``schemas``
 of ``tests/support/bombs.py``: decoding, sorting and compiling hold the event loop for seconds
-before there is anything that a budget could count.
+before a budget could count anything.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ _log = logging.getLogger(__name__)
 Handler = Callable[[Call], Awaitable[Answer]]
 
 HEAVY = 64 * 1024
-"""Bytes of JSON that the event loop works on itself, which takes it some 50 ms."""
+"""Bytes of JSON up to which the event loop does the work itself, in at most some 50 ms."""
 MAX_OPTIONS = 512 * 1024
-"""Bytes of the largest body of a request that stores nothing: options, reviews, tokens."""
+"""Most bytes of the body of a request that stores nothing: options, reviews, tokens."""
 _YAML, _PATCH = 10, 4
-"""Measured factors by which reading YAML and applying a patch are slower than storing JSON."""
+"""Measured cost of decoding YAML, and of applying a patch, per byte; storing JSON is 1."""
 _JOB = 1024 * 1024
-"""Bytes of objects that are completed in one job, unless a single one has more."""
+"""Bytes of objects that one job completes; a single object may have more."""
 _NAMESPACES, _SERVICES = "namespaces", "services"
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 _WRITERS = frozenset({write.create, write.update, patch.patch, scale.update, scale.patch})
 
 
 async def answer(call: Call, handler: Handler, workers: JobRunner) -> Answer:
-    """Have a call answered, by a worker where it is heavy.
+    """Answer a call, by a worker process if it is heavy.
 
     Raises:
-        StatusError: it was refused, takes too long or too much.
-        OutdatedError: what a worker has worked on has changed meanwhile.
-        Unanswered: webhooks have yet to be asked.
+        StatusError: the call was refused, or takes too long or too much memory.
+        OutdatedError: an object that the worker has read was changed meanwhile.
+        Unanswered: webhooks have to be asked first.
     """
     if not _is_heavy(call, handler):
         return await handler(call)
@@ -75,19 +75,20 @@ def _is_heavy(call: Call, handler: Handler) -> bool:
         factor = max(factor, _PATCH)
     old = call.core.get(call.type, call.key)
     size = len(call.body) + (len(old.raw) if old is not None else 0)
-    # A large schema is compiled before the first object is checked, which takes seconds.
+    # A large schema is compiled before its first object is checked, which takes seconds; then a
+    # small object is heavy too.
     return size * factor > HEAVY or len(_definition(call.core, call.type)) > HEAVY
 
 
 def _kind(call: Call) -> str:
-    """The kind that the body of a request that stores nothing must be of."""
+    """Return the kind that the body must have, for a request that stores nothing."""
     if call.info.verb in {"delete", "deletecollection"}:
         return "DeleteOptions"
     return "TokenRequest" if call.info.subresource == "token" else call.type.resource.kind
 
 
 def _definition(core: Core, type_: ResourceType) -> bytes:
-    """The stored CustomResourceDefinition of a type, b"" for a built-in one."""
+    """Return the stored CustomResourceDefinition of a type, b"" for a built-in one."""
     if not type_.custom:
         return b""
     record = core.store.collection(_DEFINITIONS).get(Key("", type_.collection))
@@ -101,8 +102,8 @@ async def _write(call: Call, workers: JobRunner) -> Answer:
     if result.questions and call.webhooks is not None:
         call.webhooks.stamp = result.stamp
         raise Unanswered(result.questions)
-    # Others may have written meanwhile: what was worked out holds only if it would come out the
-    # same now.
+    # Other requests may have written meanwhile. The result holds only if the worker's input is
+    # still current.
     if not _is_current(call, old) or helping != _helping(call):
         raise OutdatedError
     found = _commit(call, old, result)
@@ -144,25 +145,25 @@ def _job(call: Call, old: Record | None, helping: Sequence[tuple[str, Record]]) 
 
 
 def _is_current(call: Call, old: Record | None) -> bool:
-    # Each write makes a new record, so that the same one means an object that has not changed.
+    # Each write replaces the record, so the same record means an unchanged object.
     return not call.info.name or call.core.get(call.type, call.key) is old
 
 
 def _commit(call: Call, old: Record | None, result: JobResult) -> Record:
-    """Write what a worker has found; nothing has changed since it was asked."""
+    """Write a worker's result; the caller has checked that its input is still current."""
     core, type_ = call.core, call.type
-    # The worker has found that nothing would change: no version is made.
+    # A write that changes nothing makes no new resourceVersion, as in kube-apiserver.
     if old is not None and not result.change and not call.dry_run:
         return old
     body = msgspec.json.decode(result.raws[0] if result.change else result.body, type=JSON)
     key = Key(body["metadata"].get("namespace", ""), body["metadata"].get("name", ""))
-    # A POST says its name in the body, so that it is known only here whether the name is taken.
+    # The name in a POST stands in its body, which only the worker has decoded.
     if old is None and core.get(type_, key) is not None:
         raise errors.already_exists(type_.group_resource, key.name)
     verb = "create" if old is None else "update"
     if verb == "create" and call.info.verb == "patch" and call.require is not None:
         call.require(verb)
-    # The worker has no roles: rights are checked here.
+    # The worker has no roles and bindings, so the check of escalation runs here.
     core.admit(Operation(verb, type_, key, body, old, call.info.subresource, call.user))
     match result.change:
         case "put":
@@ -181,9 +182,9 @@ def _shown(call: Call, found: Record, result: JobResult) -> Answer:
 
 
 class Completion:
-    """Shows stored objects as a changed schema has them, as a server does that reads them.
+    """Adds defaults of a changed schema to stored objects, which kube-apiserver does at each read.
 
-    Few and small ones are shown so at once, others after a worker has looked at them.
+    A few small objects are completed at once, many or large ones by a worker.
     """
 
     def __init__(self, core: Core, workers: JobRunner) -> None:
@@ -192,7 +193,7 @@ class Completion:
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def __call__(self, type_: ResourceType) -> None:
-        """Complete the objects of a type, which is the one that they are stored in."""
+        """Complete the stored objects of a type; it must be of the storage version."""
         records = list(self._core.store.collection(type_.collection).list())
         size = sum(len(record.raw) for record in records)
         if not records:
@@ -224,19 +225,19 @@ class Completion:
                 _log.error("objects of %s keep their old form: %s", type_.collection, error)
                 return
             for record, raw in zip(some, result.raws, strict=True):
-                # One that was written meanwhile is left alone: its own write has completed it.
+                # An object that was written meanwhile was completed by its own write.
                 if collection.get(record.key) is record:
                     record.raw = raw
 
     async def close(self) -> None:
-        """Leave the rest; the next start does it."""
+        """Cancel the rest; the next start completes it."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 def _some(records: list[Record]) -> list[Record]:
-    """Take objects off the end of a list, as many as one job should have."""
+    """Take objects off the end of the list, as many as one job should have; return them."""
     taken: list[Record] = []
     size = 0
     while records and size < _JOB:

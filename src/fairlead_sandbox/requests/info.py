@@ -1,7 +1,7 @@
-"""The verb and object of a request, read from its method, path and query alone.
+"""Verb and object of a request, read from its method, path and query alone.
 
-Follows Kubernetes' RequestInfo: authorization and routing both work on its answer, so that they
-can never read a path differently.
+Follows Kubernetes' RequestInfo. Authorization and routing both use the result, so that they can
+never read a path differently.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ _VERBS = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
+"""RBAC verbs by HTTP method."""
 _COLLECTION_VERBS = {"get": "list", "delete": "deletecollection"}
+"""Verbs for a request without a name, by the verb for one object."""
 _NAMESPACE_SUBRESOURCES = {"status", "finalize"}
+"""Subresources of namespaces; any other third segment is a resource in the namespace."""
 
 
 class RequestInfo(NamedTuple):
-    """One request; the fields up to ``name`` are empty for paths that are no resource's."""
+    """One request; ``group`` to ``name`` are empty for a path that is no resource."""
 
     path: str
     verb: str
@@ -37,14 +40,14 @@ class RequestInfo(NamedTuple):
     rest: tuple[str, ...] = ()
     """Path segments after the subresource; such requests are answered with 404."""
     selected_name: str = ""
-    """The only name that a field selector lets through; authorization takes it for the name."""
+    """Name in the field selector ``metadata.name=...``; authorization uses it as the name."""
 
 
 def parse_request(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
-    """The request's verb and object.
+    """Return verb and object of a request.
 
-    The verb of a path that is no resource's is the method in lower case. ``watch`` and ``list``
-    come from the query as the server's own routes read it.
+    The verb of a path that is no resource is the method in lower case. ``watch`` of the query
+    makes a list a watch.
     """
     parts = path.strip("/").split("/")
     if parts[0] == "api":
@@ -97,10 +100,10 @@ def _selected_name(selector: str) -> str:
 
 
 def mended(text: str) -> str:
-    """The value of a header; what is no UTF-8 in it is U+FFFD, so that it can be told."""
+    """Return the value of a header as valid text; bytes that are no UTF-8 become U+FFFD."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _truthy(value: str | None) -> bool:
-    """Whether a query value is true: any given value but "0" and "false", the empty one too."""
+    """Whether a query value is true: all are, also the empty one, but "0" and "false"."""
     return value is not None and value.lower() not in {"0", "false"}

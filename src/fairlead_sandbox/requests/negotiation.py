@@ -1,4 +1,4 @@
-"""Forms of an answer, by the Accept header: the object, a Table, or metadata alone."""
+"""Form of an answer by the Accept header: the object, a Table, or metadata alone."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ _FORMS: dict[str, Form] = {
     "PartialObjectMetadata": "metadata",
     "PartialObjectMetadataList": "metadata",
 }
+"""Forms by the ``as`` parameter of a media type."""
 _JSON = {"application/json", "application/*", "*/*"}
+"""Media types that JSON satisfies."""
 
 
 class Accept(NamedTuple):
-    """The chosen form; ``version`` is that of meta.k8s.io for tables and metadata."""
+    """The chosen form; ``version`` is the version of meta.k8s.io for tables and metadata."""
 
     form: Form = "object"
     version: str = "v1"
@@ -34,7 +36,7 @@ class MediaRange(NamedTuple):
 
 @lru_cache(maxsize=256)
 def media_ranges(header: str) -> tuple[MediaRange, ...]:
-    """The entries of an Accept header in the order they are written."""
+    """Return the entries of an Accept header in their written order."""
     ranges: list[MediaRange] = []
     for entry in header.split(","):
         type_, *parameters = (part.strip() for part in entry.split(";"))
@@ -46,10 +48,10 @@ def media_ranges(header: str) -> tuple[MediaRange, ...]:
 
 @lru_cache(maxsize=256)
 def negotiate(header: str) -> Accept:
-    """The form that an Accept header asks for first among those the server can write.
+    """Return the first form in an Accept header that the server can write.
 
     Raises:
-        StatusError: 406, when there is none (protobuf alone, for example).
+        StatusError: 406, no entry can be written (protobuf alone, for example).
     """
     for range_ in media_ranges(header):
         if range_.type not in _JSON:

@@ -1,4 +1,4 @@
-"""From a request to its handler and from an error to its answer; no HTTP library here."""
+"""Routing: the resource and the handler of a request, without an HTTP library."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _POD_STREAMS = {
     "attach": ("get", "create"),
     "portforward": ("get", "create"),
 }
-"""The subresources of Pods that need one that runs, with their verbs."""
+"""Subresources that need a running Pod, with their verbs."""
 VERSION = {
     "major": "1",
     "minor": "31",
@@ -57,11 +57,11 @@ VERSION = {
     "compiler": "",
     "platform": "",
 }
-"""The document of ``/version``; kubectl compares its numbers with its own."""
+"""Body of ``/version``; kubectl warns if minor versions differ by more than one."""
 
 
 class Router:
-    """Finds resources and handlers; other parts add handlers of their own."""
+    """Finds resources and handlers; ``auth`` registers further handlers."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -78,7 +78,7 @@ class Router:
         """Handlers by (group resource, verb) that replace the general ones."""
 
     def find(self, info: RequestInfo) -> ResourceType:
-        """The resource of a request.
+        """Return the resource of a request.
 
         Raises:
             StatusError: 404, there is no such resource.
@@ -86,19 +86,19 @@ class Router:
         type_ = self._core.registry.get(info.group, info.version, info.resource)
         if type_ is None or info.rest:
             raise errors.no_such_resource()
-        # As in Kubernetes' RequestInfo, the path of a namespace is read as being in that
-        # namespace.
+        # Kubernetes' RequestInfo sets the namespace for the path of a namespace itself too, so it
+        # is no sign of a wrong scope there.
         if info.namespace and not type_.resource.namespaced and info.resource != "namespaces":
             raise errors.no_such_resource()
         return type_
 
     @property
     def healthy(self) -> bool:
-        """Whether changes can be stored."""
+        """Whether the store can write changes to its disk."""
         return not self._core.store.failure
 
     def is_built_in(self, info: RequestInfo) -> bool:
-        """Whether the group has resources that no CRD defines."""
+        """Whether the group of the request has resources that no CRD defines."""
         return any(
             not type_.custom and type_.resource.group == info.group
             for type_ in self._core.registry.all()
@@ -112,10 +112,10 @@ class Router:
         body: bytes,
         user: User,
     ) -> Call:
-        """The request, read.
+        """Return the call that a request makes.
 
         Raises:
-            StatusError: 404 or 406.
+            StatusError: 404 for an unknown resource, 406 for a form that cannot be written.
         """
         type_ = self.find(info)
         accept = negotiate(headers.get("Accept", "*/*"))
@@ -127,7 +127,7 @@ class Router:
         """Return the handler of a call.
 
         Raises:
-            StatusError: 404 for an unknown subresource, 405 for a verb that it has not.
+            StatusError: 404 for an unknown subresource, 405 for a verb that the resource lacks.
         """
         info, name = call.info, str(call.type.group_resource)
         needs_namespace = call.type.resource.namespaced and not info.namespace
@@ -146,6 +146,8 @@ class Router:
             table = _OBJECT
         else:
             table = self._collection(name)
+            # Only list and watch go across namespaces: a create or deletecollection without a
+            # namespace has no route in kube-apiserver, which answers 405.
             if needs_namespace and info.verb not in {"list", "watch"}:
                 table = {}
         if info.verb not in table or not (info.subresource or info.verb in call.type.verbs):
@@ -160,7 +162,7 @@ class Router:
 
 
 def non_resource(path: str, query: Mapping[str, str], *, healthy: bool) -> Answer | None:
-    """Health and version; None for other paths."""
+    """Return the answer for health checks and ``/version``; None for other paths."""
     name = path.strip("/")
     if name == "version":
         return Answer(msgspec.json.encode(VERSION))
@@ -174,15 +176,15 @@ def non_resource(path: str, query: Mapping[str, str], *, healthy: bool) -> Answe
 
 
 def page_not_found() -> Answer:
-    """The answer for a path that nothing knows."""
+    """Return the 404 in plain text for a path without a handler."""
     return Answer(b"404 page not found\n", 404, content_type="text/plain")
 
 
 async def not_running(call: Call) -> Answer:
-    """Refuse, as any server does for a Pod that no node has.
+    """Refuse a stream of a Pod, as kube-apiserver does for a Pod without a node.
 
     Raises:
-        StatusError: always; 404 when there is no such Pod.
+        StatusError: always; 404 if there is no such Pod.
     """
     name = existing(call).key.name
     text = f"pod {name} does not have a host assigned: the sandbox runs no Pods"

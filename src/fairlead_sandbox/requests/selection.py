@@ -24,7 +24,7 @@ class SelectionPredicate(NamedTuple):
         return self.labels is None and self.fields is None
 
     def matches(self, record: Record) -> bool:
-        """Whether the object is selected."""
+        """Whether the selectors match the object."""
         if self.labels is not None and not self.labels.matches(record.labels):
             return False
         return self.fields is None or self._fields_match(self.fields, record)
@@ -40,7 +40,7 @@ class SelectionPredicate(NamedTuple):
 def parse_selection(
     type_: ResourceType, query: Mapping[str, str], name: str = ""
 ) -> SelectionPredicate:
-    """The selection of a request's query; ``name`` restricts it to one object.
+    """Return the selectors of a request's query; ``name`` adds ``metadata.name=<name>``.
 
     Raises:
         StatusError: 400, a selector cannot be read or names an unknown field.

@@ -1,9 +1,8 @@
-"""Worker processes: large requests are worked out there, while the event loop goes on.
+"""Worker processes, which work out large requests while the event loop serves others.
 
-:mod:`fairlead_sandbox.requests.heavy` tells which bombs need them.
-
-Threads would not do: decoders and sorts hold Python's lock for seconds, and a thread cannot be
-ended. Jobs and results travel as MessagePack over a process's pipes, each after its length;
+:mod:`fairlead_sandbox.requests.heavy` names the bombs that need them. Threads would not do:
+decoders and sorts hold Python's lock for seconds, and a thread cannot be ended. Jobs and results
+travel as MessagePack over a process's pipes, each after its length;
 :mod:`fairlead_sandbox.worker` is the other end.
 """
 
@@ -28,20 +27,21 @@ from fairlead_sandbox.webhooks.reviews import Question
 
 
 SECONDS = 30.0
-"""Seconds that one job may take; a real server ends a request after 34 to 60."""
+"""Seconds that one job may take; kube-apiserver ends requests after 34 to 60."""
 MEMORY = 2 << 30
-"""Bytes of address space that a worker may have."""
+"""Most bytes of a worker's address space."""
 LENGTH = struct.Struct("!I")
-"""The head of each message: its size in bytes."""
+"""Head of each message on the pipes: its size in bytes."""
 _PROCESSES = 2
+"""Most worker processes at a time."""
 _WAITING = 32
-"""Jobs that may wait for a process; each holds its request's body."""
+"""Most jobs that wait for a process; each holds its request's body in memory."""
 _IDLE = 60.0
-"""Seconds without a job after which a process is ended."""
+"""Seconds without a job, after which idle processes are ended."""
 
 
 class StoredObject(msgspec.Struct, array_like=True):
-    """An object of the control plane that a job looks at."""
+    """A stored object that a job reads."""
 
     collection: str
     namespace: str
@@ -51,19 +51,19 @@ class StoredObject(msgspec.Struct, array_like=True):
 
     @classmethod
     def of(cls, collection: str, record: Record) -> StoredObject:
-        """The object as it is now."""
+        """Return the record's present state for a job."""
         return cls(collection, record.key.namespace, record.key.name, record.rv, record.raw)
 
     def record(self) -> Record:
-        """The object as the store has it."""
+        """Return the object as a record of the store."""
         return Record(Key(self.namespace, self.name), self.rv, self.raw)
 
 
 class Job(msgspec.Struct, array_like=True):
-    """One piece of work.
+    """One job of a worker.
 
-    ``write`` is a whole request that creates or changes an object, ``decode`` makes JSON of a
-    body, ``complete`` shows stored objects as a changed schema has them.
+    ``write`` is a whole request that creates or changes an object, ``decode`` decodes a body to
+    JSON, ``complete`` adds the defaults of a changed schema to stored objects.
     """
 
     kind: Literal["write", "decode", "complete"]
@@ -71,7 +71,7 @@ class Job(msgspec.Struct, array_like=True):
     version: str = ""
     plural: str = ""
     definition: bytes = b""
-    """The CustomResourceDefinition; b"" for a built-in kind."""
+    """The CustomResourceDefinition as JSON; b"" for a built-in kind."""
     info: RequestInfo | None = None
     query: dict[str, str] = {}
     body: bytes = b""
@@ -82,7 +82,7 @@ class Job(msgspec.Struct, array_like=True):
 
 
 class WorkerFailure(msgspec.Struct, array_like=True):
-    """A StatusError on its way between processes."""
+    """A StatusError in the form that pipes carry."""
 
     code: int
     reason: str
@@ -92,11 +92,11 @@ class WorkerFailure(msgspec.Struct, array_like=True):
 
     @classmethod
     def of(cls, error: StatusError) -> WorkerFailure:
-        """The error as it is sent."""
+        """Return the failure for an error."""
         return cls(error.code, error.reason, error.message, error.details, error.headers)
 
     def error(self) -> StatusError:
-        """The error to be raised."""
+        """Return the error of the failure, to be raised in the server."""
         return StatusError(
             self.code, self.reason, self.message, details=self.details, headers=self.headers
         )
@@ -111,36 +111,36 @@ class JobResult(msgspec.Struct, array_like=True):
     body: bytes = b""
     """The body of the handler's answer, or the decoded body."""
     change: Literal["", "put", "remove"] = ""
-    """The change to be stored; "" for a dry run and for an object that stays the same."""
+    """Change to be stored; "" for a dry run, or if the object stays the same."""
     raws: list[bytes] = []
-    """The object to be stored, or the completed ones."""
+    """The object to be stored, or the completed objects, as JSON."""
     questions: list[Question] = []
-    """Questions that admission webhooks have to answer before the job can be done."""
+    """Questions to admission webhooks; with answers to them the server sends the job again."""
     stamp: dict[str, str] = {}
-    """Generated metadata that the next attempt takes over."""
+    """Generated metadata, such as uid, that the next attempt must use again."""
 
 
 _decode_result = msgspec.msgpack.Decoder(JobResult).decode
 
 
 class JobRunner(Protocol):
-    """Has heavy requests worked out by :func:`fairlead_sandbox.worker.work`, wherever that is."""
+    """Runs jobs by :func:`fairlead_sandbox.worker.work`, in any process."""
 
     async def run(self, job: Job) -> JobResult:
-        """Have a job done.
+        """Run a job and return its result.
 
         Raises:
-            StatusError: it failed, or is not done.
+            StatusError: the job failed, or was not run.
         """
         ...
 
     async def close(self) -> None:
-        """End what is left of earlier jobs; there may be others after it."""
+        """End running jobs; later ones may be run all the same."""
         ...
 
 
 class Workers:
-    """The worker processes of one control plane, started when they are first needed."""
+    """The worker processes of one control plane; each is started at need."""
 
     def __init__(self) -> None:
         self._idle: list[Process] = []
@@ -150,10 +150,10 @@ class Workers:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def run(self, job: Job) -> JobResult:
-        """Have a job done.
+        """Run a job in an idle or new process, and return its result.
 
         Raises:
-            StatusError: it failed, took too long or too much, or there are too many.
+            StatusError: the job failed, took too long or too much memory, or too many jobs wait.
         """
         if self._waiting >= _WAITING:
             raise errors.too_busy()
@@ -175,7 +175,8 @@ class Workers:
             try:
                 return await self._exchanged(self._idle.pop(), message)
             except (asyncio.IncompleteReadError, ConnectionError):
-                # It may have died before it was asked, which says nothing of this job.
+                # An idle process may have died before this job, so the job is tried once more in
+                # a new process.
                 pass
         try:
             return await self._exchanged(await _start(), message)
@@ -188,7 +189,7 @@ class Workers:
             async with asyncio.timeout(SECONDS):
                 result = await _exchange(process, message)
         except BaseException as error:
-            # It still works on a job whose request has ended.
+            # The process still works on the job, and its result would answer the next one.
             await _end(process)
             if isinstance(error, TimeoutError):
                 raise errors.too_slow(SECONDS) from None
@@ -198,7 +199,7 @@ class Workers:
         return result
 
     def _rest(self) -> None:
-        """End the processes when nothing is to be done for a while."""
+        """End idle processes once no job has come for a while."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(_IDLE, self._dismiss)
@@ -210,7 +211,7 @@ class Workers:
             ending.add_done_callback(self._ending.discard)
 
     async def close(self) -> None:
-        """End every process; jobs that are being done end with their requests."""
+        """End the idle processes; the others end with their requests."""
         if self._timer is not None:
             self._timer.cancel()
         self._dismiss()
@@ -224,7 +225,7 @@ async def _start() -> Process:
         "fairlead_sandbox.worker",
         stdin=PIPE,
         stdout=PIPE,
-        # Ctrl-C is for the server, which ends its workers.
+        # A session of its own: Ctrl-C reaches only the server, which ends its workers.
         start_new_session=True,
     )
 
@@ -232,7 +233,7 @@ async def _start() -> Process:
 async def _exchange(process: Process, message: bytes) -> JobResult:
     writer, reader = process.stdin, process.stdout
     if writer is None or reader is None or writer.is_closing():
-        # uvloop's transports raise no error of a connection when they are closed already.
+        # uvloop raises no ConnectionError for a write to a closed transport.
         raise ConnectionError("a worker has no pipes")
     writer.write(LENGTH.pack(len(message)))
     writer.write(message)
@@ -244,5 +245,5 @@ async def _exchange(process: Process, message: bytes) -> JobResult:
 async def _end(process: Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.kill()
-    # Also where the request that waited for it is cancelled, the process is waited for to its end.
+    # Shielded: a cancelled request must not leave the ended process unreaped (a zombie).
     await asyncio.shield(process.communicate())

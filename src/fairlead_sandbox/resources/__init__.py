@@ -1,6 +1,6 @@
-"""The resources that the server serves, and the rules of each.
+"""The served resources and the rules of each.
 
 ``types`` has the resource type with its strategy, ``registry`` finds one by group, version and
-plural, ``custom`` makes them out of CustomResourceDefinitions. ``metadata`` has the rules that
-hold for every kind, ``columns`` what a Table shows.
+plural, ``custom`` makes types from CustomResourceDefinitions. ``metadata`` has the rules for
+metadata of every kind, ``columns`` the columns of Tables.
 """

@@ -1,4 +1,4 @@
-"""The columns of a Table: what each shows, and ages as ``kubectl get`` prints them."""
+"""The columns of a Table, and durations as ``kubectl get`` prints them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead.api.timestamps import moment, parse_time
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a Table; ``cell`` reads its value out of the object."""
+    """One column of a Table; ``cell`` reads its value from the object."""
 
     name: str
     cell: Callable[[JSON], Any]
@@ -23,7 +23,7 @@ class Column:
     priority: int = 0
 
     def definition(self) -> JSON:
-        """``metav1.TableColumnDefinition``."""
+        """Return the column as ``metav1.TableColumnDefinition``."""
         return {
             "name": self.name,
             "type": self.type,
@@ -43,7 +43,7 @@ def age(body: JSON) -> str:
 
 
 def since(text: str | None) -> str:
-    """Return the time passed since then in kubectl's short form; ``<unknown>`` without a time."""
+    """Return the time since ``text`` in kubectl's short form; ``<unknown>`` without a time."""
     if not text:
         return "<unknown>"
     try:
@@ -53,7 +53,7 @@ def since(text: str | None) -> str:
 
 
 def elapsed(start: str | None, end: str | None) -> str:
-    """The time between two moments, up to now without an end; "" without a start."""
+    """Return the time from start to end, or to now without an end; "" without a start."""
     if not start:
         return ""
     if not end:
@@ -65,7 +65,7 @@ def elapsed(start: str | None, end: str | None) -> str:
 
 
 def human_duration(duration: timedelta) -> str:
-    """A duration in at most two units, as Kubernetes prints ages."""
+    """Return a duration in at most two units, as Kubernetes' HumanDuration prints it."""
     seconds = int(duration.total_seconds())
     if seconds < -1:
         return "<invalid>"

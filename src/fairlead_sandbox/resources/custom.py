@@ -1,4 +1,4 @@
-"""Custom resources: what a CustomResourceDefinition makes the server serve."""
+"""Custom resources: the resource types that a CustomResourceDefinition defines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "updat
 
 
 class CustomStrategy(Strategy):
-    """Objects that a structural schema describes."""
+    """Strategy of custom resources, by their structural schema."""
 
     generation = True
     unconditional_update = False
@@ -32,29 +32,29 @@ class CustomStrategy(Strategy):
 
     @cached_property
     def _schema(self) -> CompiledSchema:
-        """Compiled when the first object comes: a large one takes seconds."""
+        """The compiled schema; compiling a large one takes seconds, so it waits for an object."""
         return compile_schema(self.openapi or {})
 
     def prune(self, body: JSON) -> None:
-        """Drop what the schema does not have."""
+        """Remove the fields that the schema does not specify."""
         self._schema.prune(body)
 
     def prepare_create(self, body: JSON) -> None:
-        """Prune and default."""
+        """Prune unknown fields and set defaults."""
         self._schema.prune(body)
         self._schema.default(body)
 
     def prepare_update(self, body: JSON, old: JSON) -> None:
-        """Prune and default."""
+        """Prune unknown fields and set defaults."""
         self.prepare_create(body)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """Check against the schema and its rules."""
+        """Return the errors of the body against the schema and its CEL rules."""
         return self._schema.validate(body, old)
 
 
 def custom_types(crd: JSON) -> list[ResourceType]:
-    """The served versions of an established CRD, in its order."""
+    """Return the types of an established CRD's served versions, in its order."""
     spec = crd["spec"]
     stored = next(version["name"] for version in spec["versions"] if version["storage"])
     return [
@@ -130,7 +130,7 @@ def _members(path: str) -> tuple[str, ...]:
 
 
 def columns(definitions: Sequence[JSON] | None) -> list[Column]:
-    """The columns of a version; Age alone when it defines none."""
+    """Return the columns of a version; only Age if it defines none."""
     if not definitions:
         return [AGE]
     return [
@@ -161,7 +161,7 @@ def _cell(path: str, type_: str) -> Callable[[JSON], Any]:
 
 
 def _typed(found: list[Any], type_: str) -> Any:
-    """The value as its column's type has it; what does not fit shows as nothing."""
+    """Return the value in its column's type, None if it does not fit."""
     value = found[0]
     match type_:
         case "integer":

@@ -1,4 +1,4 @@
-"""Rules for ``metadata`` that hold for every kind: names, labels, immutability, finalizers."""
+"""Rules for ``metadata`` of every kind: names, labels, immutable fields, finalizers."""
 
 from __future__ import annotations
 
@@ -32,32 +32,35 @@ _LABEL_1035_TEXT = (
     "regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
 _ANNOTATION_BYTES = 256 * 1024
+"""Most bytes of an object's annotations, keys and values together."""
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
+"""Letters of a generated name's suffix; without vowels they form no words."""
 _STANDARD_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
+"""Finalizers of built-in kinds that need no domain."""
 
 
 def label_name(name: str) -> list[str]:
-    """Return the faults of the name of a namespace."""
+    """Return the errors of a name that must be an RFC 1123 label, such as a namespace's."""
     found = ["must be no more than 63 characters"] if len(name) > 63 else []
     return found if _LABEL.fullmatch(name) else [*found, _LABEL_TEXT]
 
 
 def service_name(name: str) -> list[str]:
-    """Names of Services, which become host names."""
+    """Return the errors of a Service's name, which must be an RFC 1035 label."""
     found = ["must be no more than 63 characters"] if len(name) > 63 else []
     return found if _LABEL_1035.fullmatch(name) else [*found, _LABEL_1035_TEXT]
 
 
 def path_segment_name(name: str) -> list[str]:
-    """Names of RBAC objects: anything that can stand between two slashes."""
+    """Return the errors of an RBAC object's name, which may be any segment of a path."""
     if name in {".", ".."}:
         return [f"may not be '{name}'"]
     return [f"may not contain '{part}'" for part in "/%" if part in name]
 
 
 def generated_name(prefix: str) -> str:
-    """A name that starts with ``generateName``; five random letters as Kubernetes adds them."""
-    # With its letters the name has 63 characters, as many as a label may have.
+    """Return ``generateName`` with five random letters, as kube-apiserver adds them."""
+    # The prefix is cut so that the name has at most 63 characters, the limit of a label.
     return prefix[:58] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
 
 
@@ -87,7 +90,7 @@ class _Types(msgspec.Struct, rename="camel"):
 
 
 def take_metadata(body: JSON) -> JSON:
-    """The body's metadata, typed as Kubernetes has it and without null members.
+    """Return the body's metadata with checked types and without null and empty members.
 
     Raises:
         StatusError: 400, a member has a wrong type.
@@ -117,7 +120,7 @@ def _without_nulls(metadata: Any) -> JSON:
 
 
 def stamp(metadata: JSON) -> None:
-    """Give a new object its uid and time, whatever the client wrote there."""
+    """Set uid and creation time of a new object, and drop fields that only the server sets."""
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
         metadata.pop(name, None)
     metadata["uid"] = str(uuid.uuid4())
@@ -125,7 +128,7 @@ def stamp(metadata: JSON) -> None:
 
 
 def validate_metadata(metadata: JSON, rule: NameRule, *, custom: bool) -> list[FieldError]:
-    """Return the faults in the metadata of a new object, whose name is already generated.
+    """Return the errors in the metadata of a new object, whose name is generated already.
 
     Finalizers of custom resources need no domain.
     """
@@ -144,7 +147,7 @@ def _validate_name(metadata: JSON, rule: NameRule) -> Iterator[FieldError]:
         return
     prefix = metadata.get("generateName", "")
     if prefix:
-        # A generateName may end in a dash, which a name may not: letters follow.
+        # A generateName may end in a dash, unlike a name, because letters are appended.
         for text in rule(prefix.removesuffix("-") or prefix):
             yield invalid("metadata.generateName", prefix, text)
     for text in rule(name):
@@ -161,7 +164,7 @@ def _validate_labels(labels: JSON) -> Iterator[FieldError]:
 
 def _validate_annotations(annotations: JSON) -> Iterator[FieldError]:
     for key in annotations:
-        # Kubernetes checks the keys of annotations without regard to case.
+        # Kubernetes lowers the keys of annotations before it checks them.
         for text in qualified_name_errors(key.lower()):
             yield invalid("metadata.annotations", key.lower(), text)
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > (
@@ -193,7 +196,7 @@ def _validate_finalizers(finalizers: list[str], *, custom: bool) -> Iterator[Fie
 
 
 def carry_over(metadata: JSON, old: JSON) -> None:
-    """Take the members that an update cannot change from the old object."""
+    """Copy the fields that an update cannot change from the old object."""
     for name in ("creationTimestamp", "uid", "generateName"):
         if name in old and not metadata.get(name):
             metadata[name] = old[name]
@@ -209,7 +212,7 @@ def carry_over(metadata: JSON, old: JSON) -> None:
 
 
 def validate_metadata_update(metadata: JSON, old: JSON, *, custom: bool) -> list[FieldError]:
-    """Return the faults in an update's metadata, after :func:`carry_over`."""
+    """Return the errors in an update's metadata, after :func:`carry_over`."""
     found = []
     if metadata.get("uid") != old.get("uid"):
         found.append(invalid("metadata.uid", metadata.get("uid"), "field is immutable"))

@@ -1,4 +1,4 @@
-"""The served resources: the built-in ones and those of CustomResourceDefinitions."""
+"""Registry of the served resources: built-in ones and those of CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ResourceRegistry:
         self._types: dict[tuple[str, str, str], ResourceType] = {}
         self._collections: dict[str, ResourceType] = {}
         self.generation = 0
-        """Grows with every change; caches compare it."""
+        """Number of changes of the registry; caches compare it."""
         for type_ in types:
             self._types[_key(type_)] = type_
         self._index()
@@ -23,19 +23,19 @@ class ResourceRegistry:
         self._collections = {type_.collection: type_ for type_ in reversed(self.all())}
 
     def get(self, group: str, version: str, plural: str) -> ResourceType | None:
-        """The resource, if it is served."""
+        """Return the resource, None if it is not served."""
         return self._types.get((group, version, plural))
 
     def all(self) -> list[ResourceType]:
-        """Every served resource in every version, in the order they were added."""
+        """Return every served resource in every version, in the order of registration."""
         return list(self._types.values())
 
     def by_collection(self, collection: str) -> ResourceType | None:
-        """One served version of the resource that keeps its objects there."""
+        """Return one served version of the resource that is stored in the collection."""
         return self._collections.get(collection)
 
     def by_kind(self, api_version: str, kind: str) -> ResourceType | None:
-        """The resource of a kind, as owner references name it."""
+        """Return the resource of a kind, None if it is not served."""
         return next(
             (
                 type_
@@ -46,7 +46,7 @@ class ResourceRegistry:
         )
 
     def replace(self, collection: str, types: Iterable[ResourceType]) -> None:
-        """Serve these instead of whatever was served out of the collection."""
+        """Serve these types in place of all that were served from the collection."""
         kept = {key: type_ for key, type_ in self._types.items() if type_.collection != collection}
         self._types = kept | {_key(type_): type_ for type_ in types}
         self._index()

@@ -24,6 +24,7 @@ from fairlead_sandbox.storage.records import Record
 
 _ANYTHING: JSON = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _ENVELOPE = frozenset({"apiVersion", "kind", "metadata"})
+"""Members that every kind has."""
 ALL_VERBS = (
     "create",
     "delete",
@@ -37,36 +38,38 @@ ALL_VERBS = (
 
 
 class Strategy:
-    """How objects of a kind are made, changed and checked; kinds override what differs."""
+    """Defaults, validation and other rules of a kind's writes; kinds override some of them."""
 
     generation = False
-    """Whether metadata.generation counts changes of what is not status or metadata."""
+    """Whether metadata.generation counts changes outside of metadata and status."""
     status = False
-    """Whether status is written through its subresource alone."""
+    """Whether status is written only through its subresource."""
     unconditional_update = True
-    """Whether an update may come without a resourceVersion."""
+    """Whether an update may omit the resourceVersion."""
     allocated: Sequence[str] = ()
-    """Paths, with slashes, that the server fills in for a new object: its writer owns only those
-    that it has sent."""
+    """Paths, with slashes, of fields that the server allocates for a new object.
+
+    The writer owns such a field only if it has sent it.
+    """
     selectable_fields: Sequence[str] = ()
     """Field selectors beyond metadata.name and metadata.namespace."""
     graceful = True
-    """Whether a delete that has to wait notes a grace period."""
+    """Whether a delete that finalizers hold sets deletionGracePeriodSeconds."""
     creates_on_update = False
-    """Whether a PUT of what does not exist creates it."""
+    """Whether a PUT of a missing object creates it."""
     returns_deleted = False
-    """Whether a delete is answered with the object instead of a Status."""
+    """Whether the answer to a delete is the object instead of a Status."""
     openapi: JSON | None = None
-    """The schema that OpenAPI shows; None for built-in kinds, whose message says it."""
+    """The kind's schema in OpenAPI; None for built-in kinds, whose message type has it."""
     name_rule: metadata.NameRule = staticmethod(subdomain_errors)
 
     def prune(self, body: JSON) -> None:
-        """Drop what the kind does not have."""
+        """Remove the fields that the kind does not have."""
 
     def default(self, body: JSON) -> None:
-        """Write the defaults of decoding, which webhooks and checks already see.
+        """Set the defaults that decoding sets, before webhooks and checks see the body.
 
-        The status stays as the writer sent it: only storing leaves it out.
+        The status stays as the writer sent it; it is dropped only when the object is stored.
         """
         status = body.get("status")
         self.prepare_create(body)
@@ -75,24 +78,24 @@ class Strategy:
             body["status"] = status
 
     def prepare_create(self, body: JSON) -> None:
-        """Write defaults into a new object."""
+        """Set the defaults of a new object."""
 
     def prepare_update(self, body: JSON, old: JSON) -> None:
-        """Write defaults into an update."""
+        """Set the defaults of an update."""
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """Return the faults of the body; ``old`` is None for a new object."""
+        """Return the errors of the body; ``old`` is None for a new object."""
         return []
 
     def prepare_delete(self, body: JSON) -> None:
-        """Note in the body that its deletion was asked for, just before it is stamped."""
+        """Change the body for a first delete, before deletionTimestamp is set."""
 
     def held(self, body: JSON) -> bool:
-        """Whether something keeps a deleted object from going."""
+        """Whether a deleted object has finalizers left, and so stays."""
         return bool(body["metadata"].get("finalizers"))
 
     def field(self, body: JSON, path: str) -> str:
-        """The text of a selectable field, "" when it is not set."""
+        """Return the value of a selectable field as text, "" if it is not set."""
         value: Any = body
         for name in path.split("."):
             value = value.get(name) if isinstance(value, dict) else None
@@ -101,7 +104,7 @@ class Strategy:
 
 @dataclass(frozen=True)
 class Scale:
-    """Where a kind keeps what its scale subresource shows, as paths of member names."""
+    """Paths of the fields that the scale subresource shows, as member names."""
 
     spec: tuple[str, ...]
     status: tuple[str, ...]
@@ -113,13 +116,13 @@ class ResourceType:
     """One resource of one served API version.
 
     Raises:
-        IncompleteModelError: it is built in, and nothing says which fields it has.
+        IncompleteModelError: the kind is built in, but the model lacks its fields.
     """
 
     resource: Resource
     singular: str
     collection: str
-    """Where its objects are stored; all versions of a resource share one."""
+    """Collection that stores the objects; all versions of a resource share one."""
     strategy: Strategy
     list_kind: str = ""
     short_names: Sequence[str] = ()
@@ -130,17 +133,17 @@ class ResourceType:
     scale: Scale | None = None
     custom: bool = False
     accepts_create: bool = True
-    """False while the CRD is being deleted."""
+    """Whether objects can be created; False while the CRD is being deleted."""
     warning: str = ""
-    """Sent with every answer of a deprecated version."""
+    """Warning in every answer of a deprecated version; "" for none."""
     stored_as: str = ""
-    """The apiVersion of stored objects; "" when it is the resource's own."""
+    """The apiVersion of stored objects; "" if it is the resource's own."""
     encode: Callable[[JSON], JSON] | None = None
-    """From the stored form to this version's, where apiVersion is not all that differs."""
+    """Converts a stored body to this version; None if only apiVersion differs."""
     decode: Callable[[JSON], JSON] | None = None
-    """From this version's form to the stored one."""
+    """Converts a body of this version to the stored form; None if only apiVersion differs."""
     message: kinds.Message | None = field(init=False, default=None)
-    """The fields of a built-in kind; None for a custom one, which has a schema."""
+    """Message type of a built-in kind; None for a custom kind, which has a schema."""
     _prefix: bytes = field(init=False, default=b"")
 
     def __post_init__(self) -> None:
@@ -158,54 +161,54 @@ class ResourceType:
 
     @cached_property
     def shape(self) -> shapes.Shape:
-        """The shape of its objects: the parts that have owners of their own."""
+        """The shape of the objects, which tells the parts that have owners of their own."""
         if self.message is not None:
             return shapes.of_kind(self.message)
         return shapes.of_schema(self.strategy.openapi or _ANYTHING)
 
     @cached_property
     def empty(self) -> JSON:
-        """An object of the kind that says nothing, as a Go client would send it."""
+        """An object without content, with the members that a Go client always sends."""
         body: JSON = kinds.empty(self.message) if self.message is not None else {}
         return {"metadata": {}, **body}
 
     @property
     def group_resource(self) -> QualifiedResource:
-        """The plural and group by which errors name it."""
+        """Plural and group, as error messages name the resource."""
         return QualifiedResource(self.resource.group, self.resource.plural)
 
     @property
     def storage_version(self) -> str:
-        """The apiVersion that stored objects carry."""
+        """The apiVersion of stored objects."""
         return self.stored_as or self.resource.api_version
 
     def served(self, record: Record) -> bytes:
-        """The object's JSON in this version."""
+        """Return the object's JSON in this version."""
         raw = record.raw
         if raw.startswith(self._prefix):
             return raw
         if self.encode is not None:
             return msgspec.json.encode(self.encode(record.to_dict()))
-        # stored() puts apiVersion first, so that another one takes its place without any decoding.
+        # stored() puts apiVersion first, so that it can be replaced without decoding the object.
         return self._prefix + raw[raw.index(b",") + 1 :]
 
     def to_dict(self, record: Record) -> JSON:
-        """The object's body in this version, a private copy."""
+        """Return the object's body in this version, a copy that the caller may change."""
         return msgspec.json.decode(self.served(record), type=JSON)
 
     def misfit(self, body: JSON) -> str:
-        """Where a member of the body has a wrong type, "" when none has or a schema says."""
+        """Return the type error of a built-in kind's body, "" for none or for a custom kind."""
         return kinds.misfit(self.message, body) if self.message else ""
 
     def known(self, body: JSON) -> JSON:
-        """The body without what a built-in kind does not have or leaves out when it is empty."""
+        """Return the body without fields that a built-in kind lacks or, being empty, omits."""
         if self.custom:
             return body
         given = {name: value for name, value in body.items() if value is not None}
         return kinds.prune(self.message, given) if self.message else given
 
     def unknown_fields(self, body: JSON) -> list[str]:
-        """The paths of what a write of this body would drop; [] for a body that does not fit."""
+        """Return the paths that a write of this body would drop; [] for a body of wrong types."""
         if self.misfit(body):
             return []
         rest = {name: value for name, value in body.items() if name not in _ENVELOPE}
@@ -218,18 +221,18 @@ class ResourceType:
         return sorted([*found, *_unknown_metadata(body.get("metadata"))])
 
     def record(self, key: Key, body: JSON) -> Record:
-        """A record that is not stored, as a dry run answers with."""
+        """Return a record of the body that is not stored, for the answer to a dry run."""
         version = body["metadata"].get("resourceVersion", "")
         return Record(key, int(version or 0), msgspec.json.encode(self.stored(body)))
 
     def completed(self, record: Record) -> bytes:
-        """The stored form of an object with the defaults of this version's schema."""
+        """Return an object's stored form with the defaults of this version's schema."""
         body = self.to_dict(record)
         self.strategy.prepare_create(body)
         return msgspec.json.encode(self.stored(body))
 
     def stored(self, body: JSON) -> JSON:
-        """The form in which a body of this version is stored; apiVersion and kind come first."""
+        """Return the stored form of a body of this version; apiVersion and kind come first."""
         if self.decode is not None:
             body = self.decode(body)
         rest = {key: value for key, value in body.items() if key not in {"apiVersion", "kind"}}

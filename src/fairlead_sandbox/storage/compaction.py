@@ -1,4 +1,4 @@
-"""History is kept for a while and then forgotten, as kube-apiserver does with etcd's."""
+"""Compaction: history is kept for minutes and then deleted, as kube-apiserver does in etcd."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from fairlead_sandbox.storage.store import ObjectStore
 
 
 class Retention(NamedTuple):
-    """Limits of the history that is kept, and the pace at which older changes are forgotten."""
+    """How much history is kept, and how fast older changes are deleted."""
 
     seconds: float = 300.0
     """Seconds for which history is kept, unless there are more than ``changes``."""
     changes: int = 50_000
-    """Changes that are kept at most; the oldest of more go sooner."""
+    """Most changes that are kept, whatever their age."""
     tick: float = 0.5
     """Seconds between two steps."""
     step: int = 5_000
-    """Changes that are looked at in one step."""
+    """Most versions that one step deletes."""
 
 
 class Compactor:
-    """Forgets, a step at a time, what is older than the retention allows."""
+    """Deletes old history in small steps, so that no step holds the event loop for long."""
 
     def __init__(self, store: ObjectStore, retention: Retention | None = None) -> None:
         self._store = store
@@ -34,7 +34,7 @@ class Compactor:
         self._timer = self._schedule()
 
     def stop(self) -> None:
-        """Compact no more."""
+        """End the compaction."""
         self._timer.cancel()
 
     def _schedule(self) -> asyncio.TimerHandle:
@@ -42,7 +42,8 @@ class Compactor:
 
     def _tick(self) -> None:
         store, retention = self._store, self._retention
-        # Changes carry no time: what was the newest version one period ago is old enough by now.
+        # Changes have no time of their own. The version that was the newest one period ago is old
+        # enough now.
         if self._loop.time() - self._marked >= retention.seconds:
             self._target = max(self._target, self._mark)
             self._mark, self._marked = store.published, self._loop.time()

@@ -1,7 +1,7 @@
-"""The append log: every change of every object is a row, and its row id is the resourceVersion.
+"""The append log: every change of an object is a row, and its row id is the resourceVersion.
 
-Watch resume, consistent paging and lists at an old version are queries on it. Compaction removes
-rows that newer ones have replaced, after which older versions can no longer be asked for.
+Watches that resume, pages of a list and lists at an old version are queries on the log.
+Compaction deletes rows that newer ones have replaced; older versions cannot be read afterwards.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS mark (name TEXT PRIMARY KEY, value TEXT NOT NULL) WIT
 """
 _INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)"
 _MARK = "INSERT OR REPLACE INTO mark VALUES (?, ?)"
-# A row that is replaced only after :rv stays: it is the object's state in lists from :rv on.
+# A row that is replaced only after :rv stays, because lists at versions from :rv on need it.
 _COMPACT = """
 DELETE FROM log WHERE rv <= :rv AND (type = 'DELETED' OR EXISTS (
     SELECT 1 FROM log AS newer WHERE newer.collection = log.collection
@@ -43,7 +43,7 @@ DELETE FROM log WHERE rv <= :rv AND (type = 'DELETED' OR EXISTS (
 
 
 class LogRow(NamedTuple):
-    """One change as it is stored; a deletion carries the object's last state."""
+    """One stored change; the row of a deletion has the object's last state."""
 
     rv: int
     collection: str
@@ -54,17 +54,16 @@ class LogRow(NamedTuple):
 
 
 class FolderLock:
-    """A folder that no other sandbox uses meanwhile; nothing is written to know it.
+    """Lock of a data folder against other sandboxes; it writes no file.
 
     Raises:
-        OSError: another one uses it, or it cannot be opened.
+        OSError: another sandbox uses the folder, or it cannot be opened.
     """
 
     def __init__(self, folder: Path) -> None:
         self._handle = os.open(folder, os.O_RDONLY)
         try:
-            # The kernel gives this lock back however the process ends: a crash leaves nothing to
-            # clean up.
+            # The kernel releases this lock when the process ends, also by a crash.
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._handle)
@@ -74,14 +73,14 @@ class FolderLock:
             raise OSError(f"{folder} {text}") from None
 
     def release(self) -> None:
-        """Let others use the folder."""
+        """Release the lock."""
         os.close(self._handle)
 
 
 class Log:
     """Rows in SQLite: in memory, or in a file in WAL mode that survives the process.
 
-    A file is written with ``synchronous=FULL``: what :meth:`append` returned from is on disk.
+    A file is written with ``synchronous=FULL``: rows are on disk when :meth:`append` returns.
     Writes may come from another thread than reads; each has its own connection to a file.
 
     Raises:
@@ -102,8 +101,8 @@ class Log:
 
     @staticmethod
     def _connect(path: Path | None) -> sqlite3.Connection:
-        # Without an isolation level Python begins no transactions by itself: where each begins and
-        # ends is said in _transaction.
+        # Without an isolation level Python's sqlite3 begins no transactions of its own;
+        # _transaction begins and ends them.
         connection = sqlite3.connect(
             path or ":memory:", isolation_level=None, check_same_thread=False
         )
@@ -114,7 +113,7 @@ class Log:
         return connection
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the database."""
         self._reader.close()
         if self.durable:
             self._writer.close()
@@ -132,29 +131,29 @@ class Log:
                 yield self._writer
                 self._writer.execute("COMMIT")
             except BaseException:
-                # SQLite has rolled back by itself when the disk is full.
+                # If the disk is full, SQLite has rolled back already; a second ROLLBACK fails.
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
 
     def last(self) -> int:
-        """The newest resourceVersion, 0 in an empty log; compaction does not lower it."""
-        # The newest change may be a deletion that compaction has removed; its version is still not
-        # given to another change.
+        """Return the newest resourceVersion, 0 for an empty log; compaction does not lower it."""
+        # The newest change may be a deletion whose row is compacted. Its version must not be used
+        # again: clients have seen it.
         newest = self._reader.execute("SELECT max(rv) FROM log").fetchone()[0] or 0
         return max(int(newest), self.compacted())
 
     def compacted(self) -> int:
-        """The version up to which history is gone."""
+        """Return the version up to which history is deleted."""
         return int(self.mark("compacted") or 0)
 
     def mark(self, name: str) -> str | None:
-        """A named value kept beside the log."""
+        """Return a named value that is stored beside the log, None if it is not set."""
         row = self._reader.execute("SELECT value FROM mark WHERE name = ?", (name,)).fetchone()
         return str(row[0]) if row else None
 
     def compact(self, rv: int) -> None:
-        """Forget what was replaced or deleted up to and including ``rv``."""
+        """Delete the rows that were replaced or deleted up to and including ``rv``."""
         with self._transaction() as connection:
             # Mark and rows change in one transaction: with the rows gone and no mark, a watch
             # would resume over the gap instead of getting a 410.
@@ -162,7 +161,7 @@ class Log:
             connection.execute(_COMPACT, {"rv": rv})
 
     def changes(self, collection: str, after: int, until: int, limit: int = -1) -> list[LogRow]:
-        """The first changes of a collection in (after, until], oldest first; -1 is all of them."""
+        """Return the first changes of a collection in (after, until]; limit -1 means all."""
         cursor = self._reader.execute(
             "SELECT * FROM log WHERE rv > ? AND rv <= ? AND collection = ? ORDER BY rv LIMIT ?",
             (after, until, collection, limit),
@@ -170,7 +169,7 @@ class Log:
         return list(map(LogRow._make, cursor))
 
     def before(self, row: LogRow) -> LogRow | None:
-        """The change of the same object before this one, unless it was a deletion."""
+        """Return the object's change before this one, None if there is none or it deleted it."""
         found = self._reader.execute(
             "SELECT * FROM log WHERE collection = ? AND namespace = ? AND name = ? AND rv < ? "
             "ORDER BY rv DESC LIMIT 1",
@@ -180,7 +179,7 @@ class Log:
         return None if previous is None or previous.type == "DELETED" else previous
 
     def state(self, rv: int, collection: str = "") -> Iterator[LogRow]:
-        """The objects that existed at ``rv``, of one collection or of all."""
+        """Return the objects that existed at ``rv``, of one collection or of all."""
         condition = "AND collection = ? " if collection else ""
         parameters = (rv, collection) if collection else (rv,)
         # SQLite takes the other columns from the row that has the maximum

@@ -1,6 +1,7 @@
 """Objects, changes and collections in memory.
 
-Objects are kept as the bytes that are sent; only what selection and collection need is decoded.
+An object is kept as the JSON bytes that are sent; only metadata that selectors and the garbage
+collector need is decoded.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fairlead_sandbox.storage.log import ChangeType
 
 
 class Owner(msgspec.Struct, rename="camel", frozen=True):
-    """The part of an owner reference that collection needs."""
+    """The part of an owner reference that the garbage collector needs."""
 
     api_version: str = ""
     kind: str = ""
@@ -43,7 +44,7 @@ _NOTHING: dict[str, str] = {}
 
 
 class Record:
-    """One version of one object; ``raw`` is its JSON in the version it is stored in."""
+    """One version of one object; ``raw`` is its JSON in the storage version."""
 
     __slots__ = ("_meta", "key", "raw", "rv")
 
@@ -55,7 +56,7 @@ class Record:
 
     @property
     def meta(self) -> _Meta:
-        """The metadata, decoded on first use."""
+        """The metadata, decoded at first use."""
         if self._meta is None:
             self._meta = _decode_envelope(self.raw).metadata
         return self._meta
@@ -66,12 +67,15 @@ class Record:
         return self.meta.labels or _NOTHING
 
     def to_dict(self) -> JSON:
-        """A private decoded copy."""
+        """Return a decoded copy, which the caller may change."""
         return _decode_dict(self.raw)
 
 
 class Change:
-    """One change, shared by all who watch; ``encoded`` keeps what was once made of it."""
+    """One change of an object, shared by all watches.
+
+    ``encoded`` caches the events that were made from it, by their form.
+    """
 
     __slots__ = ("collection", "encoded", "old", "record", "type")
 
@@ -86,7 +90,7 @@ class Change:
 
     @property
     def rv(self) -> int:
-        """The version that the change made."""
+        """The resourceVersion of the change."""
         return self.record.rv
 
 
@@ -99,23 +103,23 @@ class Collection:
         self._namespaces: dict[str, dict[str, Record]] = defaultdict(dict)
         self._order: list[Key] | None = None
         self.subscribers: dict[Callable[[Change], None], None] = {}
-        """Functions that are called with each change, in the order in which they came."""
+        """Functions called with each change, in the order of their registration."""
         self.closers: dict[Callable[[], None], None] = {}
-        """Functions that end each watch, for when the resource is no longer served."""
+        """Functions that end the watches, called when the resource is no longer served."""
 
     def get(self, key: Key) -> Record | None:
-        """The object, if it exists."""
+        """Return the object, None if it does not exist."""
         return self.objects.get(key)
 
     def put(self, record: Record) -> None:
-        """Make this the current version of its object."""
+        """Set the current version of an object."""
         if record.key not in self.objects:
             self._order = None
         self.objects[record.key] = record
         self._namespaces[record.key.namespace][record.key.name] = record
 
     def remove(self, key: Key) -> None:
-        """Forget the object."""
+        """Delete an object from memory."""
         del self.objects[key]
         names = self._namespaces[key.namespace]
         del names[key.name]
@@ -124,12 +128,12 @@ class Collection:
         self._order = None
 
     def close_watches(self) -> None:
-        """End every watch, after what it has still to send."""
+        """End every watch after its pending events."""
         for close in tuple(self.closers):
             close()
 
     def list(self, namespace: str = "", after: Key | None = None) -> Iterator[Record]:
-        """The objects of a namespace, or all, in order; ``after`` skips up to that key."""
+        """Return the objects of a namespace, or of all, sorted; ``after`` skips keys up to it."""
         if namespace and after is None:
             names = self._namespaces.get(namespace) or {}
             return iter([names[name] for name in sorted(names)])
@@ -141,7 +145,7 @@ class Collection:
         return (self.objects[key] for key in keys if not namespace or key.namespace == namespace)
 
     def count(self, namespace: str = "") -> int:
-        """Return the number of objects."""
+        """Return the number of objects in a namespace, or in all."""
         if not namespace:
             return len(self.objects)
         return len(self._namespaces.get(namespace) or ())

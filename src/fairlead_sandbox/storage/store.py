@@ -1,6 +1,6 @@
 """The current objects in memory, the log behind them, and their watches.
 
-Everything here runs on one event loop, so that a read never sees half of a write.
+All methods run on one event loop, so a read never sees half of a write.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 TURNS = 40
-"""Turns of the event loop between the first change and the wake-up of watches."""
+"""Turns of the event loop from the first change until the watches wake up."""
 
 
 class StorageError(Exception):
@@ -33,28 +33,28 @@ class StorageError(Exception):
 
 
 class ObjectTooLargeError(ValueError):
-    """An object would be larger than what is stored; the text says how large."""
+    """An object would exceed :data:`MAX_OBJECT`; the text has its size."""
 
 
 MAX_OBJECT = 3 * 1024 * 1024
-"""Bytes of the largest object as JSON; etcd takes 1.5 MiB of what is often stored more tightly."""
+"""Most bytes of an object as JSON; etcd's limit is 1.5 MiB, often of shorter protobuf."""
 _PAUSE = 1.0
-"""Seconds between a change that could not be stored and the next that is tried."""
+"""Seconds after a change that could not be stored, in which all writes are refused."""
 
 
 class Wakeups:
-    """Wakes watches together, once the requests that are here already have been worked on.
+    """Wakes watches together, after the requests that have arrived already.
 
     Under load every answer would otherwise be followed by a write to every watch. Waiting for
-    turns of the event loop, and not for a time, costs next to nothing when there is nothing else
-    to do.
+    turns of the event loop, and not for a time, costs next to nothing when the loop has no other
+    work.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.Event, None] = {}
 
     def add(self, wakeup: asyncio.Event) -> None:
-        """Set the event soon, together with others."""
+        """Set the event some turns later, together with others."""
         if not self._waiting:
             self._turn(TURNS)
         self._waiting[wakeup] = None
@@ -69,11 +69,11 @@ class Wakeups:
 
 
 class ObjectStore:
-    """All collections, and the one counter of versions.
+    """All collections, and the one counter of resourceVersions.
 
-    In a file, a change is published and answered once it is on disk; changes made while the disk
-    works share the next transaction. Those that cannot be stored are taken back, so that readers
-    see what was there before; their versions are not used again.
+    With a file, a change is published and answered once it is on disk. Changes made while the disk
+    works share the next transaction. Changes that cannot be stored are taken back, so that readers
+    see the state before them; their versions are not used again.
     """
 
     def __init__(self, log: Log) -> None:
@@ -88,7 +88,7 @@ class ObjectStore:
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.wakeups = Wakeups()
         self.failure = ""
-        """Why the disk cannot be written; "" when it can, as far as is known."""
+        """Why the last write to the disk failed; "" if it succeeded."""
         self._refused_until = 0.0
         self._lost: list[range] = []
         self._recovery: list[Callable[[], None]] = []
@@ -98,14 +98,14 @@ class ObjectStore:
             self.collection(row.collection).put(Record(key, row.rv, row.body))
 
     def collection(self, name: str) -> Collection:
-        """The collection of this name, made when new."""
+        """Return the collection of this name, created at first use."""
         found = self._collections.get(name)
         if found is None:
             found = self._collections[name] = Collection(name)
         return found
 
     def collections(self) -> list[Collection]:
-        """Every collection that was ever used."""
+        """Return every collection that was ever used."""
         return list(self._collections.values())
 
     def observe(self, observer: Callable[[Change], None]) -> None:
@@ -113,19 +113,19 @@ class ObjectStore:
         self._observers.append(observer)
 
     def on_recovery(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` when the disk can be written again after some changes were lost."""
+        """Call ``listener`` when a write to the disk succeeds again after changes were lost."""
         self._recovery.append(listener)
 
     def put(self, collection: str, key: Key, body: JSON) -> Record:
-        """Store an object; its resourceVersion is set in ``body``.
+        """Store an object and set its resourceVersion in ``body``.
 
         Raises:
             StorageError: an earlier change could not be stored.
-            ObjectTooLargeError: there is more of it than is stored.
+            ObjectTooLargeError: the object exceeds :data:`MAX_OBJECT`.
         """
         self._check()
-        # The counter moves only when the object is known to fit: the version of one that does not
-        # would never be published, and readers would wait for it.
+        # The counter grows only after the check of the size. The version of a refused object would
+        # never be published, and readers would wait for it.
         body["metadata"]["resourceVersion"] = str(self.rv + 1)
         raw = msgspec.json.encode(body)
         if len(raw) > MAX_OBJECT:
@@ -142,7 +142,7 @@ class ObjectStore:
         return record
 
     def remove(self, collection: str, key: Key, body: JSON | None = None) -> Record:
-        """Delete an object; ``body`` is its last state when that differs from what is stored."""
+        """Delete an object; ``body`` is its last state if that differs from the stored one."""
         self._check()
         held = self.collection(collection)
         old = held.objects[key]
@@ -155,8 +155,7 @@ class ObjectStore:
         return record
 
     def _check(self) -> None:
-        # After the pause a write is let through again: only one that is tried shows whether the
-        # disk works.
+        # After the pause one write is tried: only that shows whether the disk works again.
         if self.failure and monotonic() < self._refused_until:
             raise StorageError(self.failure)
 
@@ -174,7 +173,7 @@ class ObjectStore:
         batch: list[Change] = []
         try:
             while self._pending:
-                # What is written meanwhile waits for the next transaction: one fsync serves many.
+                # Changes made during a transaction wait for the next one: one fsync serves many.
                 batch, self._pending = self._pending, []
                 rows = [_row(change) for change in batch]
                 await loop.run_in_executor(self._thread, self.log.append, rows)
@@ -185,8 +184,8 @@ class ObjectStore:
         except (OSError, sqlite3.Error) as error:
             self._fail([*batch, *self._pending], error)
         finally:
-            # No await lies between the last look at what is pending and this, so that no change is
-            # left behind without a task.
+            # No await between the last check of _pending and this line: a change in between would
+            # have no task that writes it.
             self._flush = None
 
     def _wake(self) -> None:
@@ -196,19 +195,20 @@ class ObjectStore:
                 future.set_result(None)
 
     def _fail(self, lost: list[Change], error: Exception) -> None:
-        """A change was lost: it is taken back, and so are those that came after it."""
+        """Take back the lost changes, and all that came after them."""
         _log.error("the log cannot be written: %s", error)
         self.failure = f"the disk cannot be written: {error}"
         self._refused_until = monotonic() + _PAUSE
         self._pending.clear()
-        # Backwards, so that of several changes to one object the oldest state is put back last.
+        # Backwards: of several changes to one object, the oldest state must be put back last.
         for change in reversed(lost):
             held = self.collection(change.collection)
             if change.old is None:
                 held.remove(change.record.key)
             else:
                 held.put(change.old)
-        # A version of its own tells what is seen from now on from what was seen of the lost ones.
+        # A new version, so that the state from now on has another resourceVersion than the lost
+        # changes.
         self._lost.append(range(lost[0].rv, lost[-1].rv + 1))
         self.rv += 1
         self.published = self.rv
@@ -232,46 +232,47 @@ class ObjectStore:
             observer(change)
 
     async def settle(self, rv: int | None = None) -> None:
-        """Return once every change up to ``rv`` (or made until now) is stored and published.
+        """Return once every change up to ``rv``, or made until now, is stored and published.
 
         Raises:
             StorageError: a change could not be stored.
         """
         wanted = self.rv if rv is None else min(rv, self.rv)
-        # Newer versions may have been published since, and yet what the caller has read was taken
-        # back.
+        # Although newer versions are published, the version that the caller has read may be among
+        # those that were taken back.
         if any(wanted in versions for versions in self._lost):
             raise StorageError(self.failure or "the disk could not be written for a while")
         if self.published >= wanted:
             return
         future = asyncio.get_running_loop().create_future()
-        # In the order of versions, since the counter only grows: writers wake from the front.
+        # The counter only grows, so the waiters are sorted by version and wake from the front.
         self._waiters.append((self.rv, future))
         await future
 
     def history(self, collection: str, after: int, until: int, limit: int) -> list[Change]:
-        """The first published changes of a collection in (after, until] out of the log."""
+        """Return the first published changes of a collection in (after, until] from the log."""
         found = []
         for row in self.log.changes(collection, after, until, limit):
-            # A watch with a selector has to know whether the object matched before.
+            # A watch with a selector needs the state before, to tell ADDED and DELETED apart from
+            # MODIFIED.
             previous = self.log.before(row) if row.type != "ADDED" else None
             old = _record(previous) if previous else None
             found.append(Change(collection, row.type, _record(row), old))
         return found
 
     def state(self, collection: str, rv: int) -> list[Record]:
-        """The objects that a collection had at ``rv``, in order."""
+        """Return the objects that a collection had at ``rv``, sorted by key."""
         records = [_record(row) for row in self.log.state(rv, collection)]
         return sorted(records, key=lambda record: record.key)
 
     def compact(self, rv: int | None = None) -> None:
-        """Forget history up to ``rv``, by default all that is published."""
-        # Set before the rows go, so that no read asks for history that may be half gone.
+        """Delete history up to ``rv``, by default all that is published."""
+        # Set before the rows are deleted, so that no read uses history that is half deleted.
         self.compacted = self.published if rv is None else min(rv, self.published)
         if self._thread is None:
             self.log.compact(self.compacted)
         else:
-            # No request waits for this, so the disk may take its time.
+            # On the thread of the log: no request waits for it.
             self._thread.submit(self._compact, self.compacted)
 
     def _compact(self, rv: int) -> None:
@@ -281,7 +282,7 @@ class ObjectStore:
             _log.warning("history is not forgotten on the disk: %s", error)
 
     async def close(self) -> None:
-        """Store what is pending and release the file; a log in memory stays usable."""
+        """Store pending changes and close the file; a log in memory stays usable."""
         try:
             with contextlib.suppress(StorageError):
                 await self.settle()

@@ -1,8 +1,8 @@
 """Asking the webhooks about one write, in kube-apiserver's order.
 
-Mutating webhooks are asked one after the other, each about what those before it left; those whose
-``reinvocationPolicy`` is IfNeeded a second time when a later one has changed the object.
-Validating webhooks are asked all at once about what would be stored.
+Mutating webhooks are asked one after another, each about the object as the one before left it.
+With ``reinvocationPolicy: IfNeeded`` a webhook is asked a second time if a later one has changed
+the object. Validating webhooks are asked all at once about the object to be stored.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from fairlead_sandbox.webhooks.matching import Matcher, ReviewedWrite
 from fairlead_sandbox.webhooks.reviews import Question, WebhookAnswer
 
 
-class Unanswered(Exception):  # noqa: N818 - no error, a wish
-    """The write can go on once these are answered."""
+class Unanswered(Exception):  # noqa: N818 - asks for answers, is no error
+    """Ends an attempt of a write: these questions have to be answered first."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
         super().__init__(f"{len(questions)} admission reviews wait for an answer")
@@ -33,19 +33,19 @@ class Unanswered(Exception):  # noqa: N818 - no error, a wish
 
 
 class Conversation(msgspec.Struct):
-    """One request as its webhooks are told of it, and their answers so far."""
+    """One request as its webhooks see it, and their answers so far."""
 
     user: JSON
-    """``userInfo``: who makes the request."""
+    """The request's user as ``userInfo``."""
     dry_run: bool = False
     manager: str = ""
-    """The field manager that the request names."""
+    """Field manager in the request's query."""
     answers: dict[str, WebhookAnswer] = {}
     stamp: dict[str, str] = {}
-    """Generated metadata that must stay the same when a write is tried again."""
+    """Generated metadata that must stay the same in the next attempt."""
     warnings: list[str] = []
     unnamed: bool = False
-    """Whether the request names no object, as one to delete a collection does."""
+    """Whether the request names no object, as a deletecollection does."""
 
     def learn(self, asked: Question, answer: WebhookAnswer) -> None:
         """Keep an answer for the next attempt."""
@@ -53,13 +53,13 @@ class Conversation(msgspec.Struct):
         self.warnings += [text for text in answer.warnings if text not in self.warnings]
 
     def another(self) -> Conversation:
-        """One about an object of the request's collection."""
+        """Return a new conversation about one object of a collection that is being deleted."""
         return Conversation(
             self.user, self.dry_run, self.manager, warnings=self.warnings, unnamed=True
         )
 
     def settle(self, meta: JSON) -> None:
-        """Give a new object what it had in the attempt before."""
+        """Set uid, creation time and name of a new object to those of its first attempt."""
         for name in ("uid", "creationTimestamp", "name"):
             meta[name] = self.stamp.setdefault(name, meta.get(name, ""))
 
@@ -73,15 +73,15 @@ class Webhooks:
 
     @property
     def any(self) -> bool:
-        """Whether there are any at all."""
+        """Whether a webhook configuration exists."""
         return self._hooks.any
 
     def mutated(self, conversation: Conversation, write: ReviewedWrite) -> JSON | None:
-        """The object as the mutating webhooks want it; None when they leave it as it is.
+        """Return the object as changed by mutating webhooks; None if they change nothing.
 
         Raises:
-            StatusError: one of them refuses, or cannot be asked and must be.
-            Unanswered: one has yet to be asked.
+            StatusError: a webhook refuses, or cannot be called and must be.
+            Unanswered: a webhook has to be asked first.
         """
         hooks = self._hooks.of("mutating")
         if not hooks:
@@ -97,7 +97,8 @@ class Webhooks:
                 body = self._ask_to_change(conversation, hook, seen)
                 if body is None:
                     continue
-                # Those asked before this change have not seen it; those that come after it will.
+                # The webhooks asked before this change have not seen it and are asked again; the
+                # later ones see it in their first turn.
                 if body != seen.body:
                     again |= invoked
                     invoked.clear()
@@ -109,7 +110,7 @@ class Webhooks:
     def _ask_to_change(
         self, conversation: Conversation, hook: Hook, write: ReviewedWrite
     ) -> JSON | None:
-        """The object after a webhook; None when it is not concerned or could not be asked."""
+        """Return the object after one webhook; None if it does not apply or failed open."""
         wanted = self._matcher.match(hook, write)
         if wanted is None:
             return None
@@ -122,11 +123,11 @@ class Webhooks:
         return _patched(hook, wanted, write, answer)
 
     def validate(self, conversation: Conversation, write: ReviewedWrite) -> None:
-        """Ask the validating webhooks about what would be stored.
+        """Ask the validating webhooks about the object that would be stored.
 
         Raises:
-            StatusError: one of them refuses, or cannot be asked and must be.
-            Unanswered: some have yet to be asked.
+            StatusError: a webhook refuses, or cannot be called and must be.
+            Unanswered: some webhooks have to be asked first.
         """
         concerned = list(self._concerned(conversation, "validating", write))
         waiting = [asked for _, asked in concerned if asked.id not in conversation.answers]
@@ -147,7 +148,7 @@ class Webhooks:
 
 
 def _completed(type_: ResourceType, body: JSON | None) -> JSON | None:
-    """A body with its defaults, as it is once it is read."""
+    """Return a copy of the body with its defaults, as kube-apiserver's decoder sets them."""
     if body is None:
         return None
     body = copy.deepcopy(body)
@@ -156,6 +157,7 @@ def _completed(type_: ResourceType, body: JSON | None) -> JSON | None:
 
 
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+"""Kinds of the ``options`` in a review."""
 
 
 def _question(
@@ -179,10 +181,10 @@ def _question(
 
 
 def _is_allowed(hook: Hook, answer: WebhookAnswer) -> bool:
-    """Whether the webhook agrees; False when it could not be asked and need not be.
+    """Whether the webhook allows the write; False if it could not be called and may be left out.
 
     Raises:
-        StatusError: it refuses, or could not be asked and must be.
+        StatusError: the webhook refuses, or could not be called and must be.
     """
     if answer.failure:
         if hook.fails_open:

@@ -1,4 +1,4 @@
-"""The webhooks that are configured, in the order in which they are asked."""
+"""The configured webhooks, in the order in which they are asked."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ Phase = Literal["mutating", "validating"]
 
 @dataclass(frozen=True)
 class Hook:
-    """One webhook of a configuration, as it is stored: completed and checked."""
+    """One webhook of a stored configuration, with its defaults set."""
 
     phase: Phase
     id: str
-    """Tells it from every other one: its configuration, its place in it and its name."""
+    """Identity of the webhook: its configuration, its index in it and its name."""
     spec: JSON
     namespaces: LabelSelector = field(default_factory=LabelSelector)
     objects: LabelSelector = field(default_factory=LabelSelector)
 
     @property
     def name(self) -> str:
-        """The name of the webhook in refusals and failures."""
+        """Name of the webhook in refusals and failures."""
         return str(self.spec["name"])
 
     @property
     def fails_open(self) -> bool:
-        """Whether a write goes on when the webhook cannot be asked."""
+        """Whether a write goes on if the webhook cannot be called."""
         return self.spec.get("failurePolicy") == "Ignore"
 
     @property
     def has_side_effects(self) -> bool:
-        """Whether it cannot be asked about a dry run."""
+        """Whether the webhook must not be called for a dry run."""
         return self.spec.get("sideEffects") not in {"None", "NoneOnDryRun"}
 
 
 class Hooks:
-    """The webhooks of one control plane; what a configuration says is read once."""
+    """The webhooks of one control plane; each configuration is parsed once per change."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -56,11 +56,11 @@ class Hooks:
 
     @property
     def any(self) -> bool:
-        """Whether there is a configuration at all."""
+        """Whether a configuration exists."""
         return any(next(iter(self._records(name)), None) is not None for name in COLLECTIONS)
 
     def of(self, phase: Phase) -> list[Hook]:
-        """The webhooks of a phase: configurations by name, then as they stand in them."""
+        """Return the webhooks of a phase, sorted by configuration name, then by place in it."""
         collection = MUTATING if phase == "mutating" else VALIDATING
         records = sorted(self._records(collection), key=lambda record: record.key.name)
         return [hook for record in records for hook in self._read(phase, record)]
@@ -71,7 +71,7 @@ class Hooks:
     def _read(self, phase: Phase, record: Record) -> Sequence[Hook]:
         place = f"{phase}/{record.key.name}"
         known = self._known.get(place)
-        # A change of the configuration makes a new record.
+        # Each write of the configuration replaces its record.
         if known is None or known[0] is not record:
             specs = record.to_dict().get("webhooks") or []
             hooks = [

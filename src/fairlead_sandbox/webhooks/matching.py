@@ -1,4 +1,4 @@
-"""Webhooks that a write concerns: rules, selectors, and other versions of the same resource."""
+"""Selection of the webhooks that a write concerns, by rules, selectors and equivalent versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Verb = Literal["CREATE", "UPDATE", "DELETE"]
 
 @dataclass(frozen=True)
 class ReviewedWrite:
-    """A write, as admission sees it; the bodies are in the version of ``type``."""
+    """A write as admission sees it; the bodies are in the version of ``type``."""
 
     verb: Verb
     type: ResourceType
@@ -34,32 +34,34 @@ class ReviewedWrite:
 
     @property
     def namespace(self) -> str:
-        """A namespace is in itself."""
+        """Namespace of the object; a Namespace counts as being in itself, as in kube-apiserver."""
         if self.type.collection == NAMESPACES:
             return self.key.name
         return self.key.namespace
 
 
 class Matcher:
-    """Finds the version in which a webhook is asked about a write."""
+    """Finds the version of a resource in which a webhook is asked about a write."""
 
     def __init__(self, store: ObjectStore, registry: ResourceRegistry) -> None:
         self._store = store
         self._registry = registry
 
     def match(self, hook: Hook, write: ReviewedWrite) -> ResourceType | None:
-        """The resource whose version the webhook wants; None when it is not concerned.
+        """Return the resource in the version that the webhook wants; None if it does not apply.
 
         Raises:
-            StatusError: the labels of the namespace are needed, and it does not exist.
+            StatusError: the namespace, whose labels are needed, does not exist.
         """
-        # Webhooks are never asked about webhook configurations: one that refuses everything could
-        # not be removed any more.
+        # As in kube-apiserver, webhooks are never asked about webhook configurations: one that
+        # refuses every write could not be removed.
         if write.type.collection in COLLECTIONS or not self._selects(hook, write):
             return None
         rules = hook.spec.get("rules") or []
         if any(_covers(rule, write, write.type) for rule in rules):
             found: ResourceType | None = write.type
+        # matchPolicy is Equivalent by default: a rule for another version of the resource matches
+        # too, and the webhook gets the object converted to that version.
         elif hook.spec.get("matchPolicy") == "Exact":
             found = None
         else:
@@ -84,11 +86,11 @@ class Matcher:
                 yield other
 
     def _namespace_labels(self, write: ReviewedWrite) -> Mapping[str, str] | None:
-        """Return the labels of the namespace; None without one, which every selector matches."""
+        """Return the namespace's labels; None without a namespace: every selector matches then."""
         if not write.namespace:
             return None
         of_namespace = write.type.collection == NAMESPACES and not write.subresource
-        # A namespace that is being created or changed is not in the store with these labels yet.
+        # The labels of a namespace that is being written are in its body, not in the store.
         if of_namespace and write.body is not None:
             return _labels(write.body)
         record = self._store.collection(NAMESPACES).get(Key("", write.namespace))

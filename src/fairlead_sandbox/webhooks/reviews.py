@@ -1,6 +1,6 @@
-"""AdmissionReviews: what a webhook is asked, and what its answer means.
+"""AdmissionReviews: the request for a webhook, and the meaning of its answer.
 
-The texts are those of kube-apiserver 1.31.
+The messages are those of kube-apiserver 1.31.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ class Question(msgspec.Struct, array_like=True):
     """One AdmissionReview that waits for its answer."""
 
     id: str
-    """The same for the same question about the same object."""
+    """Hash of the request, equal in each attempt to write the same object."""
     uid: str
     hook: str
-    """The name of the webhook."""
+    """Name of the webhook."""
     mutating: bool
     version: str
     client: JSON
     """The webhook's ``clientConfig``."""
     seconds: int
-    """Seconds that the answer may take."""
+    """Seconds in which the webhook must answer."""
     body: bytes
 
 
 class WebhookAnswer(msgspec.Struct, array_like=True):
-    """The answer of a webhook, or why there is none."""
+    """The answer of a webhook, or the failure to get one."""
 
     failure: str = ""
-    """Why the webhook could not be asked, or what is wrong with its answer."""
+    """Why the webhook could not be called, or the fault of its answer; "" for a valid answer."""
     allowed: bool = False
     status: JSON = {}
     patch: bytes = b""
@@ -83,10 +83,10 @@ def question(
     dry_run: bool,
     options: JSON,
 ) -> Question:
-    """Return the AdmissionReview of a write for a webhook, in a version that it speaks.
+    """Return the AdmissionReview of a write for a webhook, in a version that the webhook accepts.
 
     Raises:
-        StatusError: it speaks no version of AdmissionReview that the server knows.
+        StatusError: the webhook accepts no version of AdmissionReview that the server knows.
     """
     accepted = hook.spec.get("admissionReviewVersions") or []
     version = next((name for name in accepted if name in _VERSIONS), "")
@@ -109,7 +109,7 @@ def question(
     if write.subresource:
         request["subResource"] = request["requestSubResource"] = write.subresource
     identity = hashlib.sha256(f"{hook.id}\0".encode() + msgspec.json.encode(_timeless(request)))
-    # After the hash: every attempt has a uid of its own, and the question is the same.
+    # After the hash, because the uid of the review is new in each attempt.
     request["uid"] = str(uuid.uuid4())
     review = {
         "kind": "AdmissionReview",
@@ -137,7 +137,7 @@ def _converted(body: JSON | None, given: ResourceType, wanted: ResourceType) -> 
 
 
 def converted(body: JSON, given: ResourceType, wanted: ResourceType) -> JSON:
-    """The body in another version of its resource."""
+    """Return the body in another version of its resource."""
     if given is wanted:
         return body
     stored = given.stored(body)
@@ -147,7 +147,7 @@ def converted(body: JSON, given: ResourceType, wanted: ResourceType) -> JSON:
 
 
 def _timeless(request: JSON) -> JSON:
-    """The request without the times of managed fields, which differ in each attempt."""
+    """Return the request without managed fields, whose times differ in each attempt."""
     body = request["object"]
     if body is None or "managedFields" not in body["metadata"]:
         return request
@@ -156,7 +156,7 @@ def _timeless(request: JSON) -> JSON:
 
 
 def read(asked: Question, code: int, content: bytes) -> WebhookAnswer:
-    """Return the answer in an HTTP response, or why it is none."""
+    """Return the answer in an HTTP response, or the failure to read one from it."""
     if not HTTPStatus.OK <= code <= HTTPStatus.PARTIAL_CONTENT:
         return WebhookAnswer(f"failed to call webhook: {_refusal(code, content)}")
     try:
@@ -200,10 +200,11 @@ _REFUSALS = {
     504: "the server was unable to return a response in the time allotted, but may still be "
     "processing the request",
 }
+"""Messages of client-go for HTTP codes whose body is no Status."""
 
 
 def _wrong(asked: Question, review: _Review) -> str:
-    """Return the fault of an answer, "" for a valid one."""
+    """Return the fault of a review in an answer, "" for a valid one."""
     response = review.response
     if response is None:
         return "webhook response was absent"
@@ -233,7 +234,7 @@ def _wrong_patch(asked: Question, response: _Response) -> str:
 
 
 def denial(name: str, status: JSON) -> StatusError:
-    """The answer to a write that a webhook refuses, with what it says about it."""
+    """Return the error of a write that a webhook denies, with the webhook's code and message."""
     text = f'admission webhook "{name}" denied the request'
     message, reason = status.get("message") or "", status.get("reason") or ""
     told = message or reason
@@ -246,24 +247,24 @@ def denial(name: str, status: JSON) -> StatusError:
 
 
 def failed(name: str, reason: str) -> StatusError:
-    """The answer to a write about which a webhook that must be asked could not be."""
+    """Return the error of a write whose webhook could not be called although it must be."""
     return internal(f'failed calling webhook "{name}": {reason}')
 
 
 def internal(text: str) -> StatusError:
-    """A 500 whose cause says what its message says."""
+    """Return a 500 with the message also as its cause."""
     error = errors.internal(text)
     error.details = {"causes": [{"message": text}]}
     return error
 
 
 def no_dry_run(name: str) -> StatusError:
-    """The answer to a dry run about which a webhook cannot be asked."""
+    """Return the error of a dry run that a webhook with side effects concerns."""
     return errors.bad_request(f'admission webhook "{name}" does not support dry run')
 
 
 def options(kind: str, *, dry_run: bool, manager: str) -> JSON:
-    """The options of a request as its review shows them."""
+    """Return the options of a request as its review shows them."""
     found: JSON = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
     if dry_run:
         found["dryRun"] = ["All"]
@@ -273,9 +274,9 @@ def options(kind: str, *, dry_run: bool, manager: str) -> JSON:
 
 
 def patch_of(answer: WebhookAnswer) -> Any:
-    """The operations of an answer's patch, [] without any.
+    """Return the operations of an answer's patch, [] if it has none.
 
     Raises:
-        ValueError: they cannot be read.
+        ValueError: the patch is no JSON.
     """
     return msgspec.json.decode(answer.patch) if answer.patch else []

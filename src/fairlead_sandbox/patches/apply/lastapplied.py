@@ -1,7 +1,7 @@
-"""``kubectl apply`` without and with ``--server-side`` on one object.
+"""Switching between client-side and server-side ``kubectl apply`` on one object.
 
-The annotation in which kubectl keeps what it last applied says what is kubectl's own, and it is
-kept up so that either kind of apply may follow the other.
+kubectl keeps its last client-side configuration in an annotation. It tells which fields were
+kubectl's own, and an apply on the server keeps it up to date.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from fairlead_sandbox.patches.apply.walk import ShapeError, changes, fields
 
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation with kubectl's last client-side configuration."""
 _KUBECTL = "kubectl"
 
 
 def explains(shape: Shape, live: JSON, config: JSON, owners: Managed, who: FieldManager) -> bool:
-    """Whether every conflict is about what kubectl itself has written, unchanged since.
+    """Whether every conflict is on a field that kubectl applied and that is unchanged since.
 
     Raises:
         ShapeError: the configuration does not fit its kind.
@@ -43,7 +44,7 @@ def explains(shape: Shape, live: JSON, config: JSON, owners: Managed, who: Field
 
 
 def refresh(body: JSON, live: JSON, config: JSON, who: FieldManager) -> None:
-    """Write the new configuration into the annotation where there is one."""
+    """Update the annotation to the new configuration, if kubectl applies and it exists."""
     if who.name != _KUBECTL or _last_applied(live) is None:
         return
     annotations = body["metadata"].get("annotations") or {}

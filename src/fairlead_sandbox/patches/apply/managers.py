@@ -15,9 +15,11 @@ from fairlead_sandbox.patches.apply.walk import changes, fields, merge, remove, 
 
 
 BEFORE_FIRST_APPLY = "before-first-apply"
+"""Manager of all fields of an object that had no owners before its first apply."""
 ANCIENT_CHANGES = "ancient-changes"
+"""Manager into which kube-apiserver merges the oldest updates."""
 MOST_UPDATERS = 10
-"""Managers of updates that are kept apart; the oldest of more are merged into one."""
+"""Most managers of updates per object; the oldest of more are merged into one."""
 
 _UNOWNED = frozenset(
     {
@@ -39,7 +41,7 @@ _UNOWNED = frozenset(
         ),
     }
 )
-"""Paths without an owner: the server sets them, or no write can change them."""
+"""Paths without an owner: only the server sets them, or no write can change them."""
 
 
 class FieldManager(NamedTuple):
@@ -58,7 +60,7 @@ class FieldManager(NamedTuple):
 
 
 class OwnedFields(NamedTuple):
-    """The fields of one manager, and the time of its last change of them."""
+    """The fields of one manager, and the time of its last change to them."""
 
     fields: Paths
     time: str = ""
@@ -75,12 +77,12 @@ class FieldConflict(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The path as messages show it."""
+        """The path as error messages show it."""
         return paths.text(self.path)
 
 
 class ConflictsError(Exception):
-    """An apply without force that would take fields from others."""
+    """An apply without force would change fields of other managers."""
 
     def __init__(self, conflicts: Sequence[FieldConflict]) -> None:
         super().__init__(_conflict_text(conflicts))
@@ -113,10 +115,10 @@ class _Entry(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 def decode(entries: Any) -> Managed:
-    """The owners in ``managedFields``.
+    """Return the owners in ``managedFields``.
 
     Raises:
-        MalformedFieldsError: the entries make no sense.
+        MalformedFieldsError: the entries cannot be read.
     """
     try:
         given = msgspec.convert(entries or [], list[_Entry])
@@ -132,7 +134,7 @@ def decode(entries: Any) -> Managed:
 
 
 def encode(managed: Managed) -> list[JSON]:
-    """``managedFields`` in the order of the server: applies first, then by time and name."""
+    """Return ``managedFields`` in kube-apiserver's order: applies first, then by time and name."""
     ordered = sorted(managed.items(), key=lambda one: (one[0].operation, one[1].time, one[0]))
     return [_encoded(manager, owned) for manager, owned in ordered]
 
@@ -153,9 +155,11 @@ def _encoded(manager: FieldManager, owned: OwnedFields) -> JSON:
 def updated(
     shape: Shape, before: JSON, after: JSON, managed: Managed, manager: FieldManager, now: str
 ) -> Managed:
-    """The owners after a write that was no apply: who changes a field takes it."""
+    """Return the owners after a write that is no apply: its manager takes each changed field."""
     found = changes(shape, before, after)
     taken = found.added | found.modified
+    # An update never conflicts: it takes changed fields from their owners, and removed fields lose
+    # all of theirs.
     lost = taken | found.removed
     result = _without(managed, lost) if lost else dict(managed)
     own = taken - _UNOWNED
@@ -175,12 +179,12 @@ def applied(
     *,
     force: bool,
 ) -> tuple[JSON, Managed]:
-    """The object and its owners after an apply.
+    """Return the object and its owners after an apply.
 
-    Fields that the manager applied before and does not any more go, unless others own them.
+    Fields that the manager applied before but no longer sends are removed, unless others own them.
 
     Raises:
-        ConflictsError: it would change what others own, and is not forced.
+        ConflictsError: without force, the apply would change fields of other managers.
         ShapeError: the configuration does not fit its kind.
     """
     wanted = fields(shape, config)
@@ -188,7 +192,8 @@ def applied(
     result = merge(shape, live, config)
     last = managed.get(manager, OwnedFields(NOTHING))
     if last.fields:
-        # Fields that others own too stay, and so do the parents of fields still wanted.
+        # Not removed are fields that others own too, and the parents of fields that are still
+        # applied or owned.
         everyone = wanted.union(*(owned.fields for owned in others.values()))
         gone = with_parents(shape, last.fields) - with_parents(shape, everyone)
         result = remove(shape, result, gone)
@@ -197,8 +202,10 @@ def applied(
     if not force:
         _refuse_conflicts(others, taken)
     owners = _without(others, taken | found.removed)
+    # A field with the value that another manager has set already is no conflict: both own it then.
     own = wanted - _UNOWNED
-    # An apply that changes nothing keeps its time, so that nothing is written for it.
+    # An apply that changes nothing keeps its time; otherwise each repetition would make a new
+    # resourceVersion.
     same = own == last.fields and not any(found) and manager in managed
     owners[manager] = OwnedFields(own, last.time if same else now)
     return result, _nonempty(owners)
@@ -215,13 +222,13 @@ def _refuse_conflicts(others: Managed, taken: Paths) -> None:
 
 
 def owner_of_all(shape: Shape, live: JSON, api_version: str, now: str) -> Managed:
-    """The owners of an object that has been without any so far, before its first apply."""
+    """Return the owners of an object that had none, for its first apply."""
     owned = changes(shape, {}, live).added - _UNOWNED
     return {FieldManager(BEFORE_FIRST_APPLY, "Update", api_version): OwnedFields(owned, now)}
 
 
 def only(managed: Managed, manager: FieldManager, keep: Iterable[Path]) -> Managed:
-    """The owners, of whom one owns nothing but these paths."""
+    """Return the owners; ``manager`` keeps only the paths in ``keep``."""
     if manager not in managed:
         return managed
     owned = managed[manager]
@@ -242,7 +249,7 @@ def _capped(managed: dict[FieldManager, OwnedFields]) -> Managed:
     updaters = [key for key in managed if key.operation == "Update"]
     if len(updaters) <= MOST_UPDATERS:
         return managed
-    # The oldest are merged, as kube-apiserver does, so that managedFields cannot grow without end.
+    # The oldest are merged, as in kube-apiserver, so that managedFields cannot grow without end.
     updaters.sort(key=lambda key: (managed[key].time, key))
     for old in updaters[: len(updaters) - MOST_UPDATERS + 1]:
         owned = managed.pop(old)

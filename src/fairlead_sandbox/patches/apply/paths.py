@@ -1,7 +1,7 @@
 """Paths of fields, and sets of them in the form of ``metadata.managedFields`` (``FieldsV1``).
 
-A path is a tuple of elements as FieldsV1 writes them: ``f:name`` for a member, ``k:{...}`` for the
-item of a list that has these keys, ``v:...`` for a value of a set.
+A path is a tuple of elements as FieldsV1 writes them: ``f:name`` for a member, ``k:{...}`` for a
+list's item with these keys, ``v:...`` for a value of a set.
 """
 
 from __future__ import annotations
@@ -15,33 +15,36 @@ from fairlead.api.meta import JSON
 
 
 Path: TypeAlias = tuple[str, ...]
+"""Elements from the root to a field."""
 Paths: TypeAlias = frozenset[Path]
+"""A set of fields."""
 
 NOTHING: Paths = frozenset()
 _SELF = "."
+"""Member of FieldsV1 that stands for the field itself, beside fields below it."""
 
 
 class MalformedFieldsError(ValueError):
-    """A text that is no FieldsV1."""
+    """The value is no FieldsV1."""
 
 
 def member(name: str) -> str:
-    """The element of an object's member."""
+    """Return the element of an object's member."""
     return f"f:{name}"
 
 
 def item(keys: Mapping[str, Any]) -> str:
-    """The element of a list's item with these keys."""
+    """Return the element of a list's item with these keys."""
     return "k:" + msgspec.json.encode(dict(sorted(keys.items()))).decode()
 
 
 def scalar(value: Any) -> str:
-    """The element of a value in a set."""
+    """Return the element of a value in a set."""
     return "v:" + msgspec.json.encode(value).decode()
 
 
 def encode(paths: Iterable[Path]) -> JSON:
-    """A set of paths as FieldsV1."""
+    """Return a set of paths as FieldsV1."""
     root: JSON = {}
     chosen = set(paths)
     for path in sorted(chosen):
@@ -55,10 +58,10 @@ def encode(paths: Iterable[Path]) -> JSON:
 
 
 def decode(fields: Any) -> Paths:
-    """The paths of a FieldsV1.
+    """Return the paths of a FieldsV1.
 
     Raises:
-        MalformedFieldsError: it is none.
+        MalformedFieldsError: the value is no FieldsV1.
     """
     return frozenset(_decode(fields, ()))
 
@@ -80,7 +83,7 @@ def _decode(fields: Any, path: Path) -> Iterator[Path]:
 
 
 def text(path: Sequence[str]) -> str:
-    """A path as messages show it: ``.spec.containers[name="web"].image``."""
+    """Return a path as error messages show it: ``.spec.containers[name="web"].image``."""
     return "".join(map(_element_text, path))
 
 

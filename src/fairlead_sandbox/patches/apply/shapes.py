@@ -1,8 +1,8 @@
 """Shapes of kinds: which parts of an object have owners of their own in server-side apply.
 
-They come from structural schemas (``x-kubernetes-list-type``, ``-list-map-keys``,
-``-map-type``), or from the table of built-in kinds with the list types of the Kubernetes API
-reference.
+The shape of a custom kind comes from its structural schema (``x-kubernetes-list-type``,
+``-list-map-keys``, ``-map-type``), that of a built-in kind from its message and the list types of
+the Kubernetes API reference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fairlead_sandbox import kinds
 
 
 class Shape:
-    """A value that is owned as a whole: a scalar, or what is atomic."""
+    """A value that is owned as a whole: a scalar, or an atomic list or map."""
 
     is_map = False
     """Whether members have owners of their own."""
@@ -28,7 +28,7 @@ class Shape:
         return None
 
     def declares(self, name: str) -> bool:
-        """Whether the member is a field of the kind, and no key of a map."""
+        """Whether the member is a declared field, as opposed to a key of a map."""
         return False
 
 
@@ -36,7 +36,7 @@ WHOLE = Shape()
 
 
 class Map(Shape):
-    """An object: its declared members, and the shape of any other one in ``rest``."""
+    """An object; ``rest`` is the shape of undeclared members, None if there are none."""
 
     is_map = True
 
@@ -48,12 +48,12 @@ class Map(Shape):
 
     @cached_property
     def _members(self) -> Mapping[str, Shape]:
-        # Compiled once, when an object first has such a part: types refer to themselves (a JSON
-        # schema has JSON schemas), and schemas of CRDs may be deeper than Python's stack.
+        # Compiled at first use. Types refer to themselves (a JSON schema has JSON schemas), and
+        # schemas of CRDs may be nested deeper than Python's stack.
         return self._compile()
 
     def child(self, name: str) -> Shape | None:
-        """Return the shape of a declared member, else that of the rest."""
+        """Return the shape of a declared member, or the shape of all others."""
         return self._members.get(name, self._rest)
 
     def declares(self, name: str) -> bool:
@@ -67,7 +67,7 @@ class Deduced(Shape):
     is_map = True
 
     def child(self, name: str) -> Shape | None:
-        """Return this shape, which fits any value."""
+        """Return this shape, which fits every value."""
         return self
 
 
@@ -75,7 +75,7 @@ DEDUCED = Deduced()
 
 
 class List(Shape):
-    """A list whose items have owners: told apart by ``keys``, or without keys a set.
+    """A list whose items have owners; ``keys`` identify an item, without keys the list is a set.
 
     ``defaults`` are the values of absent keys.
     """
@@ -146,9 +146,13 @@ _LISTS: Mapping[tuple[str, str], tuple[tuple[str, ...], Mapping[str, str]]] = {
         )
     },
 }
-"""Lists whose items merge, by message and field; no keys means a set. The others are atomic."""
+"""Lists whose items merge, by message and field: their keys (none for a set) and defaults.
+
+All other lists are atomic.
+"""
 
 _ATOMIC_MAPS = frozenset({("PodSpec", "nodeSelector"), ("ServiceSpec", "selector")})
+"""Maps that are owned as a whole, by message and field."""
 _ATOMIC = frozenset(
     {
         "ConfigMapKeySelector",
@@ -171,7 +175,7 @@ _ATOMIC = frozenset(
 
 @cache
 def of_message(name: str) -> Shape:
-    """The shape of a built-in kind's message."""
+    """Return the shape of a built-in kind's message."""
     if name not in kinds.load().messages:
         return DEDUCED if name.startswith("schemaOr") else WHOLE
     if name in _ATOMIC:
@@ -196,14 +200,14 @@ def _of_field(message: str, field: kinds.Field) -> Shape:
 
 
 def of_kind(message: kinds.Message) -> Shape:
-    """The shape of a built-in kind's objects."""
+    """Return the shape of a built-in kind's objects."""
     own = of_message(message.name)
     envelope = {"apiVersion": WHOLE, "kind": WHOLE}
     return Map(lambda: envelope | {name: own.child(name) or WHOLE for name in message.fields})
 
 
 def of_schema(schema: JSON) -> Shape:
-    """The shape of a custom resource's objects, from its structural schema."""
+    """Return the shape of a custom resource's objects, from its structural schema."""
     return Map(lambda: _properties(schema) | _envelope(), _rest(schema))
 
 

@@ -1,4 +1,4 @@
-"""The owners that ordinary writes leave in ``metadata.managedFields``."""
+"""Owners of fields after writes that are no apply, in ``metadata.managedFields``."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from fairlead_sandbox.patches.apply.walk import changes
 
 
 SERVER = "kube-apiserver"
-"""The manager of fields that the server changes by itself."""
+"""Manager of the fields that the server itself changes."""
 
 
 class NewObject(NamedTuple):
-    """A new object as it was before the server filled it in."""
+    """A new object before the server sets uid, defaults and allocated fields."""
 
     shape: Shape
     empty: JSON
-    """An empty object of its kind."""
+    """An empty object of its kind, with which the new one is compared."""
     allocated: Sequence[str]
-    """Paths that the server fills in; its writer owns those that it has sent alone."""
+    """Paths that the server allocates; the writer owns only those that it has sent."""
     given: Paths
-    """Paths that its writer has sent."""
+    """Paths that the writer has sent."""
 
     @classmethod
     def of(cls, shape: Shape, empty: JSON, allocated: Sequence[str], body: JSON) -> NewObject:
-        """Note a body before the server fills it in."""
+        """Record a body before the server completes it."""
         given = changes(shape, {}, body).added if allocated else NOTHING
         return cls(shape, empty, allocated, given)
 
     def entries(self, body: JSON, manager: FieldManager) -> list[JSON]:
-        """The entries of the finished object."""
+        """Return the managedFields of the completed object."""
         managed = updated(self.shape, self.empty, without_entries(body), {}, manager, now())
         if self.allocated:
             fields = managed[manager].fields if manager in managed else NOTHING
@@ -59,10 +59,10 @@ class NewObject(NamedTuple):
 def after_update(
     shape: Shape, before: JSON, after: JSON, given: Any, manager: FieldManager
 ) -> list[JSON]:
-    """Return the entries of a changed object; [] if it has none or the writer ends tracking.
+    """Return the managedFields of a changed object; [] ends the tracking.
 
-    ``given`` are the entries that the writer sent, who may change them; one that is empty ends
-    the tracking until the next apply.
+    ``given`` are the managedFields that the writer sent, who may change them. One empty entry
+    (``[{}]``) ends the tracking until the next apply, as the API documents.
     """
     stored: list[JSON] = before["metadata"].get("managedFields") or []
     if given == [{}]:
@@ -79,7 +79,7 @@ def after_update(
 
 
 def _chosen(given: Any, stored: list[JSON]) -> list[JSON]:
-    """The writer's entries where they make sense, else those that are there."""
+    """Return the writer's entries if they are valid, else the stored ones."""
     if not given or given == stored:
         return stored
     try:
@@ -95,11 +95,11 @@ def entries_of(body: JSON) -> Any:
 
 
 def without_entries(body: JSON) -> JSON:
-    """The body without its owners."""
+    """Return the body without managedFields."""
     metadata = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
     return {**body, "metadata": metadata}
 
 
 def managed_by(body: JSON) -> Managed:
-    """The owners of a stored object."""
+    """Return the owners of a stored object."""
     return decode(body["metadata"].get("managedFields"))

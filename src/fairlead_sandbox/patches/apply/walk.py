@@ -11,7 +11,7 @@ from fairlead_sandbox.patches.apply.shapes import WHOLE, List, Shape
 
 
 class ShapeError(ValueError):
-    """A value that its kind does not have; the text begins with its path."""
+    """A value does not fit its kind's shape; the text begins with its path."""
 
 
 class Changes(NamedTuple):
@@ -25,16 +25,16 @@ class Changes(NamedTuple):
 DEEPEST = 64
 """Levels of nesting below which values have no owners of their own.
 
-A path per leaf, each as long as the nesting, would be hundreds of times as large as the object.
+A path for each leaf, as long as the nesting, would be hundreds of times as large as the object.
 """
 _MISSING: Any = object()
 
 
 def fields(shape: Shape, value: Any) -> Paths:
-    """Every field that the value has an opinion on.
+    """Return every field that the value sets.
 
     Raises:
-        ShapeError: the value has a field that its kind does not have, or an item without a key.
+        ShapeError: the value has a field that its kind lacks, or an item without a key.
     """
     return frozenset(_fields(shape, value, ()))
 
@@ -63,7 +63,7 @@ def _fields(shape: Shape, value: Any, path: Path) -> Iterator[Path]:
 
 
 def _items(shape: List, value: list[Any], path: Path, *, strict: bool) -> dict[str, Any]:
-    """The items of a list by their path elements."""
+    """Return the items of a list by their path elements."""
     found: dict[str, Any] = {}
     for index, inner in enumerate(value):
         element = _element(shape, inner)
@@ -78,7 +78,7 @@ def _items(shape: List, value: list[Any], path: Path, *, strict: bool) -> dict[s
 
 
 def _unfit(shape: List, value: Any) -> str:
-    """Why an item cannot be told from others."""
+    """Return why an item has no path element, worded as in structured-merge-diff."""
     if not shape.keys:
         return "associative lists as values not supported"
     if not isinstance(value, dict):
@@ -100,14 +100,14 @@ def _element(shape: List, value: Any) -> str | None:
 
 
 def changes(shape: Shape, old: Any, new: Any) -> Changes:
-    """Return the paths that are new, different and gone in ``new``, with all parts of these."""
+    """Return the paths that ``new`` adds, modifies and removes, with all paths below them."""
     comparison = _Comparison()
     comparison.parts(shape, old, new, ())
     return Changes(*map(frozenset, (comparison.added, comparison.modified, comparison.removed)))
 
 
 class _Comparison:
-    """The paths found so far. Every write makes one: it is written for speed."""
+    """Collector of the paths that differ; every write uses one, so it is written for speed."""
 
     def __init__(self) -> None:
         self.added: list[Path] = []
@@ -119,10 +119,10 @@ class _Comparison:
         before, after = _parts(shape, old, path), _parts(shape, new, path)
         for element in {**before, **after}:
             left, right = before.get(element, _MISSING), after.get(element, _MISSING)
-            # Most of an object is the same in both: its parts are not walked.
+            # Most parts of an object are equal in both; their own parts are not walked.
             if left is right or left == right:
                 continue
-            # Scalars are most of an object, and no shape gives them parts: none is looked up.
+            # No shape gives parts to a scalar, so its shape is not looked up.
             nested = isinstance(left, dict | list) or isinstance(right, dict | list)
             part = _shape_of(shape, element) if nested else WHOLE
             self.one(part, left, right, (*path, element))
@@ -143,12 +143,12 @@ class _Comparison:
 
 
 def _has_parts(shape: Shape, value: Any) -> bool:
-    """Whether there is anything in the value that can have an owner of its own."""
+    """Whether the value contains a part that can have an owner of its own."""
     return bool(value) and _is_nested(shape, value)
 
 
 def _is_nested(shape: Shape, value: Any) -> bool:
-    """Whether the value is what its shape says, null included, and no scalar in its place."""
+    """Whether the value is null or of its shape's type, a map or a list with owned items."""
     if value is None:
         return True
     return isinstance(value, dict) if shape.is_map else isinstance(value, list) and shape.is_list
@@ -169,9 +169,9 @@ def _shape_of(shape: Shape, element: str) -> Shape:
 
 
 def merge(shape: Shape, live: Any, config: Any, depth: int = 0) -> Any:
-    """The live value with everything that the configuration has an opinion on.
+    """Return the live value with every field that the configuration sets.
 
-    ``depth`` says how many levels above these values there are.
+    ``depth`` is the number of levels above these values.
     """
     if depth >= DEEPEST:
         return config
@@ -187,14 +187,14 @@ def merge(shape: Shape, live: Any, config: Any, depth: int = 0) -> Any:
 
 
 def _merge_list(shape: List, live: list[Any], config: list[Any], depth: int) -> list[Any]:
-    """Items of both in the order of the configuration, others where they stand among them.
+    """Return the items of both lists: configured ones in their order, others where they stood.
 
-    Live items that share a key stay unless the configuration has one in their place.
+    Live items that share a key stay unless the configuration has an item with that key.
     """
     there = _items(shape, live, (), strict=False)
     wanted = _items(shape, config, (), strict=False)
     result: list[Any] = []
-    # One iterator for the whole walk: each wanted item is placed once, in the order of the
+    # One iterator for the whole walk: it places each configured item once, in the order of the
     # configuration.
     rest, met = iter(wanted), set()
     for inner in live:
@@ -215,7 +215,7 @@ def _merge_list(shape: List, live: list[Any], config: list[Any], depth: int) -> 
 
 
 def remove(shape: Shape, value: Any, unwanted: Paths) -> Any:
-    """The value without these fields and all that is in them."""
+    """Return the value without these fields and all below them."""
     return _remove(shape, value, paths.encode(unwanted))
 
 
@@ -226,7 +226,7 @@ def _remove(shape: Shape, value: Any, unwanted: Mapping[str, Any]) -> Any:
             below = unwanted.get(paths.member(name))
             if below is None:
                 result[name] = inner
-            # Nothing below, or a dot in it, means the member itself and not only parts of it.
+            # An empty set or one with a dot means the member itself, not only fields below it.
             elif below and "." not in below:
                 result[name] = _remove(shape.child(name) or WHOLE, inner, below)
         return result
@@ -244,7 +244,7 @@ def _remove(shape: Shape, value: Any, unwanted: Mapping[str, Any]) -> Any:
 
 
 def with_parents(shape: Shape, given: Paths) -> Paths:
-    """The paths, and the declared members that they lead through."""
+    """Return the paths and the declared members above them."""
     result = set(given)
     for path in given:
         here = shape

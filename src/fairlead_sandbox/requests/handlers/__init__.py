@@ -1,5 +1,5 @@
 """The verbs: get and list (``read``), create, update and delete (``write``), patch, apply, watch.
 
-Each handler takes a :class:`~fairlead_sandbox.requests.calls.Call` and gives an Answer once what
-it says is stored; only ``watch`` writes to a stream.
+A handler takes a :class:`~fairlead_sandbox.requests.calls.Call` and returns an Answer once the
+change, or the state that it has read, is stored; only ``watch`` writes to a stream.
 """

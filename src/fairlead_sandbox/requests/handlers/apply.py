@@ -23,10 +23,11 @@ from fairlead_sandbox.storage.records import Record
 
 APPLY_PATCH = "application/apply-patch+yaml"
 MOST_LETTERS = 128
+"""Most characters of a field manager's name, by kube-apiserver's validation."""
 
 
 async def apply(call: Call) -> Answer:
-    """Merge the configuration into its object, which is created if there is none."""
+    """Apply a configuration: merge it into its object, or create the object."""
     force = _options(call)
     config = _configuration(call)
     warnings = check_request(call, "PatchOptions", config)
@@ -83,7 +84,8 @@ def _configuration(call: Call) -> JSON:
     metadata = dict(config.get("metadata") or {})
     writes.check_name(metadata, call.key)
     config["metadata"] = metadata
-    # On copies: checking also completes and cleans, and what the manager owns is what it sent.
+    # On copies: these checks also complete and remove fields, but the manager must own exactly
+    # the fields that it sent.
     if not call.info.subresource:
         writes.check_kind(call.type, _copy(config))
     take_metadata(_copy(config))
@@ -97,7 +99,8 @@ def _copy(config: JSON) -> JSON:
 def _create(call: Call, config: JSON, *, force: bool) -> Record:
     if call.info.subresource:
         raise errors.not_found(call.type.group_resource, call.key.name)
-    # Here and not before: the object may have been deleted while a webhook was asked.
+    # The right to create is checked here, when the object is known to be missing; it may have been
+    # deleted while a webhook was asked. As in kube-apiserver, the request itself needs only patch.
     if call.require is not None:
         call.require("create")
     uid = config["metadata"].get("uid")
@@ -123,7 +126,9 @@ def _update(call: Call, record: Record, config: JSON, *, force: bool) -> Record:
     owners = tracking.managed_by(stored)
     if not owners:
         version = call.type.resource.api_version
-        # Otherwise a first apply would take fields without a conflict that others have written.
+        # The object was stored without managedFields. kube-apiserver then gives all its fields to
+        # the manager before-first-apply; without that an apply would take over fields of other
+        # writers without a conflict.
         owners = managers.owner_of_all(call.type.shape, live, version, now())
     body, owners = _applied(call, live, owners, config, force=force)
     return writes.update(
@@ -150,6 +155,8 @@ def _applied(
             f"failed to create typed patch object ({place}; {resource.api_version}, "
             f"Kind={resource.kind}): {error}"
         )
+        # kube-apiserver answers a configuration that does not fit the schema with 500 and without
+        # a reason.
         raise errors.StatusError(500, "", text) from None
     except ConflictsError as error:
         raise _conflict(error) from None
@@ -158,7 +165,7 @@ def _applied(
 
 
 def _of_endpoint(type_: ResourceType, owners: Managed, who: FieldManager) -> Managed:
-    """Return the owners, of whom the manager has only fields that the endpoint can write."""
+    """Return the owners; ``who`` keeps only fields that its endpoint writes: status or others."""
     if not type_.strategy.status:
         return owners
     fields = owners[who].fields if who in owners else NOTHING

@@ -1,4 +1,4 @@
-"""PATCH with JSON, merge and strategic merge patches; server-side apply has its own module."""
+"""PATCH with JSON, merge and strategic merge patches; ``apply`` has server-side apply."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 _REASONS = {400: "BadRequest", 413: "RequestEntityTooLarge", 422: "Invalid"}
+"""Reasons of the Status by the HTTP code of a refused patch."""
 
 
 async def patch(call: Call) -> Answer:
@@ -46,10 +47,10 @@ async def patch(call: Call) -> Answer:
 
 
 def apply(call: Call, media_type: str, current: JSON) -> JSON:
-    """The current body with the request's patch applied.
+    """Return the current body with the request's patch applied.
 
     Raises:
-        StatusError: the patch cannot be read or does not fit.
+        StatusError: the patch cannot be read or does not fit the body.
     """
     if "force" in call.query:
         wrong = forbidden("force", "may not be specified for non-apply patch")
@@ -86,6 +87,8 @@ def _check_type(call: Call, media_type: str) -> None:
     if not call.type.custom:
         accepted.append(STRATEGIC_PATCH)
     if media_type not in accepted and not call.type.custom:
+        # For built-in kinds kube-apiserver answers 415 without the list of media types that the
+        # answer for a custom resource has.
         text = "415: Unsupported Media Type"
         raise errors.StatusError(415, "UnsupportedMediaType", text, details={})
     if media_type not in accepted:

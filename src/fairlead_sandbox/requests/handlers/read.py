@@ -1,4 +1,4 @@
-"""GET of one object, and of a collection: selectors, pages, lists at a given version."""
+"""GET of one object or of a collection, with selectors, pages and lists at a given version."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from fairlead_sandbox.storage.records import Record
 
 
 _HALF = 1 << 63
+"""Two to the power of 63, the first number above a signed integer of 64 bits."""
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can "
     "start a new list without the continue parameter, or use the continue token in this response "
@@ -26,10 +27,11 @@ _EXPIRED = (
     "inconsistent list - objects that were created, modified, or deleted between the time the "
     "first chunk was returned and now may show up in the list."
 )
+"""Message of the 410 for a continue token whose version is compacted."""
 
 
 def existing(call: Call) -> Record:
-    """The object that the request names.
+    """Return the stored object that the request names.
 
     Raises:
         StatusError: 404, it does not exist.
@@ -41,21 +43,26 @@ def existing(call: Call) -> Record:
 
 
 async def get(call: Call) -> Answer:
-    """The object, or its status subresource, which is the same body."""
+    """Answer with the object; its status subresource has the same body."""
     record = existing(call)
+    # Memory is ahead of the disk. An answer waits until its version is stored, or a crash could
+    # take back a state that a client has seen.
     await call.core.store.settle(record.rv)
     return answers.one(call, record)
 
 
 class ContinueToken(NamedTuple):
-    """Where the next page starts; version -1 goes on with whatever is there then."""
+    """Start of the next page: its version and the last key before it.
+
+    Version -1 goes on with the newest objects.
+    """
 
     version: int
     namespace: str
     name: str
 
     def encode(self) -> str:
-        """The ``continue`` parameter."""
+        """Return the value of the ``continue`` parameter."""
         body = {"v": "meta.k8s.io/v1", "rv": self.version, "start": [self.namespace, self.name]}
         return base64.urlsafe_b64encode(msgspec.json.encode(body)).decode().rstrip("=")
 
@@ -66,10 +73,10 @@ class _TokenBody(msgspec.Struct):
 
 
 def parse_token(text: str) -> ContinueToken:
-    """The token of a ``continue`` parameter.
+    """Return the token in a ``continue`` parameter.
 
     Raises:
-        StatusError: 400, it is none of this server's.
+        StatusError: 400, the text is no token of this server.
     """
     try:
         padded = text + "=" * (-len(text) % 4)
@@ -81,10 +88,10 @@ def parse_token(text: str) -> ContinueToken:
 
 
 def parse_version(text: str) -> int:
-    """A resourceVersion of a query; "" is 0.
+    """Return the resourceVersion of a query; "" is 0.
 
     Raises:
-        StatusError: it is no number.
+        StatusError: 500, as in kube-apiserver, the text is no number.
     """
     try:
         return parse_integer(text, signed=False)
@@ -94,10 +101,10 @@ def parse_version(text: str) -> int:
 
 
 def parse_integer(text: str, *, signed: bool = True) -> int:
-    """A number of 64 bits in a query, as Go reads it; "" is 0.
+    """Return an integer of 64 bits from a query, as Go's ``strconv`` reads it; "" is 0.
 
     Raises:
-        ValueError: it is none; the text is Go's.
+        ValueError: the text is no such number; the message is Go's.
     """
     function, low, high = ("Int", -_HALF, _HALF - 1) if signed else ("Uint", 0, 2 * _HALF - 1)
     digits = text[1:] if signed and text[:1] in {"+", "-"} else text
@@ -105,7 +112,7 @@ def parse_integer(text: str, *, signed: bool = True) -> int:
         return 0
     if not (digits.isascii() and digits.isdigit()):
         raise ValueError(f"strconv.Parse{function}: parsing {go_value(text)}: invalid syntax")
-    # Python itself refuses to read numbers of thousands of digits.
+    # int() raises on more than 4300 digits.
     digits = digits.lstrip("0") or "0"
     number = int(digits) if len(digits) <= 20 else 2 * _HALF
     if text[:1] == "-":
@@ -116,16 +123,17 @@ def parse_integer(text: str, *, signed: bool = True) -> int:
 
 
 async def list_(call: Call) -> Answer:
-    """The objects of a collection, at most ``limit`` of them.
+    """Answer with the objects of a collection, at most ``limit`` of them.
 
-    What is read without an await belongs to one version, which is answered once it is stored.
+    All objects are read without an await in between, so they belong to one version. The answer
+    waits until that version is stored.
     """
     _check_match(call)
     selection = parse_selection(call.type, call.query, call.info.name)
     limit = _limit(call)
     store = call.core.store
     namespace = call.info.namespace if call.type.resource.namespaced else ""
-    # A list at an older version is read from the log, which has only what is stored.
+    # A list at an older version is read from the log, which has only stored changes.
     await store.settle()
     token = call.query.get("continue", "")
     if token:
@@ -140,12 +148,12 @@ async def list_(call: Call) -> Answer:
     ]
     page, rest = await _page(selection, found, limit)
     metadata: JSON = {"resourceVersion": str(version)}
-    # What was read from memory may still be on its way to the disk, and might be taken back.
+    # The objects in memory may be ahead of the disk; if it fails, the store takes them back.
     await store.settle(version)
     if rest:
         metadata["continue"] = ContinueToken(version, *page[-1].key).encode()
-        # The API leaves the count out where there is a selector: all objects would have to be
-        # looked at.
+        # The API omits remainingItemCount with a selector: counting would have to match all
+        # objects.
         if selection.everything:
             metadata["remainingItemCount"] = rest
     return await answers.many(call, page, metadata)
@@ -154,13 +162,14 @@ async def list_(call: Call) -> Answer:
 async def _page(
     selection: SelectionPredicate, records: list[Record], limit: int
 ) -> tuple[list[Record], int]:
-    """The first of the selected records, and how many more there are, at least one if any."""
+    """Return the first selected records, and how many follow; with a selector only 1 or 0."""
     if selection.everything:
         page = records[: limit or None]
         return page, len(records) - len(page)
     page = []
     async for some in in_turns(records):
         page += [record for record in some if selection.matches(record)]
+        # One record more than the limit proves that there is a next page.
         if limit and len(page) > limit:
             return page[:limit], 1
     return page, 0
@@ -201,7 +210,7 @@ def _fresh(call: Call, namespace: str) -> tuple[int, Key | None, Iterable[Record
     if version > store.rv:
         raise errors.version_too_large(version, store.rv)
     match = call.query.get("resourceVersionMatch", "")
-    # A version with a limit is exact without saying so
+    # A resourceVersion above 0 together with limit means Exact if resourceVersionMatch is unset
     # (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions).
     exact = match == "Exact" or (not match and version and call.query.get("limit"))
     if exact and version != store.rv:
@@ -218,9 +227,11 @@ def _continued(
     if call.query.get("resourceVersion", "0") not in {"", "0"}:
         raise errors.bad_request("specifying resource version is not allowed when using continue")
     start = Key(token.namespace, token.name)
-    # At the newest version memory has the same objects, and is asked without the log.
+    # At the newest version memory has the same objects as the log, and is faster to read.
     if token.version in {-1, store.rv}:
         return store.rv, start, store.collection(collection).list(after=start)
     if token.version < store.compacted:
+        # The token in the answer lets a client finish its list inconsistently, as kube-apiserver
+        # offers.
         raise errors.expired(_EXPIRED, token=ContinueToken(-1, *start).encode())
     return token.version, start, store.state(collection, token.version)

@@ -1,4 +1,4 @@
-"""The scale subresource: replicas seen through ``autoscaling/v1``."""
+"""The scale subresource: an object's replicas as ``autoscaling/v1`` Scale."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ from fairlead_sandbox.storage.records import Record
 
 
 _PATCHES = (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC_PATCH)
+"""Media types of patches that the subresource takes."""
 _KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+"""Metadata that a Scale has in common with its object."""
 
 
 async def get(call: Call) -> Answer:
-    """The object's Scale."""
+    """Answer with the object's Scale."""
     return _answer(call, existing(call))
 
 
 async def update(call: Call) -> Answer:
-    """Set the replicas."""
+    """Set the object's replicas to those of a Scale."""
     body = decode_body(call.content_type, call.body, "Scale")
     return await _write(call, existing(call), body)
 
 
 async def patch(call: Call) -> Answer:
-    """Patch the Scale."""
+    """Patch the object's Scale and set its replicas to the result."""
     old = existing(call)
     media_type = call.content_type.partition(";")[0].strip().lower()
     if media_type not in _PATCHES:
@@ -43,7 +45,7 @@ async def patch(call: Call) -> Answer:
 
 
 def to_scale(call: Call, record: Record) -> JSON:
-    """The Scale of an object."""
+    """Return the Scale of an object."""
     scale, body = _paths(call), call.type.to_dict(record)
     meta = {name: body["metadata"][name] for name in _KEPT if name in body["metadata"]}
     result: JSON = {
@@ -67,6 +69,7 @@ def _answer(call: Call, record: Record) -> Answer:
 
 
 async def _write(call: Call, old: Record, scale: JSON) -> Answer:
+    # A Scale without replicas sets 0: the field is no pointer in the Go type.
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or replicas < 0:
         field = "." + ".".join(_paths(call).spec)

@@ -1,7 +1,7 @@
 """GET with ``watch``: a stream of events from a version on.
 
-An event is encoded once for all who watch the same version and form. What happened before the
-request comes out of the log, what happens after it from the store, and no change is in both.
+An event is encoded once for all watches of the same version and form. Changes before the request
+are read from the log, later ones come from the store, and no change comes from both.
 """
 
 from __future__ import annotations
@@ -28,34 +28,36 @@ from fairlead_sandbox.storage.store import StorageError
 
 
 class Stream(Protocol):
-    """The client's end of a watch."""
+    """The connection that a watch writes to."""
 
     async def write(self, data: bytes) -> None:
         """Send a part of the stream.
 
         Raises:
-            OSError: the client is gone.
+            OSError: the client has gone.
         """
 
 
 class _Options(NamedTuple):
     after: int | None
-    """The version to resume from; None starts with what is there."""
+    """The version to resume after; None begins with ADDED events for all present objects."""
     timeout: float
+    """Seconds after which the watch ends."""
     bookmarks: bool
     initial_end: bool
+    """Whether a bookmark marks the end of the present objects (sendInitialEvents, KEP-3157)."""
 
 
 _log = logging.getLogger(__name__)
 
 BATCH = 256
-"""Events in one write."""
+"""Most events in one write."""
 BATCH_BYTES = 256 * 1024
-"""Bytes in one write, unless one event has more."""
+"""Bytes of events after which they are written; one event may have more."""
 BACKLOG = 20_000
-"""Events that may wait for a slow client before its watch is ended."""
+"""Most events that wait for a slow client; one more ends its watch."""
 BACKLOG_BYTES = 64 * 1024 * 1024
-"""Bytes of events that may wait for a slow client before its watch is ended."""
+"""Most bytes of events that wait for a slow client; more end its watch."""
 
 
 class Watch:
@@ -80,19 +82,19 @@ class Watch:
         self._stopped = False
         self._losing = 0
         self._start = 0
-        """The version that the beginning shows; it may be on its way to the disk."""
+        """Version of the objects that the watch begins with; it may not be stored yet."""
 
     def stop(self) -> None:
-        """End the stream after what is pending."""
+        """End the stream after the pending events."""
         self._stopped = True
         self._wakeup.set()
 
     def lose(self, times: int) -> None:
-        """Leave out so many of the next events."""
+        """Leave out the next ``times`` events."""
         self._losing += times
 
     def push(self, data: bytes) -> None:
-        """Put bytes into the stream."""
+        """Add bytes to the stream."""
         self._pending.append(data)
         self._wakeup.set()
 
@@ -100,7 +102,8 @@ class Watch:
         """Send events until the time is over, the client goes or :meth:`stop` is called."""
         store = self._call.core.store
         collection = store.collection(self._call.type.collection)
-        # No await lies between looking at what is there and subscribing to what comes.
+        # No await between reading the present objects and subscribing to changes: a change in
+        # between would be lost.
         beginning = self._beginning()
         collection.subscribers[self._on_change] = None
         collection.closers[self.stop] = None
@@ -111,7 +114,7 @@ class Watch:
                     await stream.write(batch)
             await self._follow(stream)
         except StorageError as error:
-            # What the beginning shows was taken back, before any of it was sent.
+            # The present objects included a change that was taken back; none of it was sent yet.
             await stream.write(_error_event(errors.disk_full(str(error))))
         except errors.StatusError as error:
             await stream.write(_error_event(error))
@@ -120,9 +123,9 @@ class Watch:
             collection.closers.pop(self.stop, None)
 
     def _beginning(self) -> AsyncIterator[Iterable[bytes]]:
-        """Yield the events before live ones, each encoded when it is sent.
+        """Yield the events before live ones, each encoded only when it is sent.
 
-        A slow client then holds no copies of them.
+        So a slow client holds no encoded copies of them.
         """
         store, after = self._call.core.store, self._options.after
         if after is not None:
@@ -138,10 +141,10 @@ class Watch:
             yield [self._bookmark(self._start, initial_end=True)]
 
     async def _replayed(self, after: int, until: int) -> AsyncIterator[Iterable[bytes]]:
-        """The events in (after, until] out of the log.
+        """Yield the events of versions in (after, until] from the log.
 
-        A version that has not happened yet comes from a server that was started anew: the client
-        has to list again, and so if history is forgotten meanwhile.
+        A version above the newest one comes from a control plane that was replaced. It gets 410,
+        as do versions whose history is compacted meanwhile, so that the client lists again.
         """
         store, name = self._call.core.store, self._call.type.collection
         while after != until:
@@ -153,7 +156,7 @@ class Watch:
             after = changes[-1].rv if len(changes) == BATCH else until
 
     def _on_change(self, change: Change) -> None:
-        # The beginning has shown it from memory before it was published.
+        # The watch has begun with this version, which was in memory before it was published.
         if change.rv <= self._start or self._stopped:
             return
         try:
@@ -169,7 +172,8 @@ class Watch:
             return
         self._pending_bytes += len(data)
         if len(self._pending) >= BACKLOG or self._pending_bytes > BACKLOG_BYTES:
-            # The client is too slow: it may resume from the last event that it has read.
+            # A slow client would fill the memory. It resumes from the last event that it read, or
+            # lists again if that is compacted.
             self._pending.clear()
             self.stop()
             return
@@ -177,7 +181,10 @@ class Watch:
         self._call.core.store.wakeups.add(self._wakeup)
 
     def _event(self, change: Change) -> bytes | None:
-        """The event that this watch sees, if it sees one; leaving the selection is a DELETED."""
+        """Return the event that this watch sends for a change, None if there is none.
+
+        An object that enters the selection is ADDED, one that leaves it is DELETED.
+        """
         record = change.record
         if self._namespace and record.key.namespace != self._namespace:
             return None
@@ -192,8 +199,8 @@ class Watch:
         view = (type_, *self._view)
         data = change.encoded.get(view)
         if data is None:
-            # An object that leaves the selection is shown as the watch has known it, with the
-            # version of the change, from which the client resumes.
+            # An object that leaves the selection is sent in its last selected state, but with the
+            # version of the change, as kube-apiserver does: the client resumes from there.
             if type_ == "DELETED" and change.type != "DELETED" and change.old is not None:
                 record = _with_version(change.old, record.rv)
             data = change.encoded[view] = self._encode(type_, record)
@@ -223,15 +230,16 @@ class Watch:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(min(end, bookmark_at)):
                     await self._wakeup.wait()
-        # The client knows by this from where to go on, however long there was no event for it.
+        # A last bookmark, as kube-apiserver sends before a timeout: a client that got no event for
+        # long resumes from it and not from a version that may be compacted.
         if not self._stopped:
             self._push_bookmark()
             await self._send(stream)
 
     def _push_bookmark(self) -> None:
         if self._options.bookmarks:
-            # It stands behind all pending events, so that nothing up to this version is still to
-            # come.
+            # Behind all pending events: a bookmark promises that no event up to its version
+            # follows.
             version = max(self._call.core.store.published, self._start)
             self._pending.append(self._bookmark(version))
 
@@ -258,7 +266,7 @@ class Watch:
 
 
 def _batches(events: Iterable[bytes]) -> Iterator[bytes]:
-    """The events, some together."""
+    """Yield the events joined into batches of at most BATCH events."""
     batch: list[bytes] = []
     size = 0
     for data in events:
@@ -291,11 +299,11 @@ def _parse_options(call: Call) -> _Options:
         seconds = parse_integer(query.get("timeoutSeconds", ""))
     except ValueError as error:
         raise errors.bad_request(str(error)) from None
-    # As kube-apiserver does with its --min-request-timeout of 1800 s; watches that began together
-    # do not end together.
+    # kube-apiserver's --min-request-timeout is 1800 s, and it chooses a random time up to twice
+    # that, so that watches which began together do not end together.
     timeout = float(seconds) if seconds else random.uniform(1800, 3600)  # noqa: S311
     return _Options(
-        # Version 0 asks for any state there is, which is the newest here.
+        # Version 0 asks for any state that the server has; here that is the newest.
         after=None if initial or not version else version,
         timeout=timeout,
         bookmarks=bookmarks,

@@ -1,4 +1,4 @@
-"""POST, PUT and DELETE."""
+"""POST, PUT and DELETE of objects, and DELETE of collections."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from fairlead_sandbox.storage.records import Record
 
 
 MOST_UNKNOWN_FIELDS = 100
-"""Unknown fields that an answer names, as kube-apiserver does."""
+"""Most unknown fields in one answer; kube-apiserver's decoder reports as many."""
 _WARNING_LETTERS = 4096
-"""Letters in all warnings of an answer, above which they are cut, as kube-apiserver does."""
+"""Characters of all warnings of an answer, above which they are cut, as in kube-apiserver."""
 
 
 def read_body(call: Call) -> JSON:
-    """The object in the request's body.
+    """Return the object in the request's body.
 
     Raises:
-        StatusError: it cannot be read.
+        StatusError: the body cannot be read.
     """
     return decode_body(call.content_type, call.body, call.type.resource.kind)
 
 
 async def answer(call: Call, record: Record, code: int = 200) -> Answer:
-    """The written object, once it is stored."""
+    """Return the answer that holds a written object, once the write is stored."""
     await call.core.store.settle(record.rv)
     return answers.one(call, record, code)
 
 
 def check_request(call: Call, options: str, body: JSON) -> list[str]:
-    """Check the options of a write, and warn of fields that it would drop.
+    """Check the options of a write; return warnings about fields that it would drop.
 
     Raises:
-        StatusError: a wrong option, or unknown fields where ``fieldValidation=Strict``.
+        StatusError: a wrong option, or unknown fields with ``fieldValidation=Strict``.
     """
     if call.dry_run:
         deletes.check_dry_run(options, [call.query["dryRun"]])
@@ -63,11 +63,12 @@ def check_request(call: Call, options: str, body: JSON) -> list[str]:
 
 
 def with_warnings(answer: Answer, warnings: list[str]) -> Answer:
-    """The answer with a Warning header for each text, as many as a header may hold."""
+    """Return the answer with a Warning header for each text, cut to the total length."""
     if not warnings:
         return answer
     texts = [*answer.warnings, *warnings]
     if sum(map(len, texts)) > _WARNING_LETTERS:
+        # Above the limit kube-apiserver cuts each warning to 256 characters.
         texts = [text[: _WARNING_LETTERS // 16] for text in texts][:16]
     return replace(answer, warnings=tuple(texts))
 
@@ -122,7 +123,7 @@ def _check_name(call: Call, body: JSON) -> None:
 
 
 async def finalize(call: Call) -> Answer:
-    """PUT of the finalize subresource: the finalizers in the spec, and nothing else."""
+    """Answer a PUT of the finalize subresource: replace the finalizers in a namespace's spec."""
     old = existing(call)
     given = decode_body(call.content_type, call.body, "Namespace")
     body = call.type.to_dict(old)
@@ -133,7 +134,7 @@ async def finalize(call: Call) -> Answer:
 
 
 async def delete(call: Call) -> Answer:
-    """Delete an object: a Status when it is gone, the object while finalizers hold it."""
+    """Delete an object; answer with a Status, or with the object while finalizers hold it."""
     options = _delete_options(call)
     old = existing(call)
     left = deletes.delete(
@@ -160,7 +161,7 @@ async def delete(call: Call) -> Answer:
 
 
 async def delete_collection(call: Call) -> Answer:
-    """Delete what a list with the same selectors shows; the answer is that list."""
+    """Delete the objects that the selectors match; answer with the list of them."""
     options = _delete_options(call)
     selection = parse_selection(call.type, call.query)
     collection = call.core.store.collection(call.type.collection)
@@ -174,11 +175,11 @@ async def delete_collection(call: Call) -> Answer:
 
 
 async def _delete_one(call: Call, record: Record, options: deletes.DeleteOptions) -> None:
-    """Delete one of many, about which webhooks are asked by itself."""
+    """Delete one object of a collection, with a conversation with webhooks of its own."""
 
     async def attempt(call: Call) -> None:
-        # Others have their turn between these deletes: the object may have changed, gone, or been
-        # made anew, and then it is not the one that was listed.
+        # Other requests get turns between these deletes. Only an object that still has the uid
+        # that was listed is deleted, not a new one of the same name.
         now = call.core.get(call.type, record.key)
         if now is not None and now.meta.uid == record.meta.uid:
             deletes.delete(

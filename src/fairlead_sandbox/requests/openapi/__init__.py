@@ -1,8 +1,8 @@
-"""OpenAPI v3 of what is served: enough for kubectl's validation and ``kubectl explain``.
+"""OpenAPI v3 of the served kinds: enough for kubectl's validation and ``kubectl explain``.
 
 kubectl asks for JSON here. It learns from the ``patch`` operations that the server validates
-fields itself, and from the schemas what ``explain`` shows. OpenAPI v2, which clients want as
-protobuf alone, is not served: they take a 404 for an answer.
+fields itself, and from the schemas what ``explain`` prints. OpenAPI v2 has schemas without paths
+as JSON, and an empty document as protobuf.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The OpenAPI v3 index and the document of each API version."""
+"""The OpenAPI v3 index and the document of each API version; a short OpenAPI v2."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INFO: JSON = {"title": "Kubernetes", "version": "unversioned"}
 _PROTOBUF = "proto-openapi"
 _PROTOBUF_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _EMPTY_PROTOBUF = b"\x0a\x032.0\x12\x19\x0a\nKubernetes\x12\x0bunversioned"
-"""The OpenAPI v2 document with its version and its title alone."""
+"""An OpenAPI v2 document in protobuf, with version and title but without schemas."""
 _ACTIONS: Mapping[str, tuple[str, str]] = {
     "list": ("get", "list"),
     "create": ("post", "post"),
@@ -30,7 +30,7 @@ _ACTIONS: Mapping[str, tuple[str, str]] = {
     "patch": ("patch", "patch"),
     "delete": ("delete", "delete"),
 }
-"""Verbs with the HTTP method and the ``x-kubernetes-action`` of their operation."""
+"""HTTP method and ``x-kubernetes-action`` of each verb's operation."""
 _COLLECTION_VERBS = ("list", "create", "deletecollection")
 _OBJECT_VERBS = ("get", "update", "patch", "delete")
 _PARAMETERS: Mapping[str, tuple[str, ...]] = {
@@ -43,7 +43,7 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
 
 
 class OpenApiDocuments:
-    """Answers the OpenAPI paths, made anew when the registry changes."""
+    """Answers requests for OpenAPI documents; they are made anew when the registry changes."""
 
     def __init__(self, registry: ResourceRegistry) -> None:
         self._registry = registry
@@ -51,10 +51,10 @@ class OpenApiDocuments:
         self._cache: dict[str, Answer] = {}
 
     def answer(self, path: str, accept: str = "") -> Answer | None:
-        """The document of a path; None when there is none of that path.
+        """Return the answer for an OpenAPI path; None for any other path.
 
-        OpenAPI v2 in protobuf, as kubectl reads it to validate lists, says nothing of any kind:
-        the server validates what is in them.
+        kubectl reads OpenAPI v2 as protobuf to validate lists. It gets a document without kinds,
+        and leaves validation to the server.
         """
         if path.rstrip("/") == _OLD and _PROTOBUF in accept:
             return Answer(_EMPTY_PROTOBUF, content_type=_PROTOBUF_TYPE)
@@ -82,13 +82,13 @@ class OpenApiDocuments:
 
 
 def index(types: Iterable[ResourceType]) -> JSON:
-    """Where the document of each API version is."""
+    """Return the index: the URL of each API version's document."""
     names = dict.fromkeys(_name(type_) for type_ in types)
     return {"paths": {name: {"serverRelativeURL": f"{_ROOT}/{name}"} for name in names}}
 
 
 def swagger(types: list[ResourceType]) -> JSON:
-    """The OpenAPI v2 document: the schemas of all kinds, without paths."""
+    """Return the OpenAPI v2 document: the schemas of all kinds, without paths."""
     text = msgspec.json.encode(components(types)).replace(
         b"#/components/schemas/", b"#/definitions/"
     )
@@ -96,7 +96,7 @@ def swagger(types: list[ResourceType]) -> JSON:
 
 
 def document(types: list[ResourceType]) -> JSON:
-    """The OpenAPI document of one API version: its paths and the schemas of its kinds."""
+    """Return the OpenAPI document of one API version: its paths and the schemas of its kinds."""
     return {
         "openapi": "3.0.0",
         "info": _INFO,

@@ -1,4 +1,4 @@
-"""The types of built-in kinds, as OpenAPI components."""
+"""The message types of built-in kinds as OpenAPI components."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ _SCHEMAS: Mapping[str, JSON] = {
     "intstr": {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
     "items": {"type": "array", "items": {"type": "string"}},
 }
+"""Schemas of the scalar types."""
 
 
 def reference(name: str) -> JSON:
-    """A reference to a component."""
+    """Return a reference to a component."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def message_components(messages: Iterable[Message]) -> JSON:
-    """The schemas of all types that these are made of, without their own."""
+    """Return the schemas of all types that these messages contain, without the messages' own."""
     names = {name: None for message in messages for name in _inner(message)}
     waiting = list(names)
     while waiting:
@@ -49,7 +50,7 @@ def _inner(message: Message) -> Iterator[str]:
 
 
 def message_schema(message: Message) -> JSON:
-    """The schema of one type."""
+    """Return the schema of one message type."""
     schema: JSON = {
         "type": "object",
         "properties": {

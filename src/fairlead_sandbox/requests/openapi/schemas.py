@@ -1,4 +1,4 @@
-"""The schemas of kinds, as OpenAPI components."""
+"""The schemas of served kinds as OpenAPI components."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _KIND_TEXT = "The kind of the object."
 
 
 def component_name(type_: ResourceType) -> str:
-    """The name of a kind's schema: its group turned round, version and kind."""
+    """Return the name of a kind's schema: its group reversed, version and kind."""
     resource = type_.resource
     group = resource.group or "core.api.k8s.io"
     return ".".join([*reversed(group.split(".")), resource.version, resource.kind])
 
 
 def components(types: list[ResourceType]) -> JSON:
-    """The schemas of these kinds, and of what they refer to."""
+    """Return the schemas of these kinds and of the types that they refer to."""
     result: JSON = {OBJECT_META: _object_meta(), _OWNER: _owner_reference()}
     for type_ in types:
         result[component_name(type_)] = _kind_schema(type_)

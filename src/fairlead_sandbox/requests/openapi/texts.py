@@ -1,4 +1,4 @@
-"""Descriptions for ``kubectl explain`` of the fields that people look up most."""
+"""Descriptions of common fields of built-in kinds, which ``kubectl explain`` prints."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ _TEXTS: Mapping[str, str] = {
     "additionalPrinterColumns": "Further columns of kubectl get.",
     "subresources": "Whether status and scale are resources of their own.",
 }
+"""Descriptions by field, for any message."""
 _OWN: Mapping[tuple[str, str], str] = {
     ("Secret", "type"): "What the content is for.",
     ("EnvVar", "name"): "The name of the variable.",
@@ -93,6 +94,7 @@ _OWN: Mapping[tuple[str, str], str] = {
         "resources",
     ): "The resources by plural, resource/subresource for a part of one.",
 }
+"""Descriptions by message and field; they take precedence."""
 
 
 def describe(message: str, field: str) -> str:
