@@ -1,4 +1,4 @@
-"""Events: one store, seen through core/v1 and events.k8s.io/v1."""
+"""Events: stored as core/v1, served as core/v1 and as events.k8s.io/v1."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _RENAMED = {
     "lastTimestamp": "deprecatedLastTimestamp",
     "count": "deprecatedCount",
 }
+"""Members of a core/v1 Event by their names in events.k8s.io/v1."""
 _UNSET: JSON = {
     "eventTime": None,
     "firstTimestamp": None,
@@ -25,11 +26,12 @@ _UNSET: JSON = {
     "reportingInstance": "",
     "source": {},
 }
+"""Members that core/v1 writes even if the event does not set them."""
 _BACK = {new: old for old, new in _RENAMED.items()}
 
 
 class EventStrategy(Strategy):
-    """Field selectors of both forms; their names are those of core/v1 in storage."""
+    """Strategy of Events; field selectors have the names of either API version."""
 
     creates_on_update = True
     selectable_fields = (
@@ -55,13 +57,13 @@ class EventStrategy(Strategy):
     )
 
     def prepare_create(self, body: JSON) -> None:
-        """Write members that the event does not set, with empty values."""
+        """Set missing members to the empty values that kube-apiserver writes."""
         unset = _UNSET if body["apiVersion"] == "v1" else {"eventTime": None}
         for name, value in unset.items():
             body.setdefault(name, value)
 
     def field(self, body: JSON, path: str) -> str:
-        """Return the text of a selectable field under its name in either API version."""
+        """Return the value of a selectable field under its name in either API version."""
         if path == "source":
             path = "source.component"
         head, dot, rest = path.partition(".")
@@ -70,13 +72,13 @@ class EventStrategy(Strategy):
 
 
 def to_events_v1(body: JSON) -> JSON:
-    """The events.k8s.io/v1 form of a core/v1 Event."""
+    """Return the events.k8s.io/v1 form of a core/v1 Event."""
     result = {_RENAMED.get(name, name): value for name, value in body.items()}
     return {"apiVersion": "events.k8s.io/v1", **_without(result, "apiVersion")}
 
 
 def to_core_v1(body: JSON) -> JSON:
-    """The core/v1 form of an events.k8s.io/v1 Event."""
+    """Return the core/v1 form of an events.k8s.io/v1 Event."""
     result = {_BACK.get(name, name): value for name, value in body.items()}
     return {"apiVersion": "v1", **_UNSET, **_without(result, "apiVersion")}
 
@@ -86,7 +88,7 @@ def _without(body: JSON, name: str) -> JSON:
 
 
 def mirror(type_: ResourceType) -> ResourceType:
-    """The events.k8s.io resource as a view of the core one."""
+    """Return the resource of events.k8s.io, whose objects are stored as core/v1."""
     return replace(
         type_, collection="events", stored_as="v1", encode=to_events_v1, decode=to_core_v1
     )

@@ -1,4 +1,4 @@
-"""``networking.k8s.io``: Ingresses, their classes, NetworkPolicies; nothing does what they ask."""
+"""``networking.k8s.io``: Ingresses, IngressClasses and NetworkPolicies, stored without effect."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ _CONTROLLER = re.compile(r"[^/]+/[A-Za-z0-9/_.~:@!$&'()*+,;=%-]+")
 
 
 class IngressStrategy(WithSpec):
-    """Ingresses."""
+    """Strategy of Ingresses."""
 
     def prepare_create(self, body: JSON) -> None:
-        """No load balancer has taken it up yet."""
+        """Set the spec's defaults, and a status without a load balancer."""
         super().prepare_create(body)
         body["status"] = {"loadBalancer": {}}
 
     def complete(self, body: JSON) -> None:
-        """A spec is there, if only to say what it lacks."""
+        """Set an empty spec if it is missing, so that validation can name its errors."""
         body.setdefault("spec", {})
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """Check backends, hosts and paths."""
+        """Return the errors in backends, hosts and paths."""
         spec = body["spec"]
         found: list[FieldError] = []
         for index, rule in enumerate(spec.get("rules") or []):
@@ -157,7 +157,7 @@ def _check_service(service: JSON, field: str) -> Iterator[FieldError]:
 
 
 def port_name_errors(name: str) -> list[str]:
-    """Return the faults of an IANA service name; [] for a valid one."""
+    """Return the errors of a port's name by IANA's rules; [] for a valid one."""
     found = []
     if len(name) > 15:
         found.append("must be no more than 15 characters")
@@ -181,20 +181,20 @@ def _check_tls(tls: JSON, field: str) -> Iterator[FieldError]:
 
 
 class IngressClassStrategy(Strategy):
-    """IngressClasses; the controller that one names cannot change."""
+    """Strategy of IngressClasses; ``spec.controller`` is immutable."""
 
     generation = True
 
     def prepare_create(self, body: JSON) -> None:
-        """A spec is there, if only to say what it lacks."""
+        """Set an empty spec if it is missing, so that validation can name its errors."""
         body.setdefault("spec", {})
 
     def prepare_update(self, body: JSON, old: JSON) -> None:
-        """The same as for a new one."""
+        """Set an empty spec if it is missing."""
         self.prepare_create(body)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """Check the controller's name and the reference to its parameters."""
+        """Return the errors in the controller's name and in the reference to its parameters."""
         spec = body["spec"]
         controller, parameters = spec.get("controller"), spec.get("parameters")
         found: list[FieldError] = []
@@ -215,16 +215,16 @@ class IngressClassStrategy(Strategy):
 
 
 class NetworkPolicyStrategy(WithSpec):
-    """NetworkPolicies."""
+    """Strategy of NetworkPolicies."""
 
     status = False
 
     def prepare_create(self, body: JSON) -> None:
-        """Complete the spec; there is no status."""
+        """Set the spec's defaults; the kind has no status."""
         self.complete(body)
 
     def complete(self, body: JSON) -> None:
-        """Default the policy types by the rules that there are, and the protocol of ports."""
+        """Default the policy types by the present rules, and the protocol of each port."""
         spec = body.setdefault("spec", {})
         spec.setdefault("podSelector", {})
         if not spec.get("policyTypes"):
@@ -234,7 +234,7 @@ class NetworkPolicyStrategy(WithSpec):
                 port.setdefault("protocol", "TCP")
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """Check selectors, ports and peers."""
+        """Return the errors in selectors, ports and peers."""
         spec = body["spec"]
         found = list(_check_selector(spec["podSelector"], "spec.podSelector"))
         for direction, peers in (("ingress", "from"), ("egress", "to")):
@@ -320,7 +320,7 @@ def _is_within(part: Network, whole: Network) -> bool:
 
 
 def _check_selector(selector: JSON, field: str) -> Iterator[FieldError]:
-    """Yield the faults of a ``metav1.LabelSelector``."""
+    """Yield the errors of a ``metav1.LabelSelector``."""
     for key, value in (selector.get("matchLabels") or {}).items():
         yield from _wrong(f"{field}.matchLabels", key, qualified_name_errors(key))
         yield from _wrong(f"{field}.matchLabels", value, label_value_errors(value))

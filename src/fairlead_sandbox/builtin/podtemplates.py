@@ -1,4 +1,4 @@
-"""The defaults that a server writes into Pods and their templates, as core/v1 has them."""
+"""Defaults of Pods and their templates, as core/v1 has them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ _PROBE = {
     "failureThreshold": 3,
 }
 _FILE_MODE = 420
-"""0644, as JSON has it."""
+"""Mode 0644 of files in volumes; JSON has no octal numbers."""
 
 
 def complete_template(spec: JSON, restart_policy: str = "Always") -> None:
-    """Write defaults into the Pod template of a workload's spec."""
+    """Set the defaults of the Pod template in a workload's spec."""
     template = spec.get("template")
     if not template:
         return
+    # Go encodes the empty ObjectMeta of a template as {"creationTimestamp": null}.
     template.setdefault("metadata", {}).setdefault("creationTimestamp", None)
     complete_pod(template.setdefault("spec", {}), restart_policy)
 
 
 def complete_pod(spec: JSON, restart_policy: str = "Always") -> None:
-    """Write defaults into the spec of a Pod."""
+    """Set the defaults of a Pod's spec."""
     spec.setdefault("restartPolicy", restart_policy)
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("schedulerName", "default-scheduler")
@@ -89,6 +90,7 @@ def _complete_volume(volume: JSON) -> None:
             token.setdefault("expirationSeconds", 3600)
 
 
+# Without a tag the image is ``latest``, which is always pulled; a digest never changes.
 def _pull_policy(image: str) -> str:
     name = image.rpartition("/")[2]
     if "@" in name:

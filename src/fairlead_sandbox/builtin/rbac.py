@@ -1,4 +1,4 @@
-"""How roles and bindings are checked, with the real server's texts."""
+"""Defaults and validation of roles and bindings, with kube-apiserver's messages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from fairlead_sandbox.schema.errors import FieldError, invalid, not_supported, r
 
 RBAC = ROLES.group
 _KINDS = ("ServiceAccount", "User", "Group")
+"""Kinds of subjects."""
 
 
 class RoleStrategy(Strategy):
-    """Roles and ClusterRoles."""
+    """Strategy of Roles and ClusterRoles."""
 
     creates_on_update = True
     name_rule = staticmethod(metadata.path_segment_name)
@@ -26,11 +27,11 @@ class RoleStrategy(Strategy):
         self._namespaced = namespaced
 
     def prepare_create(self, body: JSON) -> None:
-        """A role without rules has a null in their place."""
+        """Set missing rules to null, as kube-apiserver writes them."""
         body.setdefault("rules", None)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """Every rule speaks of resources or, in a ClusterRole, of paths."""
+        """Return the errors of the rules: each needs resources or, in a ClusterRole, paths."""
         found: list[FieldError] = []
         for index, rule in enumerate(body.get("rules") or ()):
             self._check_rule(rule, f"rules[{index}]", found)
@@ -57,7 +58,7 @@ class RoleStrategy(Strategy):
 
 
 class RoleBindingStrategy(Strategy):
-    """RoleBindings and ClusterRoleBindings."""
+    """Strategy of RoleBindings and ClusterRoleBindings."""
 
     creates_on_update = True
     name_rule = staticmethod(metadata.path_segment_name)
@@ -66,7 +67,7 @@ class RoleBindingStrategy(Strategy):
         self._namespaced = namespaced
 
     def prepare_create(self, body: JSON) -> None:
-        """Write the API groups that subjects and roleRef may leave out."""
+        """Set the API groups that subjects and roleRef may omit."""
         reference = body.setdefault("roleRef", {})
         if isinstance(reference, dict) and not reference.get("apiGroup"):
             reference["apiGroup"] = RBAC
@@ -75,11 +76,11 @@ class RoleBindingStrategy(Strategy):
                 subject["apiGroup"] = RBAC
 
     def prepare_update(self, body: JSON, old: JSON) -> None:
-        """The same as for a new one."""
+        """Set the API groups that subjects and roleRef may omit."""
         self.prepare_create(body)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """The role is named, does not change, and the subjects are complete."""
+        """Return the errors in roleRef, which is immutable, and in the subjects."""
         reference = body["roleRef"]
         found = self._check_reference(reference)
         for index, subject in enumerate(body.get("subjects") or ()):

@@ -46,6 +46,7 @@ from fairlead_sandbox.resources.types import ALL_VERBS, ResourceType, Scale, Str
 
 _EVENTS_V1 = Resource("events.k8s.io", "v1", "events", "Event")
 _REPLICAS = Scale(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
+"""Paths behind the scale subresource of workloads."""
 
 
 def _type(
@@ -158,7 +159,7 @@ def _workloads() -> list[ResourceType]:
 
 
 def builtin_types() -> list[ResourceType]:
-    """Every built-in resource but CustomResourceDefinitions, which bring their own module."""
+    """Return every built-in resource but CustomResourceDefinitions (``controllers.crds``)."""
     events_v1 = _type(_EVENTS_V1, events.EventStrategy(), short=["ev"], columns=columns.EVENT)
     return [
         *_core(),

@@ -1,4 +1,4 @@
-"""Services: their defaults, and addresses and ports that no other Service has."""
+"""Services: defaults, and allocation of cluster IPs and node ports."""
 
 from __future__ import annotations
 
@@ -15,27 +15,31 @@ from fairlead_sandbox.schema.errors import FieldError, invalid, required
 
 
 _NETWORK = "10.96"
+"""First two numbers of the service network."""
 _FIRST_ADDRESS = 10
+"""Lowest number of an allocated address in the service network."""
 _FIRST_PORT = 30000
-"""The lowest address of the range and the lowest node port that are given out."""
+"""Lowest node port; the default range of kube-apiserver is 30000-32767."""
 _COLLECTION = SERVICES.group_resource
 _CARRIED = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
+"""Allocated fields that an update keeps if it omits them."""
 _WITH_PORTS = ("NodePort", "LoadBalancer")
+"""Types of Services that have node ports."""
 
 
 class ServiceStrategy(Completed):
-    """Services; addresses are given but lead nowhere, as nothing runs behind them."""
+    """Strategy of Services; they get addresses, but no traffic is routed to them."""
 
     name_rule = staticmethod(metadata.service_name)
     allocated = ("spec/clusterIP", "spec/clusterIPs", "spec/ipFamilies", "spec/ipFamilyPolicy")
 
     def prepare_create(self, body: JSON) -> None:
-        """Complete the spec; the status has no load balancer, for none is made."""
+        """Set the spec's defaults, and a status without a load balancer."""
         super().prepare_create(body)
         body["status"] = {"loadBalancer": {}}
 
     def complete(self, body: JSON) -> None:
-        """Default the type, the affinity and the ports."""
+        """Default the type, the affinity, the traffic policies and the ports."""
         spec = body.setdefault("spec", {})
         type_ = spec.setdefault("type", "ClusterIP")
         spec.setdefault("sessionAffinity", "None")
@@ -49,7 +53,7 @@ class ServiceStrategy(Completed):
                 port["targetPort"] = port.get("port")
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """Ports are required where there is an address, and the address stays."""
+        """Return the errors of missing ports or external name, and of a changed cluster IP."""
         spec = body["spec"]
         found = []
         headless = spec["type"] == "ExternalName" or spec.get("clusterIP") == "None"

@@ -1,4 +1,4 @@
-"""How the built-in kinds are written where they differ from the general rules."""
+"""Strategies of the built-in kinds that differ from the general rules."""
 
 from __future__ import annotations
 
@@ -15,59 +15,59 @@ from fairlead_sandbox.schema.errors import FieldError, forbidden, invalid, requi
 
 
 _MAX_DATA = 1024 * 1024
-"""Bytes in all values of a ConfigMap or a Secret."""
+"""Most bytes of all values in a ConfigMap or Secret."""
 _TOO_LONG = f"Too long: must have at most {_MAX_DATA} bytes"
 
 
 class LeaseStrategy(Strategy):
-    """Leases: no holder may overwrite another's without having seen it."""
+    """Strategy of Leases: an update needs a resourceVersion, so none overwrites another unseen."""
 
     creates_on_update = True
     unconditional_update = False
 
 
 class EndpointsStrategy(Strategy):
-    """Endpoints."""
+    """Strategy of Endpoints."""
 
     creates_on_update = True
 
 
 class AccountStrategy(Strategy):
-    """ServiceAccounts."""
+    """Strategy of ServiceAccounts."""
 
     returns_deleted = True
 
 
 class Completed(Strategy):
-    """Kinds with a spec and a status, whose defaults are the same in every write."""
+    """Strategy of kinds with spec and status, whose defaults are the same at every write."""
 
     status = True
 
     def complete(self, body: JSON) -> None:
-        """Write defaults into the spec."""
+        """Set the spec's defaults."""
 
     def default(self, body: JSON) -> None:
-        """Complete the spec."""
+        """Set the spec's defaults."""
         self.complete(body)
 
     def prepare_create(self, body: JSON) -> None:
-        """Complete the spec and start with an empty status."""
+        """Set the spec's defaults and an empty status."""
         self.complete(body)
         body["status"] = {}
 
     def prepare_update(self, body: JSON, old: JSON) -> None:
-        """Complete the spec."""
+        """Set the spec's defaults."""
         self.complete(body)
 
 
 class WithSpec(Completed):
-    """Kinds whose changes of the spec are counted."""
+    """Strategy of kinds whose metadata.generation counts changes of the spec."""
 
     generation = True
 
 
 class NamespaceStrategy(Strategy):
-    """Namespaces: phase, and the finalizer that waits for their content."""
+    """Strategy of Namespaces: phase, and the finalizer that waits for their content."""
 
     status = True
     graceful = False
@@ -76,7 +76,7 @@ class NamespaceStrategy(Strategy):
     allocated = ("metadata/labels", "spec/finalizers")
 
     def prepare_create(self, body: JSON) -> None:
-        """Write defaults into a new object."""
+        """Set the finalizer ``kubernetes``, the phase Active and the label of the name."""
         spec = body["spec"] = dict(body.get("spec") or {})
         finalizers = list(spec.get("finalizers") or [])
         if "kubernetes" not in finalizers:
@@ -87,33 +87,33 @@ class NamespaceStrategy(Strategy):
         labels["kubernetes.io/metadata.name"] = body["metadata"].get("name", "")
 
     def prepare_update(self, body: JSON, old: JSON) -> None:
-        """The finalizers change through the finalize subresource alone."""
+        """Keep the stored spec, as only the finalize subresource changes its finalizers."""
         body["spec"] = old["spec"]
         labels = body["metadata"].setdefault("labels", {})
         labels["kubernetes.io/metadata.name"] = body["metadata"]["name"]
 
     def prepare_delete(self, body: JSON) -> None:
-        """Say in the phase that it is going."""
+        """Set the phase Terminating."""
         body["status"] = {**body.get("status", {}), "phase": "Terminating"}
 
     def held(self, body: JSON) -> bool:
-        """Content holds it as finalizers do."""
+        """Whether finalizers in metadata or spec keep a deleted namespace."""
         return super().held(body) or bool(body["spec"].get("finalizers"))
 
 
 class ConfigMapStrategy(Strategy):
-    """ConfigMaps: text in data, base64 in binaryData, immutable when they say so."""
+    """Strategy of ConfigMaps: text in data, base64 in binaryData, optional immutability."""
 
     def prepare_create(self, body: JSON) -> None:
-        """Write defaults into a new object."""
+        """Check the types of the values, and drop null members."""
         self._check_types(body)
 
     def prepare_update(self, body: JSON, old: JSON) -> None:
-        """Write defaults into an update."""
+        """Check the types of the values, and drop null members."""
         self._check_types(body)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """Check keys, required data and immutability."""
+        """Return the errors in keys, total size and changes of immutable data."""
         found = [
             error
             for member in ("data", "binaryData")
@@ -142,21 +142,22 @@ _REQUIRED_KEYS = {
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
 }
+"""Keys that a Secret of each type must have."""
 _ACCOUNT_NAME = "kubernetes.io/service-account.name"
 
 
 class SecretStrategy(Strategy):
-    """Secrets: stringData is merged into data, the type says which keys must be there."""
+    """Strategy of Secrets: stringData is merged into data, the type requires keys."""
 
     selectable_fields = ("type",)
 
     def prepare_create(self, body: JSON) -> None:
-        """Write defaults into a new object."""
+        """Merge stringData into data and default the type to Opaque."""
         self._merge(body)
         body["type"] = body.get("type") or "Opaque"
 
     def prepare_update(self, body: JSON, old: JSON) -> None:
-        """Write defaults into an update."""
+        """Merge stringData into data and default the type to the stored one."""
         self._merge(body)
         body["type"] = body.get("type") or old.get("type", "Opaque")
 
@@ -175,7 +176,7 @@ class SecretStrategy(Strategy):
             body.pop("data", None)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """Check keys, required data and immutability."""
+        """Return the errors in keys, total size, required keys and immutable fields."""
         data = body.get("data") or {}
         type_ = body["type"]
         found = _check_keys("data", data)

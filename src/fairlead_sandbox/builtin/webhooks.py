@@ -1,4 +1,4 @@
-"""How webhook configurations are completed and checked, with the real server's texts."""
+"""Defaults and validation of webhook configurations, with kube-apiserver's messages."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES = ("*", "Cluster", "Namespaced")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _LONGEST_SECONDS = 30
+"""Longest timeout of a webhook in seconds."""
 _FORM = "; desired format: https://host[/path]"
 
 
 class WebhookStrategy(Strategy):
-    """Mutating and validating webhook configurations."""
+    """Strategy of mutating and validating webhook configurations."""
 
     generation = True
     unconditional_update = False
@@ -52,7 +53,7 @@ class WebhookStrategy(Strategy):
         self._mutating = mutating
 
     def prepare_create(self, body: JSON) -> None:
-        """Write out what a webhook leaves to the server."""
+        """Set the defaults of each webhook."""
         for hook in body.get("webhooks") or ():
             for name, value in _DEFAULTS.items():
                 hook.setdefault(name, value)
@@ -67,11 +68,11 @@ class WebhookStrategy(Strategy):
                 rule.setdefault("scope", "*")
 
     def prepare_update(self, body: JSON, old: JSON) -> None:
-        """The same as for a new one."""
+        """Set the defaults of each webhook."""
         self.prepare_create(body)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """Each webhook can be told apart, asked, and says what it wants to know of."""
+        """Return the errors of each webhook, and duplicate names."""
         found: list[FieldError] = []
         names: set[str] = set()
         for index, hook in enumerate(body.get("webhooks") or ()):

@@ -1,4 +1,4 @@
-"""Pods and what makes Pods: stored with the defaults that clients rely on."""
+"""Pods and workloads, stored with their defaults; no controller acts on them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from fairlead_sandbox.schema.errors import FieldError, required
 
 
 class ReplicaStrategy(WithSpec):
-    """Kinds with replicas, a selector and a pod template."""
+    """Strategy of kinds with replicas, a selector and a Pod template."""
 
     def complete(self, body: JSON) -> None:
-        """One replica, if nothing else is said."""
+        """Default the replicas to 1 and complete the Pod template."""
         spec = body.setdefault("spec", {})
         spec.setdefault("replicas", 1)
         complete_template(spec)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """The selector is required, matches the template's labels, and cannot change."""
+        """Return the errors of selector and containers; the selector is immutable."""
         spec = body.get("spec") or {}
         selector = spec.get("selector")
         found = [] if selector else [required("spec.selector")]
@@ -38,10 +38,10 @@ class ReplicaStrategy(WithSpec):
 
 
 class DeploymentStrategy(ReplicaStrategy):
-    """Deployments."""
+    """Strategy of Deployments."""
 
     def complete(self, body: JSON) -> None:
-        """A quarter of the Pods may be replaced at a time."""
+        """Default the history limit, the progress deadline and a rolling update by 25 %."""
         super().complete(body)
         spec = body["spec"]
         spec.setdefault("revisionHistoryLimit", 10)
@@ -50,10 +50,10 @@ class DeploymentStrategy(ReplicaStrategy):
 
 
 class StatefulSetStrategy(ReplicaStrategy):
-    """StatefulSets."""
+    """Strategy of StatefulSets."""
 
     def complete(self, body: JSON) -> None:
-        """One Pod after the other."""
+        """Default the history limit, ordered Pods and a rolling update from partition 0."""
         super().complete(body)
         spec = body["spec"]
         spec.setdefault("revisionHistoryLimit", 10)
@@ -64,10 +64,10 @@ class StatefulSetStrategy(ReplicaStrategy):
 
 
 class DaemonSetStrategy(WithSpec):
-    """DaemonSets."""
+    """Strategy of DaemonSets."""
 
     def complete(self, body: JSON) -> None:
-        """One Pod at a time is replaced."""
+        """Default the history limit and a rolling update by one Pod at a time."""
         spec = body.setdefault("spec", {})
         complete_template(spec)
         spec.setdefault("revisionHistoryLimit", 10)
@@ -117,13 +117,13 @@ def _containers(spec: JSON, path: str) -> list[FieldError]:
 
 
 class PodStrategy(Completed):
-    """Pods; nothing runs them, so they stay Pending."""
+    """Strategy of Pods; no node runs them, so they stay Pending."""
 
     returns_deleted = True
     selectable_fields = ("spec.nodeName", "spec.serviceAccountName", "status.phase")
 
     def prepare_create(self, body: JSON) -> None:
-        """Complete the spec; the phase is Pending, for nothing starts Pods."""
+        """Set the spec's defaults and the phase Pending."""
         super().prepare_create(body)
         body["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
 
@@ -137,7 +137,7 @@ class PodStrategy(Completed):
         spec.setdefault("priority", 0)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """Check what the kind cannot do without."""
+        """Return the errors of missing containers, names and images."""
         return _containers(body.get("spec") or {}, "spec")
 
 
@@ -146,12 +146,12 @@ _JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
 
 
 class JobStrategy(WithSpec):
-    """Jobs; their Pods are told apart by the Job's uid unless it says how itself."""
+    """Strategy of Jobs; the server generates their selector from the uid."""
 
     allocated = ("metadata/labels", "spec/selector", "spec/template/metadata")
 
     def prepare_create(self, body: JSON) -> None:
-        """Label the Pods and the Job, and select by these labels."""
+        """Label the Job and its Pods, and select by the uid, unless ``manualSelector`` is set."""
         super().prepare_create(body)
         spec, meta = body["spec"], body["metadata"]
         template = spec.get("template")
@@ -167,7 +167,7 @@ class JobStrategy(WithSpec):
     selectable_fields = ("status.successful",)
 
     def complete(self, body: JSON) -> None:
-        """One Pod, tried seven times."""
+        """Default one Pod at a time, one completion and six retries."""
         spec = body.setdefault("spec", {})
         spec.setdefault("parallelism", 1)
         spec.setdefault("completions", 1)
@@ -177,16 +177,16 @@ class JobStrategy(WithSpec):
         complete_template(spec)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """Check what the kind cannot do without."""
+        """Return the errors of missing containers, names and images."""
         template = body["spec"].get("template") or {}
         return _containers(template.get("spec") or {}, "spec.template.spec")
 
 
 class CronJobStrategy(WithSpec):
-    """CronJobs."""
+    """Strategy of CronJobs."""
 
     def complete(self, body: JSON) -> None:
-        """Active, and overlapping with itself."""
+        """Default the concurrency policy Allow, the history limits and the Job's template."""
         spec = body.setdefault("spec", {})
         spec.setdefault("suspend", False)
         spec.setdefault("concurrencyPolicy", "Allow")
@@ -197,5 +197,5 @@ class CronJobStrategy(WithSpec):
             complete_template(job)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """Check what the kind cannot do without."""
+        """Return the error of a missing schedule."""
         return [] if body["spec"].get("schedule") else [required("spec.schedule")]

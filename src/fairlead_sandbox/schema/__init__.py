@@ -1,9 +1,9 @@
-"""Structural schemas: what custom resources must look like, and what their definitions must.
+"""Structural schemas of custom resources: validation of CRDs and of their objects.
 
-A CRD is checked when it is written (``crds``). Its schema is then compiled, once, to functions
-that prune, complete and check each object (``objects``), with patterns in Go's language
-(``patterns``), rules in CEL (``cel``) and a limit to what one object may cost (``effort``). What
-is wrong comes out as field errors in Kubernetes' words (``errors``).
+A CRD is validated when it is written (``crds``). Its schema is then compiled once, to functions
+that prune, default and validate each object (``objects``), with patterns in Go's syntax
+(``patterns``), rules in CEL (``cel``) and a limit of the work for one object (``effort``).
+Errors come out as field errors with Kubernetes' messages (``errors``).
 """
 
 from __future__ import annotations

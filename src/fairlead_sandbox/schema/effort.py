@@ -1,9 +1,9 @@
-"""Steps of computing that the check of one object may take.
+"""Steps of computing that the validation of one object may take.
 
-Kubernetes bounds rules by cost and leaves the rest to its many threads. This server answers
-all clients from one thread, so whatever may grow faster than the object is counted, and the
-check stops after half a second or so: patterns that RE2 has to simulate, alternatives that are
-tried on long lists, values that rules copy or compare.
+Kubernetes limits CEL rules by cost, and runs the rest of a validation on other threads. This
+server answers all clients from one thread. Work that may grow faster than the object is
+therefore counted, and the validation stops after about half a second: patterns that RE2 has to
+simulate, alternatives that are tried on long lists, values that rules copy or compare.
 
 Of the guards against heavy input this one stops ``alternatives`` of ``tests/support/bombs.py``:
 keywords of JSON Schema have no price in CEL, and both the CRD and the object are too small for a
@@ -20,13 +20,13 @@ from fairlead_sandbox.schema.errors import FieldError
 
 
 STEPS_PER_SECOND = 10_000_000
-"""A step is about a tenth of a microsecond of a usual processor."""
+"""Steps in a second of processor time; a step is about 0.1 microseconds."""
 LIMIT = 5_000_000
-"""Steps for one object."""
+"""Steps for the validation of one object."""
 CRD_LIMIT = 10_000_000
-"""Steps for one CustomResourceDefinition: patterns to compile, defaults to check."""
+"""Steps for the validation of one CRD: compiling patterns, checking defaults."""
 _TOLD = 20
-"""Steps of telling one error."""
+"""Steps of reporting one error."""
 _STOPPED = (
     "the check of this object was stopped because it takes too long; shorten its texts and "
     "lists, or simplify the patterns, alternatives and rules of its schema"
@@ -34,19 +34,19 @@ _STOPPED = (
 
 
 class ExhaustedError(Exception):
-    """The check of an object has computed long enough; ``path`` is where, if that is known."""
+    """The validation of an object has used up its steps; ``path`` is its place, if known."""
 
     def __init__(self, path: str = "") -> None:
         super().__init__(path)
         self.path = path
 
     def found(self) -> FieldError:
-        """Return the error that the writer of the object gets."""
+        """Return the field error for the client."""
         return FieldError("FieldValueForbidden", f"Forbidden: {_STOPPED}", self.path or "<nil>")
 
 
 class Effort:
-    """The steps that the check of one object has left."""
+    """The remaining steps for the validation of one object."""
 
     __slots__ = ("left",)
 
@@ -54,10 +54,10 @@ class Effort:
         self.left = limit
 
     def spend(self, steps: int) -> None:
-        """Count steps.
+        """Take steps off the rest.
 
         Raises:
-            ExhaustedError: none are left.
+            ExhaustedError: no steps are left.
         """
         self.left -= steps
         if self.left < 0:
@@ -65,28 +65,27 @@ class Effort:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Count the time of the processor that a block takes.
+        """Take the processor time of the block off the rest.
 
         Raises:
-            ExhaustedError: none is left.
+            ExhaustedError: no steps are left.
         """
-        # The time of this thread alone: what is refused must not depend on who else uses the
-        # processor.
+        # The time of this thread alone: on a busy machine the same objects must be accepted.
         started = thread_time()
         yield
         self.spend_seconds(thread_time() - started)
 
     def spend_seconds(self, seconds: float) -> None:
-        """Count time of the processor.
+        """Take seconds of processor time off the rest.
 
         Raises:
-            ExhaustedError: none is left.
+            ExhaustedError: no steps are left.
         """
         self.spend(int(seconds * STEPS_PER_SECOND))
 
 
 class Report(list[FieldError]):
-    """The faults of an object as its checks find them, and the effort that the checks share."""
+    """The errors found in an object, and the effort that all of its checks share."""
 
     __slots__ = ("effort",)
 
@@ -95,15 +94,15 @@ class Report(list[FieldError]):
         self.effort = effort or Effort()
 
     def append(self, error: FieldError) -> None:
-        """Report an error, which takes steps as well."""
+        """Add an error, and spend the steps of reporting it."""
         self.effort.spend(_TOLD)
         super().append(error)
 
     def extend(self, errors: Iterable[FieldError]) -> None:
-        """Report several errors."""
+        """Add several errors."""
         for error in errors:
             self.append(error)
 
     def branch(self) -> Report:
-        """An empty report for an alternative that is only tried."""
+        """Return an empty report with the same effort, for an alternative that is only tried."""
         return Report(self.effort)

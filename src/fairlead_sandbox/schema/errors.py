@@ -1,7 +1,7 @@
-"""Faults of a field, in the words of a Kubernetes API server.
+"""Field errors with the messages of kube-apiserver.
 
-Texts and reasons are those of ``field.Error`` and ``metav1.StatusCause`` (observed on
-kube-apiserver 1.20; the reasons that came later as Kubernetes 1.30 gives them).
+Messages and reasons are those of ``field.Error`` and ``metav1.StatusCause`` in kube-apiserver
+1.20, and for later reasons in 1.30.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fairlead.api.status import StatusCause
 
 
 class FieldError(NamedTuple):
-    """One field that is wrong: reason and message as they stand in ``details.causes``."""
+    """An error of one field; reason and message are those in ``details.causes``."""
 
     reason: str
     message: str
@@ -23,62 +23,62 @@ class FieldError(NamedTuple):
         return f"{self.field}: {self.message}"
 
     def cause(self) -> StatusCause:
-        """The entry for ``Status.details.causes``."""
+        """Return the entry for ``Status.details.causes``."""
         return StatusCause(reason=self.reason, message=self.message, field=self.field)
 
 
 def summarize(errors: Sequence[FieldError]) -> str:
-    """One error alone, several in brackets; equal ones are said once."""
+    """Return one error as it is, several in brackets; equal errors appear once."""
     texts = list(dict.fromkeys(str(error) for error in errors))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def required(field: str, detail: str = "") -> FieldError:
-    """The field must be given."""
+    """Return the error of a missing field."""
     return FieldError("FieldValueRequired", _with("Required value", detail), field)
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
-    """The value does not fit."""
+    """Return the error of an invalid value."""
     return FieldError("FieldValueInvalid", f"Invalid value: {go_value(value)}: {detail}", field)
 
 
 def type_invalid(field: str, value: Any, detail: str) -> FieldError:
-    """The value is of another type than the schema's."""
+    """Return the error of a value whose type is not the schema's."""
     return FieldError(
         "FieldValueTypeInvalid", f"Invalid value: {go_value(value)}: {detail}", field
     )
 
 
 def not_supported(field: str, value: Any, supported: Sequence[Any]) -> FieldError:
-    """The value is none of an enumeration."""
+    """Return the error of a value that is not in an enumeration."""
     choices = ", ".join(_quote(_plain(choice)) for choice in supported)
     text = f"Unsupported value: {go_value(value)}: supported values: {choices}"
     return FieldError("FieldValueNotSupported", text, field)
 
 
 def duplicate(field: str, value: Any) -> FieldError:
-    """The value stands twice where it may stand once."""
+    """Return the error of a value that may not be repeated."""
     return FieldError("FieldValueDuplicate", f"Duplicate value: {go_value(value)}", field)
 
 
 def forbidden(field: str, detail: str) -> FieldError:
-    """The field may not be given here."""
+    """Return the error of a field that may not be set."""
     return FieldError("FieldValueForbidden", _with("Forbidden", detail), field)
 
 
 def too_long(field: str, value: Any, detail: str) -> FieldError:
-    """The string has more characters than it may have."""
+    """Return the error of a string with too many characters."""
     return FieldError("FieldValueTooLong", f"Invalid value: {go_value(value)}: {detail}", field)
 
 
 def too_many(field: str, value: Any, detail: str) -> FieldError:
-    """The list or object has more members than it may have."""
+    """Return the error of a list or object with too many members."""
     return FieldError("FieldValueTooMany", f"Invalid value: {go_value(value)}: {detail}", field)
 
 
 def internal(field: str, detail: str) -> FieldError:
-    """The server cannot do what it should."""
+    """Return the error of a failure in the server."""
     return FieldError("InternalError", f"Internal error: {detail}", field)
 
 
@@ -98,7 +98,7 @@ def _plain(value: Any) -> str:
 
 
 def go_value(value: Any) -> str:
-    """A JSON value the way the server prints it in messages."""
+    """Return a JSON value as kube-apiserver prints it in messages, in Go's syntax."""
     if isinstance(value, str):
         return _quote(value)
     if value is None:

@@ -1,7 +1,7 @@
-"""String formats that Kubernetes checks in custom resources; others are documentation.
+"""String formats that Kubernetes checks in custom resources; any other is documentation.
 
-The list is that of the CRD documentation ("format" under "Validation"); int32, int64, float and
-double are not checked, as the real server does not.
+The list is that of the CRD documentation ("format" under "Validation"). int32, int64, float and
+double are not checked, as in kube-apiserver.
 """
 
 from __future__ import annotations
@@ -99,4 +99,4 @@ CHECKS: Mapping[str, Callable[[str], bool]] = {
     "uuid4": _uuid("4"),
     "uuid5": _uuid("5"),
 }
-"""Checks by the name of the format."""
+"""Functions that check a string, by the name of its format."""

@@ -1,4 +1,4 @@
-"""Names of API machinery: DNS labels, subdomains and the like, and what is wrong with one."""
+"""Checks of Kubernetes names: DNS labels and subdomains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _subdomain = re.compile(_SUBDOMAIN)
 
 
 def dns1035_label(text: str) -> str:
-    """Return the fault of an RFC 1035 label; "" for a valid one."""
+    """Return the error of an RFC 1035 label; "" for a valid one."""
     if len(text) > 63:
         return "must be no more than 63 characters"
     if _label_1035.fullmatch(text):
@@ -27,7 +27,7 @@ def dns1035_label(text: str) -> str:
 
 
 def dns1123_label(text: str) -> str:
-    """Return the fault of an RFC 1123 label; "" for a valid one."""
+    """Return the error of an RFC 1123 label; "" for a valid one."""
     if len(text) > 63:
         return "must be no more than 63 characters"
     if _label_1123.fullmatch(text):
@@ -40,7 +40,7 @@ def dns1123_label(text: str) -> str:
 
 
 def dns1123_subdomain(text: str) -> str:
-    """Return the fault of an RFC 1123 subdomain; "" for a valid one."""
+    """Return the error of an RFC 1123 subdomain; "" for a valid one."""
     if len(text) > 253:
         return "must be no more than 253 characters"
     if _subdomain.fullmatch(text):

@@ -1,9 +1,9 @@
 r"""Regular expressions of Go's ``regexp``, matched by RE2 in linear time.
 
-Source: the syntax page of RE2. Go has no ``\C``, wants ASCII in the names of groups and nests a
-thousand deep; its tables of Unicode are of another year. Linear is not yet quick: at worst a match
-takes a step for each byte and each instruction of the compiled pattern, so that long ones are
-charged to the effort of their object.
+Source: the syntax page of RE2. Go has no ``\C``, requires ASCII in the names of groups and limits
+nesting to 1,000 levels; its Unicode tables are of another release. Answers of Go are recorded in
+``tests/golden/patterns.jsonl``. At worst a match takes a step for each byte and each instruction
+of the compiled pattern, so long matches are charged to the effort of their object.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from fairlead_sandbox.schema.effort import Effort, ExhaustedError
 
 
 _UNMEASURED = 5_000
-"""Worst steps of a match that is not worth a look at the clock; a part of them is counted."""
+"""Worst steps of a match up to which no clock is read; a part of the steps is charged."""
 _PART = 64
+"""Worst steps of such a match for each step of effort."""
 _LONGEST = 100_000_000
-"""Worst steps of any match, about half a second: more is not tried."""
+"""Worst steps of a match, above which it is refused; it could take about half a second."""
 _MEMORY = 8 << 20
-"""Bytes for a compiled pattern."""
+"""Most bytes of a compiled pattern."""
 _DEEPEST = 1000
-"""Levels of nested groups that Go takes."""
+"""Deepest nesting of groups that Go accepts."""
 _GO_WORDS = {
     "bad repetition operator": "invalid nested repetition operator",
     "invalid named capture group": "invalid named capture",
@@ -37,15 +38,18 @@ _GO_WORDS = {
     "no argument for repetition operator": "missing argument to repetition operator",
     "trailing \\": "trailing backslash at end of expression",
 }
+"""Messages of Go by those of RE2."""
 _INNER = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))
+"""Bytes inside of a UTF-8 character, after its first one."""
 _UNKNOWN_TO_GO = re.compile(r"(?<!\\)(?:\\\\)*(\\C)|(\(\?P?<\w*[^\x00-\x7f]\w*>)")
+"""Syntax that RE2 accepts and Go refuses."""
 
 
 class Pattern:
     """A compiled pattern.
 
     Raises:
-        ValueError: it is no pattern of Go, in Go's words.
+        ValueError: the text is no pattern of Go; the message is Go's.
     """
 
     __slots__ = ("_match", "_regexp", "_size")
@@ -54,11 +58,11 @@ class Pattern:
         self._regexp = _compile(text)
         self._size: int = self._regexp.programsize
         # The package's own search() makes an iterator and an object for each match, which takes
-        # longer than to match a common text.
+        # longer than the match itself on short texts.
         self._match = self._regexp._regexp.Match  # noqa: SLF001
 
     def search(self, text: str, effort: Effort) -> bool:
-        """Whether a part of the text matches.
+        """Whether the pattern matches anywhere in the text.
 
         Raises:
             ExhaustedError: the match takes too long.
@@ -78,7 +82,7 @@ class Pattern:
         return start >= 0
 
     def find(self, text: str, effort: Effort, limit: int = -1) -> list[str]:
-        """The parts that match, leftmost first and none inside another; all for a limit below 0.
+        """Return the leftmost matches, at most ``limit`` of them; all if it is negative.
 
         Raises:
             ExhaustedError: the match takes too long.
@@ -89,7 +93,7 @@ class Pattern:
         started, found, end = thread_time(), [], -1
         for match in self._regexp.finditer(encoded) if limit else ():
             start = match.start()
-            # Go leaves out empty matches right behind another, and has none within a character.
+            # Go leaves out an empty match right after another, and any inside of a character.
             if match.end() == start and (start == end or encoded[start : start + 1] in _INNER):
                 continue
             end = match.end()
@@ -104,15 +108,15 @@ class Pattern:
 
 _ANYWHERE = re2._re2.RE2.Anchor.UNANCHORED  # noqa: SLF001
 _KEPT = 512
-"""Patterns that are kept for the next time."""
+"""Most compiled patterns in the cache."""
 _kept: dict[str, Pattern] = {}
 
 
 def compile_pattern(text: str, effort: Effort) -> Pattern:
-    """The pattern of a text, perhaps one compiled before.
+    """Return the compiled pattern of a text, from the cache if possible.
 
     Raises:
-        ValueError: it is no pattern of Go, in Go's words.
+        ValueError: the text is no pattern of Go; the message is Go's.
         ExhaustedError: it takes too long to compile.
     """
     found = _kept.get(text)
@@ -156,7 +160,7 @@ def _options() -> Any:
 
 
 def _depth(text: str) -> int:
-    """How deep parentheses may nest at most; escapes and classes are counted too."""
+    """Return an upper bound of the nesting of parentheses; 0 if there are few."""
     if text.count("(") <= _DEEPEST:
         return 0
     deepest = depth = 0

@@ -1,11 +1,12 @@
 """CEL, the language of ``x-kubernetes-validations``, with Kubernetes' library and its costs.
 
-A rule comes in as text with the declaration that a schema makes of ``self``;
-:func:`compile_rule` gives a program, or says what is wrong with the rule in Kubernetes' words.
-``syntax`` reads the text; ``types``, ``values`` and ``times`` are what rules speak of,
-``declarations`` how schemas come to it; ``compiling`` turns the tree to functions; ``library`` has
-what can be called; ``costs`` is what all of it costs: at worst, to be limited when a CRD is
-written, and in fact, to be limited for each object.
+:func:`compile_rule` takes the text of a rule and the declaration of ``self`` from the schema, and
+returns a program, or the errors of the rule with Kubernetes' messages.
+
+``syntax`` parses the text. ``types``, ``values`` and ``times`` are the types and values of rules;
+``declarations`` derives types from schemas. ``compiling`` turns the syntax tree into functions,
+``library`` has the functions that rules call. ``costs`` estimates the worst cost, which limits
+the rules of a CRD, and counts the actual cost, which limits the work for each object.
 """
 
 from __future__ import annotations

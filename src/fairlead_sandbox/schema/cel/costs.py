@@ -1,8 +1,9 @@
 """Costs of calls: counted when a rule runs, estimated for the worst case when it is written.
 
-A unit is what Kubernetes calls one: an identifier, a selection, a comparison of two numbers; ten
-characters of a text that is read once. Source: "Resource use by validation functions" in the CRD
-documentation; the numbers are those of kube-apiserver 1.34, told by its answers.
+A cost unit is Kubernetes': an identifier, a selection, a comparison of two numbers, or ten
+characters of a string that is read once. Source: "Resource use by validation functions" in the
+CRD documentation; the numbers are those of kube-apiserver 1.34, recorded in
+``tests/golden/cel.jsonl``.
 
 Of the guards against heavy input the counted budgets stop ``priced_rules`` of
 ``tests/support/bombs.py``: each of these rules passes the estimate, and ``effort`` counts only
@@ -22,20 +23,20 @@ from fairlead_sandbox.schema.cel.values import KINDS, Format, size_of
 
 
 PER_EXPRESSION = 1_000_000
-"""Units that one evaluation of an expression may cost."""
+"""Most cost units of one evaluation of an expression."""
 PER_OBJECT = 10_000_000
-"""Units that all evaluations for one object may cost together."""
+"""Most cost units of all evaluations for one object."""
 NEW_LIST, NEW_MAP = 10, 30
 TRAVERSAL = 0.1
-"""Units for each character that is read once."""
+"""Cost units for each character that is read once."""
 _REGEX = 0.25
-"""Units for each character of a pattern, times those for the text that it is held against."""
+"""Cost units for each character of a pattern, multiplied by the cost of reading the text."""
 MOST = 2**64 - 1
-"""The largest cost or size; more is given as this."""
+"""Largest cost or size; larger numbers become this one."""
 
 
 def capped(number: int) -> int:
-    """The number, or :data:`MOST` if it is more."""
+    """Return the number, at most :data:`MOST`."""
     return min(number, MOST)
 
 
@@ -45,17 +46,17 @@ def scaled(number: int, factor: float) -> int:
 
 
 class Size(NamedTuple):
-    """The characters, items or entries of a value, at least and at most."""
+    """The least and the most characters, items or entries of a value."""
 
     least: int
     most: int
 
     def plus(self, other: Size) -> Size:
-        """The size of both, one behind the other."""
+        """Return the size of two values one after the other."""
         return Size(capped(self.least + other.least), capped(self.most + other.most))
 
     def times(self, other: Size) -> Size:
-        """The size of as many as this of that size each."""
+        """Return the size of as many values as this size says, each of the other size."""
         return Size(capped(self.least * other.least), capped(self.most * other.most))
 
     def union(self, other: Size) -> Size:
@@ -64,6 +65,7 @@ class Size(NamedTuple):
 
 
 UNKNOWN = Size(0, MOST)
+"""The size of a value without a limit."""
 
 
 class Entry(NamedTuple):
@@ -79,48 +81,48 @@ class Entry(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The worst cost of a call, and the size of its result if it can be told."""
+    """The worst cost of a call, and the size of its result if it is known."""
 
     cost: int
     size: Size | None = None
 
 
 class Operand(Protocol):
-    """A compiled operand of a call, as far as estimates look at it."""
+    """A compiled argument of a call, as estimates see it."""
 
     @property
     def node(self) -> Node:
-        """The operand's tree."""
+        """The argument's syntax tree."""
         ...
 
     @property
     def type(self) -> Type:
-        """The type of its values."""
+        """The type of the argument."""
         ...
 
     @property
     def path(self) -> tuple[str, ...] | None:
-        """The path to its declaration; None if the schema declares nothing of it."""
+        """Path to the argument's declaration in the schema, None if there is none."""
         ...
 
     @property
     def sized(self) -> Size:
-        """The size of its values, or that it is unknown."""
+        """The size of the argument, or :data:`UNKNOWN`."""
         ...
 
 
 class EstimatedCall(NamedTuple):
-    """A call to be estimated: its operands, the receiver first, and how to size inner values."""
+    """A call to be estimated: its arguments, receiver first, and a function for inner sizes."""
 
     parts: Sequence[Operand]
     size_at: Callable[[Type, tuple[str, ...] | None], Size | None]
 
     def size(self, index: int) -> Size:
-        """The size of an operand."""
+        """Return the size of an argument."""
         return self.parts[index].sized
 
     def items(self, index: int) -> tuple[Type, Size] | None:
-        """The type and the size of a list's items; None for what is no list."""
+        """Return the type and the size of a list's items; None for other types."""
         part = self.parts[index]
         if not part.type.params:
             return None
@@ -130,29 +132,30 @@ class EstimatedCall(NamedTuple):
 
 
 class Price(NamedTuple):
-    """Two functions for the cost of a call: of its arguments, and of an estimate."""
+    """The cost of a call as two functions: from its actual arguments, and as an estimate."""
 
     actual: Callable[[Sequence[Any]], int]
     estimate: Callable[[EstimatedCall], Estimate]
 
 
 def reading(size: float, times: int = 1) -> int:
-    """The units of reading a text of this size."""
+    """Return the cost units of reading a text of this size."""
     return math.ceil(size * times * TRAVERSAL)
 
 
 ONE = Price(lambda _: 1, lambda _: Estimate(1))
+"""The price of calls that cost 1 whatever their arguments."""
 
 
 PREFIX = Price(
     lambda args: reading(size_of(args[0])),
     lambda call: Estimate(scaled(call.size(1).most, TRAVERSAL)),
 )
-"""A text is compared to another's beginning or end: Kubernetes counts one, estimates the other."""
+"""Price of startsWith() and endsWith(); Kubernetes counts the text but estimates the prefix."""
 
 
 def read(index: int, times: int = 1, *, keeps_size: bool = False) -> Price:
-    """An operand is read; the result may be as large as it."""
+    """Return the price of reading one argument; the result may be as large as the argument."""
     factor = TRAVERSAL * times
 
     def estimate(call: EstimatedCall) -> Estimate:
@@ -167,7 +170,7 @@ def _smaller(call: EstimatedCall) -> Estimate:
 
 
 COMPARISON = Price(lambda args: reading(min(size_of(args[0]), size_of(args[1]))), _smaller)
-"""Both operands are read until they differ."""
+"""Price of comparing two values up to the end of the shorter one."""
 _WHOLE = {
     "net.IP": 1,
     "net.CIDR": 1,
@@ -175,7 +178,7 @@ _WHOLE = {
     "kubernetes.Semver": 1,
     "kubernetes.NamedFormat": 7,
 }
-"""Units of comparing two values of types that are compared as wholes, by their names."""
+"""Cost units of ``==`` on types that are compared as a whole, by type name."""
 
 
 def _equality(call: EstimatedCall) -> Estimate:
@@ -190,6 +193,7 @@ def _equality_cost(args: Sequence[Any]) -> int:
 
 
 EQUALITY = Price(_equality_cost, _equality)
+"""Price of ``==``."""
 
 
 def _concatenation(call: EstimatedCall) -> Estimate:
@@ -224,7 +228,7 @@ FIND = Price(_regex_cost, lambda call: Estimate(_regex(call), Size(0, call.size(
 
 
 def traversal(value: Any) -> int:
-    """The units of reading everything in a value."""
+    """Return the cost units of reading all parts of a value."""
     if isinstance(value, str | bytes):
         return int(len(value) * TRAVERSAL)
     if isinstance(value, list):
@@ -244,7 +248,7 @@ def _each_item(call: EstimatedCall) -> Estimate:
 
 
 TRAVERSE = Price(lambda args: traversal(args[0]), _each_item)
-"""All of a list is read, or of a text."""
+"""Price of reading all items of a list, or all characters of a text."""
 
 
 def _replaced(call: EstimatedCall) -> Estimate:
@@ -273,7 +277,7 @@ REPLACE = Price(lambda args: reading(size_of(args[0]), 2), _replaced)
 def _split(call: EstimatedCall) -> Estimate:
     text = call.size(0)
     limit = call.parts[2].node.value if len(call.parts) > 2 else None
-    # A negative limit is a huge unsigned number to Kubernetes' estimate.
+    # Kubernetes' estimate takes the limit as unsigned, so a negative one is huge.
     most = limit % (MOST + 1) if type(limit) is int else text.most
     return Estimate(scaled(text.most, 2 * TRAVERSAL), Size(0, most))
 
@@ -300,7 +304,7 @@ JOIN = Price(_join_cost, _joined)
 
 
 def sets(factor: int) -> Price:
-    """Each item of one list is looked for in the other, so many times."""
+    """Return the price of looking up each item of a list in another, ``factor`` times."""
     return Price(
         lambda args: 1 + size_of(args[0]) * size_of(args[1]) * factor,
         lambda call: Estimate(capped(1 + scaled(call.size(0).times(call.size(1)).most, factor))),
@@ -316,7 +320,7 @@ def _parsing(args: Sequence[Any], *, parses: bool) -> int:
 
 
 def contains_address(*, parses: bool) -> Price:
-    """A network is compared to an address, perhaps one that is a text still."""
+    """Return the price of containsIP(); with ``parses`` the address is a text."""
 
     def estimate(call: EstimatedCall) -> Estimate:
         return Estimate(_ADDRESS + (scaled(call.size(1).most, TRAVERSAL) if parses else 0))
@@ -327,7 +331,7 @@ def contains_address(*, parses: bool) -> Price:
 
 
 def contains_network(*, parses: bool) -> Price:
-    """A network is compared to another, perhaps one that is a text still."""
+    """Return the price of containsCIDR(); with ``parses`` the inner network is a text."""
     more = scaled(_PREFIX.most, TRAVERSAL) + 1
 
     def estimate(call: EstimatedCall) -> Estimate:
@@ -358,7 +362,7 @@ VALIDATE = Price(
 
 
 def widened(size: Size) -> Size:
-    """The bytes of a text of this size."""
+    """Return the size in bytes of a text whose size is in characters."""
     return Size(size.least, capped(size.most * 4))
 
 
@@ -383,7 +387,7 @@ QUOTE = Price(
 
 
 def scalar_size(type_: Type) -> Size | None:
-    """The size of a value that can only have one."""
+    """Return the size of a value of a scalar type; None for types of variable size."""
     if type_.kind == "optional":
         return scalar_size(type_.params[0])
     return Size(1, 1) if type_.kind in SCALARS else None

@@ -1,7 +1,7 @@
-"""Declarations by a structural schema: types and sizes of values, and how JSON becomes them.
+"""Declarations from a structural schema: types and sizes of values, and conversion from JSON.
 
-Source: "Validation rules" of the CRD documentation tells which schema gives which type and how
-properties are named; "Resource use by validation functions", how large a value may get.
+Sources in the CRD documentation: "Validation rules" for the types and names of properties,
+"Resource use by validation functions" for the largest size of a value.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from fairlead_sandbox.schema.cel.values import MapList, SetList
 
 
 MAX_REQUEST = 3 * 1024 * 1024
-"""The bytes of the largest request, from which Kubernetes estimates what has no limit."""
+"""Bytes of the largest request, from which Kubernetes estimates values without a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """The type and the size that a schema declares for the values in one place.
+    """The type and the size that a schema declares for the values at one path.
 
-    ``most`` is the number of elements (characters, items, entries) a value has at most, ``least``
-    the bytes of the shortest JSON text of one; ``schema`` is where they come from; ``members`` are
-    an object's by their own names, ``fields`` those by the identifiers that rules use.
+    ``most`` is the largest number of elements (characters, items, entries) of a value, ``least``
+    the bytes of its shortest JSON text. ``members`` are an object's fields by their names in
+    JSON, ``fields`` by the identifiers that rules use.
     """
 
     type: Type
@@ -59,7 +59,7 @@ class Declaration:
     fields: Mapping[str, Declaration] = field(default_factory=dict)
 
     def at(self, path: Iterable[str]) -> Declaration | None:
-        """The declaration at a path of fields, ``@items``, ``@values`` and ``@keys``."""
+        """Return the declaration at a path of fields, ``@items``, ``@values`` and ``@keys``."""
         here: Declaration | None = self
         for step in path:
             if here is None:
@@ -82,20 +82,22 @@ _PLAIN = {
     "number": (DOUBLE, 1),
     "integer": (INT, 1),
 }
+"""CEL type and shortest JSON text in bytes, by the schema's type."""
 _BY_FORMAT = {
     "date-time": (TIMESTAMP, 32, 21),
     "date": (TIMESTAMP, 12, 12),
     "duration": (DURATION, 32, 3),
 }
+"""CEL type, most characters and shortest JSON text in bytes, by the format of a string."""
 
 
 def declare(schema: JSON, *, root: bool = False, name: str = "object") -> Declaration | None:
-    """Return the declaration of a schema; None if it allows anything, which rules cannot see.
+    """Return the declaration of a schema; None for a schema without type, which rules cannot see.
 
     Args:
         schema: a structural schema.
-        root: it describes a whole resource, whose envelope rules see.
-        name: what messages call an object of it.
+        root: whether it describes a whole resource, whose apiVersion, kind and metadata rules see.
+        name: the name of its type in error messages.
     """
     if schema.get("x-kubernetes-int-or-string"):
         return Declaration(DYN, schema, _longest(schema), 1)
@@ -137,7 +139,7 @@ def _declare_string(schema: JSON) -> Declaration:
 
 
 def _longest(schema: JSON) -> int:
-    """The bytes of a text: four for each character that a limit allows."""
+    """Return the most bytes of a text; UTF-8 takes up to four for each character."""
     return max(schema["maxLength"], 0) * 4 if "maxLength" in schema else MAX_REQUEST - 2
 
 
@@ -185,7 +187,7 @@ def _declare_object(schema: JSON, name: str) -> Declaration:
 
 
 _RESERVED = RESERVED | {"true", "false", "null", "in"}
-"""Names that a rule must escape."""
+"""Names that rules must escape."""
 _PLAIN_NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*", re.ASCII)
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPED = re.compile(r"__|[./-]")
@@ -193,7 +195,7 @@ _ESCAPED = re.compile(r"__|[./-]")
 
 @cache
 def escape(name: str) -> str | None:
-    """The identifier of a property (``a.b`` is ``a__dot__b``); None if it can have none.
+    """Return the identifier of a property (``a.b`` is ``a__dot__b``); None if it can have none.
 
     Source: "Accessing fields" in the CRD documentation.
     """
@@ -210,16 +212,16 @@ _MEANING = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
 
 @cache
 def unescape(name: str) -> str:
-    """The property that an identifier means (``a__dot__b`` is ``a.b``)."""
+    """Return the property that an identifier names (``a__dot__b`` is ``a.b``)."""
     return _ESCAPED_PART.sub(lambda found: _MEANING.get(found[1], found[2] or ""), name)
 
 
 Convert = Callable[[Any], Any]
-"""Makes a value of rules from JSON."""
+"""Converts JSON to a value of CEL."""
 
 
 def converter(declared: Declaration) -> Convert | None:
-    """Return the function from declared JSON to values of rules; None if JSON serves as it is."""
+    """Return the function from declared JSON to CEL values; None if JSON needs no change."""
     kind = declared.type.kind
     if kind in _SCALARS:
         return _unless_null(_SCALARS[kind])
@@ -239,7 +241,7 @@ def _unless_null(convert: Convert) -> Convert:
 
 
 def _parser(parse: Callable[[str], Any]) -> Convert:
-    """Return a parser that leaves a text as it is if it does not fit: the format refuses it."""
+    """Return a converter that keeps a text it cannot parse; the schema's format refuses it."""
 
     def convert(text: Any) -> Any:
         try:

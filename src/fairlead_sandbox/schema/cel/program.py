@@ -1,4 +1,4 @@
-"""A rule, compiled to be run for one object after another."""
+"""Compiled rules, which can be evaluated for any number of objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fairlead_sandbox.schema.effort import Effort
 
 
 class Evaluation(NamedTuple):
-    """The value of an evaluation or its failure, and its cost."""
+    """The value of an evaluation, or its failure, and its cost."""
 
     value: Any
     cost: int
@@ -29,15 +29,15 @@ class Evaluation(NamedTuple):
 
 
 _START = 15
-"""Steps that every evaluation takes, however little it does."""
+"""Steps of effort that every evaluation takes at least."""
 
 
 class Program(NamedTuple):
     """A compiled expression.
 
-    ``cost`` is the worst of one evaluation, ``cardinality`` how many of its values fit into one
-    request, ``transition`` whether it speaks of ``oldSelf``; ``optional`` whether that may be
-    missing; ``steps`` are what an evaluation takes at least.
+    ``cost`` is the worst cost of one evaluation, ``cardinality`` how many values of ``self`` fit
+    into one request. ``transition`` is whether the expression uses ``oldSelf``, ``optional``
+    whether ``oldSelf`` may be missing. ``steps`` is the least effort of an evaluation.
     """
 
     code: Run
@@ -53,11 +53,11 @@ class Program(NamedTuple):
 
         Args:
             value: ``self``, in values of CEL.
-            old: ``oldSelf``; None when there is none.
-            effort: what the check of the object has left.
+            old: ``oldSelf``; None if there is none.
+            effort: the remaining effort for the object.
 
         Raises:
-            ExhaustedError: nothing is left.
+            ExhaustedError: the effort is spent.
         """
         effort.spend(self.steps)
         before = old
@@ -70,7 +70,7 @@ class Program(NamedTuple):
             found = self.code(frame)
         except (CelError, CostError) as error:
             return Evaluation(None, frame.cost, error)
-        # The cheap steps only count; what they came to in the end is compared here.
+        # Cheap steps add to the cost without a check, so the sum is checked at the end.
         if frame.cost > PER_EXPRESSION:
             return Evaluation(None, frame.cost, CostError())
         return Evaluation(found, frame.cost)
@@ -79,16 +79,16 @@ class Program(NamedTuple):
 def compile_rule(
     text: str, declared: Declaration, *, gives: str = "bool", optional: bool = False
 ) -> Program:
-    """A rule, or the expression of a message, as a program.
+    """Return the program of a rule, or of the expression of its message.
 
     Args:
         text: the expression.
-        declared: what the schema declares of ``self``.
-        gives: the kind of value that it has to give.
+        declared: the declaration of ``self`` from the schema.
+        gives: the kind of value that the expression must have.
         optional: whether ``oldSelf`` may be missing.
 
     Raises:
-        CompileError: it is no CEL, or wrong for the schema; the text is Kubernetes'.
+        CompileError: the expression is no CEL or does not fit the schema; the text is Kubernetes'.
     """
     tree = parse(text)
     walk = compiler(declared, slots=2)
@@ -120,6 +120,7 @@ _WRONG = {
     "bool": "cel expression must evaluate to a bool",
     "string": "messageExpression must evaluate to a string",
 }
+"""Errors of an expression of another kind, by the wanted kind."""
 
 
 def _mentions(node: Node, name: str) -> bool:

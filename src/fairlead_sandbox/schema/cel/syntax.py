@@ -1,6 +1,6 @@
-"""CEL text to a tree.
+"""Parser of CEL: from the text of an expression to its syntax tree.
 
-Source: "Syntax" of the CEL specification; the words for what is no CEL are those of Kubernetes.
+Source: "Syntax" of the CEL specification; the messages of syntax errors are Kubernetes'.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from fairlead_sandbox.schema.cel.values import Uint
 
 
 MAX_DEPTH = 100
-"""How deep expressions may nest: each level takes a few frames of Python's stack."""
+"""Deepest nesting of an expression; each level takes a few frames of Python's stack."""
 MAX_LENGTH = 100_000
-"""Characters of the longest expression."""
+"""Most characters of an expression."""
 
 
 class Issue(NamedTuple):
-    """An error in an expression, at a place of its text."""
+    """An error in an expression, at a position in its text."""
 
     message: str
     position: int
 
 
 class CompileError(ValueError):
-    """An expression is no CEL, or wrong for its schema; the text shows where and why."""
+    """An expression is no CEL, or does not fit its schema; the text has place and error."""
 
     def __init__(self, text: str, issues: list[Issue]) -> None:
         found = sorted(dict.fromkeys(issues), key=lambda issue: issue.position)
@@ -34,7 +34,7 @@ class CompileError(ValueError):
 
     @classmethod
     def plain(cls, message: str) -> CompileError:
-        """An error that no place of the text is to blame for."""
+        """Return an error without a position in the expression."""
         return cls(message, [])
 
 
@@ -47,7 +47,7 @@ def _shown(text: str, issue: Issue) -> str:
 
 
 class SyntaxIssue(Exception):  # noqa: N818 - it never leaves the package
-    """Stops the reader where the text is no CEL."""
+    """Stops the parser at the first syntax error."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -55,11 +55,11 @@ class SyntaxIssue(Exception):  # noqa: N818 - it never leaves the package
 
 
 class Node(NamedTuple):
-    """One expression.
+    """One expression of the tree.
 
-    ``kind`` is literal, ident, select, has, call, list or map; ``name`` is the field, the function
-    or the operator; ``args`` are the operands, for a method call the receiver first, for a map
-    keys and values in turn; ``value`` is a literal's, or tells which elements are optional.
+    ``kind`` is literal, ident, select, has, call, list or map. ``name`` is the field, function or
+    operator. ``args`` are the arguments: for a method call the receiver first, for a map keys and
+    values in turn. ``value`` is a literal's value, or tells which elements are optional.
     """
 
     kind: str
@@ -109,6 +109,7 @@ _BINARY = {
     "/": 5,
     "%": 5,
 }
+"""Binary operators with their precedence; a higher number binds tighter."""
 _FUNCTIONS = {op: f"_{op}_" for op in _BINARY} | {"in": "@in"}
 _CONSTANTS = {"true": True, "false": False, "null": None}
 RESERVED = frozenset(
@@ -132,7 +133,7 @@ RESERVED = frozenset(
         "while",
     ]
 )
-"""Words that the language keeps for itself, beside its constants and ``in``."""
+"""Words reserved by the language, besides its constants and ``in``."""
 _EXPECTED = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, "
     "STRING, BYTES, IDENTIFIER}"
@@ -141,10 +142,10 @@ _MAX_INT, _MAX_UINT = 2**63 - 1, 2**64 - 1
 
 
 def parse(text: str) -> Node:
-    """The tree of an expression.
+    """Return the syntax tree of an expression.
 
     Raises:
-        CompileError: it is no CEL.
+        CompileError: the text is no CEL.
     """
     try:
         if len(text) > MAX_LENGTH:
@@ -173,7 +174,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 class _Parser:
-    """Recursive descent with precedence climbing."""
+    """Parser by recursive descent, with precedence climbing for binary operators."""
 
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens
@@ -201,10 +202,10 @@ class _Parser:
             raise SyntaxIssue(f"Syntax error: missing '{text}' at '{token.text}'", token.position)
 
     def end(self) -> None:
-        """Refuse anything after the expression.
+        """Raise unless the text is at its end.
 
         Raises:
-            SyntaxIssue: the text goes on.
+            SyntaxIssue: more text follows.
         """
         token = self._peek()
         if token.kind != "end":
@@ -212,7 +213,7 @@ class _Parser:
             raise SyntaxIssue(message, token.position)
 
     def expression(self) -> Node:
-        """``a ? b : c``, the loosest of all."""
+        """Parse ``a ? b : c``, which binds the loosest."""
         self._open += 1
         if self._open > MAX_DEPTH:
             raise _too_deep(self._peek().position)
@@ -323,7 +324,7 @@ class _Parser:
         if token.kind == "double":
             return Node("literal", "double", (), sign * float(token.text), position)
         digits = token.text.rstrip("uU")
-        # Forty digits are too many already, and thousands Python would refuse to read.
+        # Forty digits exceed every limit; int() raises on more than 4300.
         value = sign * (int(digits, 16) if "x" in digits else int(digits[:40]))
         if token.kind == "uint":
             if value > _MAX_UINT:
@@ -380,7 +381,7 @@ def _too_deep(position: int) -> SyntaxIssue:
 
 
 def _joined(token: _Token, left: Node, right: Node) -> Node:
-    """``a && b && c`` is one call, however long: it is no deeper than its parts."""
+    """Return the call of a binary operator; ``a && b && c`` becomes one flat call."""
     name = _FUNCTIONS[token.text]
     if token.text in {"&&", "||"}:
         first = left.args if left.name == name and left.kind == "call" else (left,)
@@ -416,7 +417,7 @@ _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v":
 
 
 def _text(token: _Token) -> str | bytes:
-    """The value of a string or bytes literal."""
+    """Return the value of a string or bytes literal."""
     start = re.search(r"[\"']", token.text)
     assert start is not None  # noqa: S101 - the scanner has seen it
     prefix, quoted = token.text[: start.start()].lower(), token.text[start.start() :]

@@ -1,7 +1,7 @@
-"""Points in time and lengths of time, to the nanosecond, as Go has them.
+"""Timestamps and durations with nanoseconds, as in Go.
 
-Source: ``google.protobuf.Timestamp`` and ``Duration`` in the CEL specification; the texts are
-those of Go's ``time.ParseDuration`` and of RFC 3339.
+Source: ``google.protobuf.Timestamp`` and ``Duration`` in the CEL specification. Texts have the
+forms of Go's ``time.ParseDuration`` and of RFC 3339.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import msgspec
 
 
 SECOND = 1_000_000_000
-"""Nanoseconds of a second."""
+"""Nanoseconds in a second."""
 _LONGEST = 2**63
-"""Nanoseconds that a duration may not reach."""
+"""Nanoseconds below which a duration must stay, as it has 64 bits."""
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
 """Seconds since 1970 of the first and the last second of the years 1 to 9999."""
 _TEXT = 128
-"""Characters of the longest time that is parsed; no useful one is as long."""
+"""Most characters of a time in a text; longer ones are refused."""
 
 
 class Duration(msgspec.Struct, frozen=True, order=True):
-    """A length of time, in nanoseconds."""
+    """A duration in nanoseconds."""
 
     nanoseconds: int
 
@@ -38,7 +38,7 @@ class Duration(msgspec.Struct, frozen=True, order=True):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """A point in time, in nanoseconds since 1970; ``offset`` is that of its text, in minutes."""
+    """A point in time in nanoseconds since 1970; ``offset`` is its text's zone in minutes."""
 
     nanoseconds: int
     offset: int = field(default=0, compare=False)
@@ -51,10 +51,10 @@ class Timestamp:
         return f"{moment:%Y-%m-%dT%H:%M:%S}".zfill(19) + f"{_fraction(rest)}{shown}"
 
     def moment(self, zone: str = "") -> datetime:
-        """The date and the time of day, to the second, in a zone.
+        """Return date and time of day, to the second, in a zone.
 
         Raises:
-            ValueError: there is no such zone.
+            ValueError: the zone is unknown.
         """
         return _moment(self.nanoseconds // SECOND, _zone(zone))
 
@@ -84,10 +84,10 @@ def _zone(name: str) -> tzinfo:
 
 
 def timestamp(seconds: int, nanoseconds: int = 0, offset: int = 0) -> Timestamp:
-    """A point in time; ``offset`` is that of its text, in minutes.
+    """Return a timestamp; ``offset`` is the zone of its text, in minutes.
 
     Raises:
-        OverflowError: it is outside the years 1 to 9999.
+        OverflowError: the time is outside the years 1 to 9999.
     """
     seconds += nanoseconds // SECOND
     if not _FIRST <= seconds <= _LAST:
@@ -96,10 +96,10 @@ def timestamp(seconds: int, nanoseconds: int = 0, offset: int = 0) -> Timestamp:
 
 
 def duration(nanoseconds: int) -> Duration:
-    """A length of time.
+    """Return a duration.
 
     Raises:
-        OverflowError: it is longer than 64 bits can tell.
+        OverflowError: its nanoseconds do not fit into 64 bits.
     """
     if not -_LONGEST <= nanoseconds < _LONGEST:
         raise OverflowError("integer overflow")
@@ -114,11 +114,11 @@ _RFC3339 = re.compile(
 
 
 def parse_timestamp(text: str, *, strict: bool = True) -> Timestamp:
-    """The point in time of an RFC 3339 text; ``strict`` wants ``T`` and ``Z`` as capitals.
+    """Return the timestamp of an RFC 3339 text; ``strict`` requires capital ``T`` and ``Z``.
 
     Raises:
-        ValueError: it is none.
-        OverflowError: it is outside the years 1 to 9999.
+        ValueError: the text is no timestamp.
+        OverflowError: the time is outside the years 1 to 9999.
     """
     found = _RFC3339.fullmatch(text[:_TEXT])
     if found is None or (strict and ("t" in text or "z" in text)):
@@ -135,10 +135,10 @@ def parse_timestamp(text: str, *, strict: bool = True) -> Timestamp:
 
 
 def parse_date(text: str) -> Timestamp:
-    """The midnight that a date (``2024-01-31``) begins with.
+    """Return the midnight at which a date (``2024-01-31``) begins, in UTC.
 
     Raises:
-        ValueError: it is no date.
+        ValueError: the text is no date.
     """
     return parse_timestamp(f"{text[:_TEXT]}T00:00:00Z")
 
@@ -153,14 +153,15 @@ _UNITS = {
     "m": 60 * SECOND,
     "h": 3600 * SECOND,
 }
+"""Nanoseconds by unit, as Go writes it."""
 _PART = re.compile(r"(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 
 
 def parse_duration(text: str) -> Duration:
-    """The length of time of a text as Go writes it (``1h30m``, ``-1.5s``, ``0``).
+    """Return the duration of a text in Go's form (``1h30m``, ``-1.5s``, ``0``).
 
     Raises:
-        ValueError: it is none, or too long.
+        ValueError: the text is no duration, or too long.
     """
     rest = text[1:] if text[:1] in {"+", "-"} else text
     if len(text) > _TEXT or not rest:
@@ -179,6 +180,7 @@ def parse_duration(text: str) -> Duration:
 
 
 _DAYS = {"d": 24, "day": 24, "w": 168, "week": 168, "wk": 168}
+"""Hours by unit."""
 _LONG_PART = re.compile(r"(\d+)\s*([a-zµ]+)", re.ASCII | re.IGNORECASE)
 _LONG_UNITS = {
     **_UNITS,
@@ -193,10 +195,10 @@ _LONG_UNITS = {
 
 
 def parse_format_duration(text: str) -> Duration:
-    """The length of time of a field with ``format: duration``: Go's texts, or ``3 days``.
+    """Return the duration of a text with ``format: duration``: Go's form, or ``3 days``.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no duration.
     """
     try:
         return parse_duration(text)

@@ -1,4 +1,4 @@
-"""The types of CEL, how two of them agree, and signatures of functions.
+"""The types of CEL, their unification, and signatures of functions.
 
 Source: "Types and Conversions" and "Type Checking" of the CEL specification.
 """
@@ -13,10 +13,10 @@ from itertools import count
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type: ``int``, ``list(string)``, an object of one place in a schema, a parameter ``A``.
+    """A type: ``int``, ``list(string)``, an object of a schema, a type parameter ``A``.
 
-    ``kind`` is the constructor; ``name`` tells objects, opaque types and parameters apart;
-    ``fields`` are an object's, by the identifiers that rules use.
+    ``kind`` is the constructor; ``name`` distinguishes objects, opaque types and parameters;
+    ``fields`` are an object's fields by the identifiers that rules use.
     """
 
     kind: str
@@ -47,9 +47,11 @@ URL = Type("opaque", name="kubernetes.URL")
 SEMVER = Type("opaque", name="kubernetes.Semver")
 FORMAT = Type("opaque", name="kubernetes.NamedFormat")
 SCALARS = frozenset({"bool", "double", "duration", "int", "timestamp", "uint"})
-"""Kinds whose values are of one size."""
+"""Kinds whose values all have size 1."""
 _NULLABLE = frozenset({"opaque", "optional", "object", "duration", "timestamp"})
+"""Kinds that accept null."""
 _WILD = frozenset({"dyn", "error"})
+"""Kinds that agree with every type."""
 _NAMED = {
     "ip": IP,
     "cidr": CIDR,
@@ -58,26 +60,27 @@ _NAMED = {
     "semver": SEMVER,
     "format": FORMAT,
 }
+"""Opaque types by their names in signatures."""
 
 
 def list_of(items: Type) -> Type:
-    """``list(items)``."""
+    """Return the type ``list(items)``."""
     return Type("list", (items,))
 
 
 def map_of(keys: Type, values: Type) -> Type:
-    """``map(keys, values)``."""
+    """Return the type ``map(keys, values)``."""
     return Type("map", (keys, values))
 
 
 def optional_of(value: Type) -> Type:
-    """``optional_type(value)``."""
+    """Return the type ``optional_type(value)``."""
     return Type("optional", (value,))
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A function's name, the types that it takes (a method's receiver first), and its result."""
+    """A function's name, the types of its arguments (a receiver first) and of its result."""
 
     name: str
     takes: tuple[Type, ...]
@@ -86,9 +89,9 @@ class Signature:
 
 
 def signature(text: str, name: str = "") -> Signature:
-    """A signature as documentation writes it: ``<list(A)>.indexOf(A) -> int``.
+    """Return the signature of a text in CEL's notation: ``<list(A)>.indexOf(A) -> int``.
 
-    ``name`` is that of an operator, whose signature has none: ``(int, int) -> int``.
+    ``name`` is the name of an operator, whose text has none: ``(int, int) -> int``.
     """
     reader = _Reader(text)
     receiver: tuple[Type, ...] = ()
@@ -102,7 +105,7 @@ def signature(text: str, name: str = "") -> Signature:
 
 
 class _Reader:
-    """Reads the small language of signatures."""
+    """Parser of the notation of signatures."""
 
     def __init__(self, text: str) -> None:
         self._words: list[str] = re.findall(r"->|\w+\.\w+|[@\w]+|[(),.<>]", text)
@@ -141,7 +144,7 @@ _COMPOUND = frozenset({"list", "map", "optional", "type"})
 
 
 class Unifier:
-    """The types that parameters stand for, learned from one call after another."""
+    """Bindings of type parameters, which grow from one call to the next."""
 
     def __init__(self) -> None:
         self._bound: dict[str, Type] = {}
@@ -152,7 +155,7 @@ class Unifier:
         return Type("param", name=f"_{next(self._names)}")
 
     def renamed(self, types: Iterable[Type]) -> list[Type]:
-        """The types with parameters of their own."""
+        """Return the types with new type parameters."""
         names: dict[str, Type] = {}
         return [self._rename(type_, names) for type_ in types]
 
@@ -164,7 +167,7 @@ class Unifier:
         return Type(type_.kind, tuple(self._rename(one, names) for one in type_.params))
 
     def known(self, type_: Type, *, free: Type | None = None) -> Type:
-        """The type with all that is known filled in; what is free becomes ``free``, if given."""
+        """Return the type with bound parameters filled in, and unbound ones set to ``free``."""
         if type_.kind == "param":
             bound = self._bound.get(type_.name)
             if bound is None:
@@ -175,12 +178,12 @@ class Unifier:
         return Type(type_.kind, tuple(self.known(one, free=free) for one in type_.params))
 
     def accept(self, given: Iterable[Type], wanted: Iterable[Type]) -> bool:
-        """Whether values of the types given go where the others are wanted; learns if so."""
+        """Whether arguments of the given types fit the wanted types; binds parameters if so."""
         before = dict(self._bound)
         pairs = list(zip(given, wanted, strict=True))
         if all(self._agree(one, other) for one, other in pairs):
             return True
-        # What a try that failed has learned on its way is not true.
+        # The failed attempt may have bound some parameters; take that back.
         self._bound = before
         return False
 
@@ -233,7 +236,7 @@ class Unifier:
 
 
 def less_specific(one: Type, other: Type) -> bool:
-    """Whether the first type is the second, or says less."""
+    """Whether type ``one`` equals type ``other`` or is more general."""
     if one.kind in {"dyn", "param"}:
         return True
     if other.kind in {"dyn", "param"} or one.kind != other.kind or one.name != other.name:

@@ -1,9 +1,9 @@
-"""The values of rules: their kinds, which are equal, and which size they have.
+"""The values of CEL: their kinds, equality and size.
 
-Strings, booleans, integers, doubles, bytes, lists and maps are Python's. Kubernetes' lists that
-are sets or maps of their items know it; times, addresses and quantities have types of their own.
-Source: "Values" of the CEL specification, and "Validation rules" in the CRD documentation for
-what sets and maps mean in ``==`` and ``+``.
+Strings, booleans, integers, doubles, bytes, lists and maps are Python's. Lists that Kubernetes
+takes for sets or maps have classes of their own, as do times, addresses and quantities. Source:
+"Values" of the CEL specification, and "Validation rules" in the CRD documentation for ``==`` and
+``+`` of sets and maps.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fairlead_sandbox.schema.effort import Effort
 
 
 class CelError(Exception):
-    """A rule failed while it ran, in CEL's words (``no such key: x``)."""
+    """The evaluation of a rule failed; the text is CEL's (``no such key: x``)."""
 
 
 class CostError(Exception):
-    """A rule has cost more than one evaluation may."""
+    """An evaluation has exceeded its cost limit."""
 
     def __init__(self) -> None:
         super().__init__("operation cancelled: actual cost limit exceeded")
@@ -42,7 +42,7 @@ class SetList(list[Any]):
 
 
 class MapList(list[Any]):
-    """A list of ``x-kubernetes-list-type: map``; ``keys`` tell its items apart."""
+    """A list of ``x-kubernetes-list-type: map``; ``keys`` identify its items."""
 
     __slots__ = ("keys",)
 
@@ -57,7 +57,7 @@ class MapList(list[Any]):
 
 
 class Optional(NamedTuple):
-    """A value that may not be there."""
+    """An optional value; ``there`` is whether it is present."""
 
     there: bool
     value: Any = None
@@ -67,13 +67,13 @@ NONE = Optional(there=False)
 
 
 class TypeValue(NamedTuple):
-    """A type as a value, as ``type(1)`` gives it."""
+    """A type as a value, such as the result of ``type(1)``."""
 
     name: str
 
 
 class Url(NamedTuple):
-    """A URL in its parts, ``path`` escaped, ``query`` as it is."""
+    """A parsed URL; ``path`` is escaped, ``query`` is as written."""
 
     scheme: str
     host: str
@@ -83,7 +83,7 @@ class Url(NamedTuple):
 
 
 class Semver(NamedTuple):
-    """A version of semver.org: three numbers, and what comes before a release."""
+    """A semantic version: three numbers, and the parts of its prerelease."""
 
     major: int
     minor: int
@@ -92,7 +92,7 @@ class Semver(NamedTuple):
 
 
 class Format(NamedTuple):
-    """A named format, with what it finds wrong with a text."""
+    """A named format; ``complaints`` returns the errors of a text."""
 
     name: str
     complaints: Callable[[str], list[str]]
@@ -110,7 +110,7 @@ class Quantity(msgspec.Struct, frozen=True):
 
 
 class BoolKey(msgspec.Struct, frozen=True):
-    """A boolean as the key of a map: for Python ``True`` would be 1."""
+    """A boolean as the key of a map; in Python ``True`` would equal the key 1."""
 
     value: bool
 
@@ -140,14 +140,14 @@ KINDS: Mapping[type, str] = {
     Semver: "kubernetes.Semver",
     Format: "kubernetes.NamedFormat",
 }
-"""The kind of a type, or its name if it is opaque, by the class of its values."""
+"""Kind of a value, or its name for opaque types, by Python class."""
 
 
 _SIZED = (str, bytes, list, dict)
 
 
 def size_of(value: Any) -> int:
-    """Return the size that costs go by: characters, items or entries; 1 for other values."""
+    """Return the size that costs are computed from: characters, items or entries; else 1."""
     if isinstance(value, _SIZED):
         return len(value)
     if isinstance(value, Network):
@@ -163,26 +163,26 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def frozen(value: Any) -> Any:
-    """The value as the key of a Python dictionary, where equal values are one key."""
+    """Return the value as a hashable key, equal for equal values."""
     if value is True or value is False:
         return BoolKey(value)
     return _encode(value) if isinstance(value, list | dict) else value
 
 
 def thawed(key: Any) -> Any:
-    """The value of a key of a map."""
+    """Return the value of a map's key."""
     return key.value if type(key) is BoolKey else key
 
 
 _NUMBERS = (int, float)
 _STEPS = 4
-"""Steps that the comparison of two items takes."""
+"""Steps of effort to compare two items."""
 _KEYED = 24
-"""Steps that it takes where the item has to be looked up: in sets, and in lists with keys."""
+"""Steps of effort to look up and compare an item of a set or of a list with keys."""
 
 
 def equal(left: Any, right: Any, effort: Effort) -> bool:
-    """Whether two values are equal: numbers by value, lists in order unless they have none.
+    """Whether two values are equal: numbers by value, lists by order, sets and map lists by key.
 
     Raises:
         ExhaustedError: the comparison takes too long.
@@ -215,7 +215,7 @@ def equal(left: Any, right: Any, effort: Effort) -> bool:
 
 
 def _items(one: list[Any], other: list[Any]) -> list[tuple[Any, Any]] | None:
-    """Pair the items that must be equal for two lists of one length to be; None if they differ."""
+    """Return the pairs of items that must be equal in two lists of one length; None if unequal."""
     if isinstance(one, SetList):
         known = {frozen(item) for item in one}
         return [] if all(frozen(item) in known for item in other) else None

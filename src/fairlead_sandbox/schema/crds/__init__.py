@@ -1,8 +1,8 @@
-"""Checks of a CustomResourceDefinition before it is served.
+"""Validation of a CustomResourceDefinition before it is served.
 
-A CRD comes in with its names completed; out goes the list of its faults: in its names and scope
+The names of the CRD are defaulted before. The result is the list of its errors: in names and scope
 (``definition``), in each version (``versions``), in the structure of its schema (``structural``,
-``lists``), in its defaults, and in its rules with what they may cost (``rules``).
+``lists``), in defaults, and in CEL rules and their estimated cost (``rules``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whether a CustomResourceDefinition is one that the API server accepts.
+"""Validation of names, scope and conversion of a CustomResourceDefinition.
 
-Texts are those of kube-apiserver 1.20; paths into schemas are those of later ones, which name the
-version (``spec.versions[0].schema.openAPIV3Schema``).
+The messages are those of kube-apiserver 1.20; the paths into schemas are those of later releases,
+which name the version (``spec.versions[0].schema.openAPIV3Schema``).
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from fairlead_sandbox.schema.names import dns1035_label, dns1123_subdomain
 
 
 _APPROVAL = "api-approved.kubernetes.io"
+"""Annotation that groups of Kubernetes itself need."""
 _MIXED = "may have mixed case, but should otherwise match: "
 
 
 def validate_crd(crd: JSON, old: JSON | None = None) -> list[FieldError]:
-    """Return the faults of a CRD whose names are completed.
+    """Return the errors of a CRD whose names are defaulted.
 
     Args:
         crd: the CustomResourceDefinition (apiextensions.k8s.io/v1).
-        old: what it replaces; group, scope and names then may not change.
+        old: the CRD that it replaces, whose group, scope and names may not change.
     """
     errors = Report(Effort(CRD_LIMIT))
     try:
@@ -58,7 +59,7 @@ def _check(crd: JSON, old: JSON | None, errors: Report) -> None:
 
 
 def complete_crd(crd: JSON) -> None:
-    """Write, in place, the names and the conversion that a CRD may leave out."""
+    """Default, in place, the names and the conversion of a CRD."""
     spec = crd.get("spec")
     if not isinstance(spec, dict):
         return
@@ -157,3 +158,4 @@ def _check_immutable(spec: JSON, old: JSON, errors: Report) -> None:
 
 
 _FIXED = ("kind", "plural")
+"""Names that are immutable."""

@@ -1,4 +1,4 @@
-"""Whether x-kubernetes-list-type, -list-map-keys and -map-type fit the schema they stand in."""
+"""Validation of x-kubernetes-list-type, -list-map-keys and -map-type in a schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAP_TYPE = "x-kubernetes-map-type"
 
 
 def check_list_keywords(schema: JSON, path: str, errors: Report) -> None:
-    """Report what is wrong with the list and map keywords of one schema."""
+    """Report the errors in the list and map keywords of one schema."""
     _check_map_type(schema, path, errors)
     kind, keys = schema.get(_LIST_TYPE), schema.get(_MAP_KEYS) or []
     if kind is not None and schema.get("type") != "array":
@@ -43,7 +43,7 @@ def _check_map_type(schema: JSON, path: str, errors: Report) -> None:
 
 
 def _check_set(schema: JSON, path: str, errors: Report) -> None:
-    """Items of a set are compared as wholes: scalars, or objects and lists that are atomic."""
+    """Report items of a set that are not compared as a whole: they must be scalar or atomic."""
     items = _items(schema)
     detail = f"must be atomic as item of a list with {_LIST_TYPE}=set"
     if items.get("type") == "object" and items.get(_MAP_TYPE) != "atomic":

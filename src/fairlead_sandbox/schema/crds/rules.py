@@ -1,8 +1,8 @@
-"""Whether the defaults and the rules of a structural schema are sound, and cheap enough.
+"""Validation of the defaults and CEL rules of a structural schema, with the cost of the rules.
 
-A rule's cost is that of its worst evaluation, as often as the schema allows for its values; where
-the schema has no limits, as often as they fit into the largest request. Source: "Resource use by
-validation functions" in the CRD documentation; texts of kube-apiserver 1.34.
+A rule's estimated cost is its worst evaluation times the number of values that the schema allows;
+without limits in the schema, as many values as fit into the largest request. Source: "Resource
+use by validation functions" in the CRD documentation; messages of kube-apiserver 1.34.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from fairlead_sandbox.schema.objects.values import compile_check
 
 
 PER_RULE = 10_000_000
-"""Units that a rule may cost at worst, for all values of one object."""
+"""Most cost units of a rule's estimate, for all values in one object."""
 PER_SCHEMA = 100_000_000
-"""Units that all rules of a schema may cost at worst."""
+"""Most cost units of the estimates of all rules of a schema."""
 _SHOWN = 4
-"""Rules that an error about the cost of a schema names, the most expensive first."""
+"""Most rules in the error of a schema's total cost; the most expensive come first."""
 
 
 def check_defaults(schema: JSON, path: str, errors: Report) -> None:
-    """Report defaults that the schema they stand in would refuse or prune."""
+    """Report defaults that their own schema would refuse or prune."""
     if schema.get("default") is not None:
         with errors.effort.timed():
             _check_default(schema, f"{path}.default", errors)
@@ -82,14 +82,14 @@ def _check_by_rules(schema: JSON, value: Any, found: Report) -> None:
     try:
         check = compile_rules(schema, root=False)
     except CompileError:
-        # The rule itself will be reported.
+        # check_rules reports the rule itself.
         return
     if check is not None:
         check(value, None, found)
 
 
 def check_rules(schema: JSON, path: str, errors: Report) -> None:
-    """Report rules that cannot be compiled, that never see an old value, or that cost too much."""
+    """Report rules that do not compile, that can never see an old value, or that cost too much."""
     costs: list[tuple[int, str]] = []
     place = _Place(schema, declare(schema, root=True), path, 1, "")
     for one in _places(place):
@@ -109,10 +109,10 @@ def check_rules(schema: JSON, path: str, errors: Report) -> None:
 
 
 class _Place(NamedTuple):
-    """A schema within a schema.
+    """A schema inside the root schema.
 
-    ``often`` is how many values of it one object may have at most, None for no limit;
-    ``uncorrelated`` is the path of the list around it whose items have no former selves.
+    ``often`` is the most values of it in one object, None for no limit. ``uncorrelated`` is the
+    path of the list around it whose items cannot be matched with old ones.
     """
 
     schema: JSON
@@ -134,7 +134,7 @@ def _places(place: _Place) -> Iterator[_Place]:
 
 
 def _times(often: int | None, schema: JSON) -> int | None:
-    """Return the most values that may stand inside one; None where a list or map has no limit."""
+    """Return the most values inside of one object; None if a list or map has no limit."""
     most: int | None = 1
     if schema.get("type") == "array":
         most = schema.get("maxItems")
@@ -144,7 +144,7 @@ def _times(often: int | None, schema: JSON) -> int | None:
 
 
 def _check_rule(rule: Any, place: _Place, at: str, errors: Report) -> Iterator[tuple[int, str]]:
-    """Report what is wrong with a rule; its worst cost and its message's, with their paths."""
+    """Report a rule's errors; yield the worst cost and path of the rule and of its message."""
     before = len(errors)
     _check_texts(rule, place.schema, at, errors)
     if len(errors) > before:
@@ -220,7 +220,7 @@ _TEXTS = ("rule", "message", "messageExpression", "reason", "fieldPath")
 
 
 def _check_texts(rule: Any, schema: JSON, at: str, errors: Report) -> None:
-    """Report what is wrong with a rule before it is read."""
+    """Report errors in a rule's members, before the rule is parsed."""
     given = rule if isinstance(rule, dict) else {}
     for name in _TEXTS:
         value = given.get(name)

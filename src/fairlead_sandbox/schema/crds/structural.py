@@ -1,6 +1,6 @@
-"""Whether an ``openAPIV3Schema`` is structural, as apiextensions.k8s.io/v1 demands.
+"""Validation that an ``openAPIV3Schema`` is structural, as apiextensions.k8s.io/v1 requires.
 
-Source: "Specifying a structural schema" in the CRD documentation; texts seen on kube-apiserver
+Source: "Specifying a structural schema" in the CRD documentation; messages of kube-apiserver
 1.20.
 """
 
@@ -26,6 +26,7 @@ _UNSUPPORTED = (
     "definitions",
     "dependencies",
 )
+"""Keywords of JSON Schema that CRDs may not use."""
 _EMPTY_TYPE = {
     "root": "at the root",
     "field": "for specified object fields",
@@ -36,7 +37,7 @@ _Part = Callable[[JSON, str, Report], None]
 
 
 def check_structural(schema: JSON, path: str, errors: Report) -> bool:
-    """Report what keeps a root schema from being structural; whether nothing does."""
+    """Append errors to the report; return True if the schema is structural."""
     before = len(errors)
     _check(schema, path, "root", errors)
     _check_root(schema, path, errors)
@@ -179,11 +180,12 @@ _EMPTY_IN_JUNCTORS = {
     "x-kubernetes-preserve-unknown-fields": "false",
     "x-kubernetes-validations": "empty",
 }
+"""Keywords that allOf, anyOf, oneOf and not may not contain, with the word in the message."""
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 
 def _check_junctors(schema: JSON, path: str, errors: Report) -> None:
-    """Report structure inside allOf, anyOf, oneOf and not: they only restrict values."""
+    """Report structure inside allOf, anyOf, oneOf and not, which may only restrict values."""
     for inner, at in _nested(schema, path):
         if schema.get("x-kubernetes-int-or-string") and _is_idiom(schema, inner, at):
             continue
@@ -191,7 +193,7 @@ def _check_junctors(schema: JSON, path: str, errors: Report) -> None:
 
 
 def _is_idiom(schema: JSON, inner: JSON, at: str) -> bool:
-    """``anyOf: [integer, string]`` beside int-or-string, or as the first of its allOf."""
+    """Whether ``inner`` belongs to the usual anyOf of integer and string for int-or-string."""
     if schema.get("anyOf") == _INT_OR_STRING and ".anyOf[" in at:
         return True
     return at.endswith(".allOf[0]") and inner.get("anyOf") == _INT_OR_STRING and len(inner) == 1

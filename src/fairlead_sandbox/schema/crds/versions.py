@@ -1,4 +1,4 @@
-"""Whether the versions of a CRD are sound: schema, columns and subresources of each."""
+"""Validation of a CRD's versions: schema, printer columns and subresources of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairlead_sandbox.schema.names import dns1035_label
 
 
 MAX_DEPTH = 100
-"""Levels of objects and lists in a schema: compiling takes a few frames of the stack for each."""
+"""Deepest nesting of JSON in a schema; compiling takes a few stack frames for each level."""
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = (
@@ -32,7 +32,7 @@ _SIMPLE_PATH = re.compile(r"(\.[A-Za-z_][A-Za-z0-9_-]*)+")
 
 
 def check_versions(spec: JSON, errors: Report) -> None:
-    """Report what is wrong with ``spec.versions``."""
+    """Report the errors in ``spec.versions``."""
     versions = spec.get("versions") or []
     if not isinstance(versions, list) or not all(isinstance(one, dict) for one in versions):
         errors.append(invalid("spec.versions", versions, "must be a list of versions"))
@@ -70,7 +70,7 @@ def _check_version(version: JSON, path: str, errors: Report) -> None:
 
 
 def _too_deep(schema: JSON) -> bool:
-    # Level by level: recursion would fail on the very schemas that are looked for.
+    # Level by level: on a schema that is too deep recursion itself would fail.
     level: list[Any] = [schema]
     for _ in range(MAX_DEPTH):
         level = [

@@ -1,9 +1,9 @@
-"""Schemas applied to objects: members to drop, defaults to add, faults to report.
+"""Schemas applied to objects: pruning, defaulting and validation.
 
-``compiled`` turns a schema, once, into functions: ``prune`` drops what it does not describe,
-``defaults`` adds what it has, and the rest report what does not fit: keywords of JSON Schema
-(``values``, ``scalars``), lists that are sets or maps (``lists``), resources within
-resources (``embedded``) and, last, rules in CEL (``rules``).
+``compiled`` compiles a schema once to functions. ``prune`` removes unspecified fields,
+``defaults`` adds defaults, and the others report errors: against keywords of JSON Schema
+(``values``, ``scalars``), in lists that are sets or maps (``lists``), in embedded resources
+(``embedded``) and, last, against rules in CEL (``rules``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A CRD's schema, compiled once to functions that prune, complete and check objects."""
+"""A CRD's schema, compiled once to functions that prune, default and validate objects."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ _BLOCKING = frozenset(
         "FieldValueTypeInvalid",
     }
 )
+"""Reasons of errors after which CEL rules are not evaluated, as in kube-apiserver."""
 _UNCHECKED = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
@@ -47,27 +48,27 @@ class CompiledSchema:
         self._rules = compile_rules(schema)
 
     def prune(self, obj: JSON) -> None:
-        """Drop, in place, what the schema does not describe; the root's envelope stays."""
+        """Remove unspecified fields in place; the root keeps apiVersion, kind and metadata."""
         if self._prune is not None:
             self._prune(obj)
 
     def default(self, obj: JSON) -> None:
-        """Write defaults in place, and drop nulls that the schema does not allow."""
+        """Set defaults in place, and remove nulls that the schema does not allow."""
         if self._default is not None:
             self._default(obj)
 
     def validate(self, obj: JSON, old: JSON | None = None) -> list[FieldError]:
-        """Return the faults of an object.
+        """Return the errors of an object.
 
         Args:
-            obj: the object, pruned and completed.
-            old: what it replaces, for the rules that name ``oldSelf``.
+            obj: the object, pruned and defaulted.
+            old: the object that it replaces, for rules with ``oldSelf``.
         """
         errors = Report()
         try:
             self._check(obj, old, errors)
         except ExhaustedError as error:
-            # Nothing is left that another report could spend.
+            # Not errors.append, which would spend steps that are no longer left.
             return [*errors, error.found()]
         return errors
 
@@ -76,8 +77,8 @@ class CompiledSchema:
             check(obj, "", errors)
         if self._rules is None:
             return
-        # Rules are compiled for values of the schema's types, and their costs estimated within its
-        # limits.
+        # Rules are compiled for the schema's types, and their cost is estimated within its limits;
+        # values that violate either are not passed to them.
         if any(error.reason in _BLOCKING for error in errors):
             errors.append(invalid("<nil>", None, _UNCHECKED))
             return
@@ -85,7 +86,7 @@ class CompiledSchema:
 
 
 def compile_schema(schema: JSON) -> CompiledSchema:
-    """The compiled form of an ``openAPIV3Schema`` that :func:`validate_crd` found sound.
+    """Compile an ``openAPIV3Schema`` in which :func:`validate_crd` found no errors.
 
     Raises:
         ValueError: a pattern or a rule cannot be compiled.
@@ -94,7 +95,10 @@ def compile_schema(schema: JSON) -> CompiledSchema:
 
 
 def _bare_root(schema: JSON) -> JSON:
-    """The schema with the root's metadata held to its name alone: the server has checked it."""
+    """Return the schema with only the properties of the root's metadata to check.
+
+    Its other keywords are skipped, because the server has checked metadata before.
+    """
     properties = schema.get("properties") or {}
     if "metadata" not in properties:
         return schema

@@ -1,6 +1,6 @@
-"""Writing the defaults of a structural schema, and dropping nulls that may not be.
+"""Defaulting by a structural schema, and removal of nulls.
 
-A null where the schema is not nullable gives way to the default, or is dropped if there is none
+A null in a field that is not nullable is replaced by the default, or removed if there is none
 ("Defaulting and Nullable" in the CRD documentation).
 """
 
@@ -14,10 +14,11 @@ from fairlead.api.meta import JSON
 
 
 Defaulter = Callable[[Any], None]
+"""Sets the defaults in a value."""
 
 
 def compile_defaulter(schema: JSON) -> Defaulter | None:
-    """A function that completes a value in place; None when the schema has nothing to add."""
+    """Return a function that defaults a value in place; None if the schema has no defaults."""
     for_object = _object_defaulter(schema)
     for_array = _array_defaulter(schema)
     if for_object is None and for_array is None:
@@ -34,7 +35,7 @@ def compile_defaulter(schema: JSON) -> Defaulter | None:
 
 
 def _copier(schema: JSON) -> Callable[[], Any] | None:
-    """Return a function that makes the default of a schema, or None if it has none."""
+    """Return a function that makes the default value of a schema; None if it has none."""
     if schema.get("default") is None:
         return None
     value = schema["default"]

@@ -1,4 +1,4 @@
-"""Embedded resources: values that are whole Kubernetes objects."""
+"""Validation of embedded resources, which are whole Kubernetes objects inside of another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead_sandbox.schema.objects.scalars import Check, type_name
 
 
 def compile_embedded_check(schema: JSON, *, root: bool = True) -> Check | None:
-    """The check that every embedded resource names itself, by names that are sound."""
+    """Return the check of apiVersion, kind and metadata in embedded resources, None without."""
     own = not root and bool(schema.get("x-kubernetes-embedded-resource"))
     items = compile_embedded_check(schema["items"], root=False) if schema.get("items") else None
     members = {

@@ -1,4 +1,4 @@
-"""Uniqueness in lists of x-kubernetes-list-type ``set`` and ``map``."""
+"""Uniqueness of items in lists of x-kubernetes-list-type ``set`` and ``map``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def compile_list_check(schema: JSON) -> Check | None:
-    """The check of every list of a schema; None when no list is a set or a map."""
+    """Return the check of all lists of a schema; None if none is a set or a map."""
     own = _own(schema)
     items = compile_list_check(schema["items"]) if schema.get("items") else None
     members = {
@@ -61,7 +61,7 @@ def _set_check(value: list[Any], path: str, errors: Report) -> None:
 def _report_repeated(
     identities: list[bytes | None], shown: list[Any], path: str, errors: Report
 ) -> None:
-    """The second of equal identities is reported, once; None has no equal."""
+    """Report each repeated identity once, at its second place; None is never repeated."""
     counts: dict[bytes, int] = {}
     for index, identity in enumerate(identities):
         if identity is None:

@@ -1,4 +1,4 @@
-"""Dropping the fields that a structural schema does not describe."""
+"""Pruning: removal of fields that a structural schema does not specify."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from fairlead.api.meta import JSON
 
 
 Pruner = Callable[[Any], None]
+"""Removes unspecified fields from a value."""
 
 _SCALARS = frozenset({"string", "integer", "number", "boolean", "array"})
 _ENVELOPE = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def compile_pruner(schema: JSON, *, root: bool = False) -> Pruner | None:
-    """A function that prunes a value in place; None when nothing below could be dropped.
+    """Return a function that prunes a value in place; None if nothing below could be removed.
 
-    ``x-kubernetes-preserve-unknown-fields`` keeps the unknown fields of its own level; what it
-    does describe is still pruned by its own schemas.
+    ``x-kubernetes-preserve-unknown-fields`` keeps the unknown fields of its own level; specified
+    fields are still pruned by their own schemas.
     """
     for_object = _object_pruner(schema, root=root or bool(_embedded(schema)))
     items = compile_pruner(schema["items"]) if isinstance(schema.get("items"), dict) else None

@@ -1,9 +1,9 @@
-"""x-kubernetes-validations: the rules of a schema, compiled to one check.
+"""x-kubernetes-validations: the CEL rules of a schema, compiled to one check.
 
-Transition rules, those that name ``oldSelf``, run only where the old object has a counterpart: a
-field or key of the same name, in a map list the item of the same keys, unless they say that they
-can do without ("Transition rules" in the CRD documentation). All rules together may cost
-``PER_OBJECT`` for one object. Texts of kube-apiserver 1.34.
+Transition rules, which use ``oldSelf``, run only if the old object has a counterpart: a field or
+key of the same name, or in a list of type map the item with the same keys. ``optionalOldSelf``
+lets them run without one ("Transition rules" in the CRD documentation). All rules together may
+cost ``PER_OBJECT`` units for one object. Messages of kube-apiserver 1.34.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from fairlead_sandbox.schema.errors import FieldError, duplicate, forbidden, inv
 
 
 _LONGEST_MESSAGE = 5 * 1024
-"""Bytes that the expression of a message may give."""
+"""Most bytes that a messageExpression may return; a longer text is not used."""
 _RAN_OUT = "running out of cost budget, no further validation rules will be run"
 
 
 class _SpentError(Exception):
-    """The rules have cost what they may for one object."""
+    """The rules have used up the cost units of one object."""
 
 
 class _Account:
-    """The units that the rules of one object may still cost, and the report of their failures."""
+    """The remaining cost units for the rules of one object, and the report of their errors."""
 
     __slots__ = ("left", "report")
 
@@ -48,7 +48,7 @@ class _Account:
         self.report = report
 
     def run(self, program: Program, value: Any, old: Any, path: str) -> Evaluation | None:
-        """The result of an evaluation; None if it cost more than is left."""
+        """Return the result of an evaluation; None if it costs more units than are left."""
         try:
             result = program.run(value, old, self.report.effort)
         except ExhaustedError as error:
@@ -62,13 +62,14 @@ class _Account:
 
 _Check = Callable[[Any, Any, str, _Account], None]
 Rules = Callable[[Any, Any, Report], None]
+"""Checks (object, old object or None, report)."""
 
 
 def compile_rules(schema: JSON, *, root: bool = True) -> Rules | None:
-    """A check of (object, old object or None, report); None when the schema has no rules.
+    """Return the check of (object, old object or None, report); None if there are no rules.
 
     Raises:
-        CompileError: a rule that cannot be compiled.
+        CompileError: a rule cannot be compiled.
     """
     declared = declare(schema, root=True) if root else _alone(schema)
     compiled = _compile(schema, declared)
@@ -88,9 +89,10 @@ def compile_rules(schema: JSON, *, root: bool = True) -> Rules | None:
 def inner_schemas(
     schema: JSON, declared: Declaration | None
 ) -> Iterator[tuple[str, str, JSON, Declaration | None]]:
-    """The schemas of an object's members and a list's items: keyword, name, schema, declaration.
+    """Yield keyword, name, schema and declaration of each schema directly inside.
 
-    What rules cannot see from outside may still have rules inside, and then declares itself.
+    An inner schema may have rules although rules outside cannot see it; it then has a declaration
+    of its own.
     """
     members = declared.members if declared is not None else {}
     for name, inner in (schema.get("properties") or {}).items():
@@ -159,10 +161,10 @@ def _of_items(items: _Check, schema: JSON) -> _Check:
         if not isinstance(value, list):
             return
         before: dict[tuple[Any, ...], Any] = {}
-        # Backwards, so that the first of several items with the same keys is the one that counts.
+        # Backwards, so that of several items with the same keys the first one is kept.
         for item in reversed(old) if keys and isinstance(old, list) else ():
             before[_key(item, keys)] = item
-        # Items that lack a key cannot be told from each other, and have no former selves.
+        # Items without a key cannot be identified, so they have no old value.
         before.pop((), None)
         for index, item in enumerate(value):
             old_item = before.get(_key(item, keys)) if before else None
@@ -253,10 +255,10 @@ _MEANING = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 
 def field_path(text: str, schema: JSON) -> str:
-    """Where a rule's ``fieldPath`` leads, as messages write it.
+    """Return the place that a rule's ``fieldPath`` names, as messages write it.
 
     Raises:
-        ValueError: it leads nowhere in the schema.
+        ValueError: the schema has no such field.
     """
     position, found = 0, ""
     here: Any = schema
@@ -282,5 +284,6 @@ _REPORTS: Mapping[str, Callable[[str, Any, str], FieldError]] = {
     "FieldValueRequired": lambda field, _value, detail: required(field, detail),
     "FieldValueDuplicate": lambda field, value, _detail: duplicate(field, value),
 }
+"""Functions that make the error of a failed rule, by its ``reason``."""
 REASONS = tuple(sorted(_REPORTS))
-"""The values that ``reason`` of a rule may have."""
+"""Values that ``reason`` of a rule may have."""

@@ -1,7 +1,7 @@
-"""Checks of strings, numbers and enumerations, each compiled from its part of a schema.
+"""Checks of strings, numbers and enumerations, each compiled from the keywords of a schema.
 
-A check appends what is wrong with ``value`` at ``path``. As in the real server, one check reports
-the first of its own failures.
+A check appends the errors of ``value`` at ``path``. As in kube-apiserver, each check reports only
+the first of its own errors.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from fairlead_sandbox.schema.patterns import Pattern, compile_pattern
 
 
 Check = Callable[[Any, str, Report], None]
+"""Appends the errors of a value at a path to a report."""
 
 
 _PYTHON: dict[str, type] = {
@@ -32,7 +33,7 @@ _PYTHON: dict[str, type] = {
 
 
 def type_name(value: Any) -> str:
-    """The JSON Schema type of a value, as messages name it."""
+    """Return the JSON Schema type of a value, as messages name it."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -47,7 +48,7 @@ def type_name(value: Any) -> str:
 
 
 def type_check(schema: JSON) -> Check | None:
-    """The check of ``type``, ``nullable`` and int-or-string."""
+    """Return the check of ``type``, ``nullable`` and int-or-string; None without these."""
     if schema.get("type"):
         wanted = schema["type"]
         allowed = {"number", "integer"} if wanted == "number" else {wanted}
@@ -76,15 +77,15 @@ def _is_plain(value: Any) -> bool:
 
 
 _CHOICE = 5
-"""Steps of naming one of the values that are supported."""
+"""Steps of effort to list one supported value in an error."""
 
 
 def enum_check(schema: JSON) -> Check | None:
-    """The check of ``enum``."""
+    """Return the check of ``enum``; None without it."""
     choices = schema.get("enum")
     if not choices:
         return None
-    # For Python true equals 1 and false equals 0, which are other values in JSON.
+    # In Python True equals 1 and False equals 0; in JSON these are different values.
     plain = {(type(choice) is bool, choice) for choice in choices if _is_plain(choice)}
     others = [choice for choice in choices if not _is_plain(choice)]
 
@@ -98,7 +99,7 @@ def enum_check(schema: JSON) -> Check | None:
 
 
 def string_check(schema: JSON) -> Check | None:
-    """The check of maxLength, minLength and pattern; lengths are in characters."""
+    """Return the check of maxLength, minLength (in characters) and pattern; None without these."""
     most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     if most is None and least is None and not pattern:
         return None
@@ -128,7 +129,7 @@ def _matches(pattern: Pattern, value: str, path: str, errors: Report) -> bool:
 
 
 def format_check(schema: JSON) -> Check | None:
-    """The check of ``format``, where Kubernetes honours it."""
+    """Return the check of ``format``; None for a format that Kubernetes does not check."""
     name = schema.get("format", "")
     holds = CHECKS.get(name)
     if holds is None:
@@ -143,7 +144,7 @@ def format_check(schema: JSON) -> Check | None:
 
 
 def number_check(schema: JSON) -> Check | None:
-    """The check of multipleOf, maximum and minimum with their exclusive forms."""
+    """Return the check of multipleOf, maximum and minimum, with their exclusive forms."""
     rules = [rule for rule in (_multiple(schema), _maximum(schema), _minimum(schema)) if rule]
     if not rules:
         return None

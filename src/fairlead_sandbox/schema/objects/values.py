@@ -1,4 +1,4 @@
-"""A schema compiled to one check: its own keywords, then those of what it contains."""
+"""Compilation of a schema to one check: its own keywords, then the schemas inside."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from fairlead_sandbox.schema.objects.scalars import (
 
 
 _NOWHERE = "<nil>"
+"""Path of the errors of anyOf, oneOf, allOf and not, which kube-apiserver reports without one."""
 _STEPS = 3
-"""Steps that the check of one item takes, or the try of one alternative."""
+"""Steps of effort to check one item, or to try one alternative."""
 
 
 def compile_check(schema: JSON) -> Check | None:
-    """The check of a schema; None when it accepts everything."""
+    """Return the check of a schema; None if it accepts every value."""
     head = type_check(schema)
     enum = enum_check(schema)
     makers = (_combinations, string_check, format_check, number_check, _array_check)
@@ -156,7 +157,7 @@ def _compiled(schemas: list[JSON] | None) -> list[Check]:
 
 
 def _accept(value: Any, path: str, errors: Report) -> None:
-    """A schema without keywords accepts everything."""
+    """Accept every value, as a schema without keywords does."""
 
 
 def _attempts(checks: list[Check], value: Any, path: str, errors: Report) -> list[Report]:
@@ -168,7 +169,7 @@ def _attempts(checks: list[Check], value: Any, path: str, errors: Report) -> lis
 
 
 def _least(attempts: list[Report]) -> Report:
-    """The failures of the alternative that came nearest."""
+    """Return the errors of the alternative with the fewest."""
     return next(one for one in attempts if len(one) == min(map(len, attempts)))
 
 

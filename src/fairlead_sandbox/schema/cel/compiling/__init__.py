@@ -1,9 +1,9 @@
-"""Trees of CEL to functions, in one walk.
+"""Compilation of CEL's syntax trees to functions, in one walk.
 
-Each expression becomes a part (``parts``): its type, what it may cost at worst, and a function
-that evaluates it and counts what it does cost. From the top: ``expressions`` has the walk and
-the operators, ``access`` what looks something up, ``macros`` the loops, ``calls`` the functions,
-``literals`` what can be seen to fail before it is run, ``compiler`` the state of the walk.
+Each expression becomes a part (``parts``): its type, its worst cost, and a function that evaluates
+it and counts its actual cost. ``expressions`` has the walk and the operators, ``access`` fields,
+entries and items, ``macros`` the loops, ``calls`` the functions, ``literals`` the checks of
+constant arguments, ``compiler`` the state of the walk.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Fields, entries and items: of objects, maps and lists, and of what may not be there.
+"""Access to fields, entries and items of objects, maps and lists, optional ones included.
 
-A null in an object is as good as nothing; in a map it is a value. Source: "Field Selection" of the
-CEL specification, and its optional types.
+A null field of an object counts as absent, a null entry of a map is a value. Source: "Field
+Selection" of the CEL specification, and its optional types.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fairlead_sandbox.schema.cel.values import KINDS, NONE, CelError, Optional, 
 
 
 def named_type(node: Node, name: str) -> Part | None:
-    """The type of a name, as a value; None if it names none."""
+    """Return the part of a type's name, as a value; None if the name is no type's."""
     value = TYPES.get(name)
     if value is None:
         return None
@@ -31,7 +31,7 @@ def named_type(node: Node, name: str) -> Part | None:
 
 
 def dotted(node: Node) -> str:
-    """The name that a chain of selections spells (``net.IP``); "" for other expressions."""
+    """Return the name that a chain of selections spells (``net.IP``); "" for other expressions."""
     if node.kind == "ident":
         return node.name
     if node.kind != "select":
@@ -41,7 +41,7 @@ def dotted(node: Node) -> str:
 
 
 def _field_type(compiler: Compiler, target: Part, node: Node, name: str) -> tuple[Type, bool]:
-    """The type of a field, and whether the target may not be there."""
+    """Return the type of a field, and whether the target is optional."""
     type_ = compiler.known(target.type)
     optional = type_.kind == "optional"
     if optional:
@@ -66,7 +66,7 @@ def _no_such_key(name: object) -> CelError:
 
 
 def _field(target: Part, name: str, *, is_map: bool) -> Run:
-    """The value of a field; a null in an object is as good as nothing."""
+    """Return the function that reads a field; a null field of an object counts as absent."""
     source, own = target.run, name if is_map else unescape(name)
     cost = 1 if target.attribute else 2
 
@@ -87,7 +87,7 @@ _MISSING = object()
 
 
 def _lookup(target: Type, name: str) -> Callable[[Any], Any]:
-    """Finds a field that may not be there."""
+    """Return a function that finds a field, or :data:`_MISSING`."""
     nulls = target.kind == "map"
     own = name if nulls else unescape(name)
 
@@ -108,7 +108,7 @@ def _target(compiler: Compiler, part: Part) -> Type:
 
 
 def select(compiler: Compiler, node: Node, scope: Scope) -> Part:
-    """``target.field``."""
+    """Compile ``target.field``."""
     name = dotted(node)
     if name in TYPES and name.partition(".")[0] not in scope:
         named = named_type(node, name)
@@ -127,7 +127,7 @@ def select(compiler: Compiler, node: Node, scope: Scope) -> Part:
 
 
 def _optional_field(compiler: Compiler, node: Node, target: Part, name: str, type_: Type) -> Part:
-    """A field that may not be there, or whose object may not."""
+    """Compile the selection of a field of an optional target, or of an optional field."""
     source, find = target.run, _lookup(_target(compiler, target), name)
     lead = 0 if target.attribute else 1
 
@@ -151,7 +151,7 @@ def _optional_field(compiler: Compiler, node: Node, target: Part, name: str, typ
 
 
 def has(compiler: Compiler, node: Node, scope: Scope) -> Part:
-    """``has(target.field)``."""
+    """Compile ``has(target.field)``."""
     target = compiler.part(node.args[0], scope)
     _field_type(compiler, target, node, node.name)
     source, find = target.run, _lookup(_target(compiler, target), node.name)
@@ -168,7 +168,7 @@ def has(compiler: Compiler, node: Node, scope: Scope) -> Part:
 
 
 def index(compiler: Compiler, node: Node, scope: Scope) -> Part:
-    """``target[key]`` and ``target[?key]``."""
+    """Compile ``target[key]`` and ``target[?key]``."""
     parts = [compiler.part(arg, scope) for arg in node.args]
     fitting, gives = resolve(compiler, FUNCTIONS[node.name], parts, method=False)
     if not fitting:
@@ -176,7 +176,7 @@ def index(compiler: Compiler, node: Node, scope: Scope) -> Part:
     target, key = parts
     optional = node.name == "_[?_]" or compiler.known(target.type).kind == "optional"
     cost = capped(target.cost + key.cost + 1)
-    # A key that only looks something up is counted like a branch of ``?:``.
+    # cel-go does not charge the lookup of a key that is itself a selection; its lead is taken off.
     runs, lead = (target.run, key.run), (0 if target.attribute else 1) - key.lead
     if optional:
         return Part(node, gives, _optional_at(*runs, lead), cost, attribute=True, lead=1)
@@ -223,17 +223,17 @@ def _value_at(target: Run, key: Run, lead: int, *, declared: bool) -> Run:
 
 
 def optional_select(compiler: Compiler, node: Node, scope: Scope) -> Part:
-    """``target.?field``."""
+    """Compile ``target.?field``."""
     target, name = compiler.part(node.args[0], scope), node.args[1].value
     type_, _ = _field_type(compiler, target, node, name)
     return _optional_field(compiler, node, target, name, type_)
 
 
 def unwrapped(value: Any) -> Optional:
-    """The value as an optional one.
+    """Return the value as an optional one.
 
     Raises:
-        CelError: it is none.
+        CelError: the value is not optional.
     """
     if isinstance(value, Optional):
         return value
@@ -241,7 +241,7 @@ def unwrapped(value: Any) -> Optional:
 
 
 def first_of(compiler: Compiler, node: Node, scope: Scope) -> Part:
-    """``a.or(b)`` and ``a.orValue(b)``: the second is looked at only where there is no first."""
+    """Compile ``a.or(b)`` and ``a.orValue(b)``; ``b`` is evaluated only if ``a`` is empty."""
     parts = [compiler.part(arg, scope) for arg in node.args]
     value = compiler.unifier.fresh()
     optional = optional_of(value)

@@ -1,4 +1,4 @@
-"""Calls: which overloads fit, what the call costs, and how it is made when the rule runs."""
+"""Calls of functions: choice of overloads, cost, and the function that makes the call."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from fairlead_sandbox.schema.effort import Effort
 _FOLDED = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int"} | {"string", "timestamp", "type", "uint"}
 )
-"""Conversions whose value for a constant is found when the rule is compiled."""
+"""Conversions that are evaluated at compile time if their argument is constant."""
 
 
 def constant(part: Part) -> Any:
-    """The value of a part that is the same in every evaluation."""
+    """Return the value of a constant part."""
     return part.run(Frame([], Effort()))
 
 
 def invoke(
     compiler: Compiler, node: Node, name: str, parts: list[Part], *, method: bool = False
 ) -> Part:
-    """A call of whichever overloads fit."""
+    """Compile a call with the overloads that accept the arguments."""
     fitting, gives = resolve(compiler, FUNCTIONS[name], parts, method=method)
     if not fitting:
         return no_overload(compiler, node, name, parts, method=method)
@@ -57,7 +57,7 @@ def invoke(
 
 
 def _is_written_down(part: Part) -> bool:
-    """Whether a list is one of plain values that are known already."""
+    """Whether the part is a list literal of constant scalars."""
     if not part.constant or part.node.kind != "list":
         return False
     return not any(isinstance(value, list | dict) for value in constant(part))
@@ -66,7 +66,7 @@ def _is_written_down(part: Part) -> bool:
 def _member(
     compiler: Compiler, node: Node, fitting: Sequence[Overload], parts: Sequence[Part]
 ) -> Part:
-    """Whether a value is one of those written down: found at once, and at no cost."""
+    """Compile ``value in [literals]`` as a lookup in a set, which costs nothing."""
     estimate = capped(_estimate(compiler, fitting, parts).cost + parts[0].cost + parts[1].cost)
     known = frozenset(frozen(value) for value in constant(parts[1]))
     item = parts[0].run
@@ -76,10 +76,10 @@ def _member(
 
 
 def folded(part: Part) -> Part:
-    """The part with the value that it always has.
+    """Return the constant part with its value computed once.
 
     Raises:
-        InstantiationError: it always fails.
+        InstantiationError: the evaluation always fails.
     """
     try:
         value = constant(part)
@@ -92,7 +92,7 @@ def folded(part: Part) -> Part:
 def resolve(
     compiler: Compiler, overloads: Sequence[Overload], parts: Sequence[Part], *, method: bool
 ) -> tuple[list[Overload], Type]:
-    """The overloads that take these parts, and the type that the call gives."""
+    """Return the overloads that accept these parts, and the type of the call's result."""
     given = [part.type for part in parts]
     fitting: list[Overload] = []
     gives = DYN
@@ -111,7 +111,7 @@ def resolve(
 def no_overload(
     compiler: Compiler, node: Node, name: str, parts: Sequence[Part], *, method: bool = False
 ) -> Part:
-    """Report that no overload takes parts of these types."""
+    """Report that no overload accepts arguments of these types."""
     shown = [str(compiler.unifier.known(part.type, free=DYN)) for part in parts]
     inner = ", ".join(shown[1:] if method else shown)
     applied = f"{shown[0]}.({inner})" if method else f"({inner})"
@@ -121,7 +121,7 @@ def no_overload(
 def _estimate(
     compiler: Compiler, overloads: Sequence[Overload], parts: Sequence[Part]
 ) -> Estimate:
-    """The worst of the overloads."""
+    """Return the highest estimate of the overloads."""
     call = EstimatedCall(parts, compiler.size_at)
     found = [one.price.estimate(call) for one in overloads]
     sizes = [one.size for one in found if one.size is not None]
@@ -151,7 +151,7 @@ def _fits(wanted: Type, value: Any) -> bool:
 
 
 def _direct(overload: Overload, runs: Sequence[Run]) -> Run:
-    """The call of one overload; the usual forms are spelt out, since each rule is made of them."""
+    """Return the call of one overload; the common forms are spelled out for speed."""
     call = overload.run
     if overload.price is EQUALITY:
         return _comparison(overload, *runs)
@@ -183,10 +183,11 @@ def _direct(overload: Overload, runs: Sequence[Run]) -> Run:
 
 
 _AT_ONCE = frozenset({int, float, bool, type(None)})
+"""Types whose ``==`` costs 1."""
 
 
 def _comparison(overload: Overload, left: Run, right: Run) -> Run:
-    """``==`` is what most rules are made of: texts and numbers are compared without ado."""
+    """Return the call of ``==`` or ``!=``, with a fast path for strings and scalars."""
     wanted = overload.signature.name == "_==_"
 
     def run(frame: Frame) -> Any:
@@ -194,6 +195,8 @@ def _comparison(overload: Overload, left: Run, right: Run) -> Run:
         kind = type(one)
         if kind is type(other):
             if kind is str:
+                # CEL charges a comparison of strings 0.1 per character, rounded up
+                # (costs.EQUALITY).
                 frame.cost += -(-min(len(one), len(other)) // 10)
                 return (one == other) is wanted
             if kind in _AT_ONCE:
@@ -205,7 +208,7 @@ def _comparison(overload: Overload, left: Run, right: Run) -> Run:
 
 
 def _charged(frame: Frame, overload: Overload, values: list[Any]) -> Any:
-    """Pays for a call before it is made."""
+    """Charge a call's cost, then make the call."""
     frame.cost += overload.price.actual(values)
     if frame.cost > PER_EXPRESSION:
         raise CostError
@@ -216,13 +219,12 @@ def _charged(frame: Frame, overload: Overload, values: list[Any]) -> Any:
             return overload.run(frame.effort, *values)
         return overload.run(*values)
     except (TypeError, AttributeError):
-        # What was dyn when the rule was compiled may turn out to be of a type that this overload
-        # does not take.
+        # An argument of type dyn may be of a type that this overload does not accept.
         raise CelError("no such overload") from None
 
 
 def union(sizes: Sequence[Size]) -> Size | None:
-    """Return the size that covers all of the sizes; None for none."""
+    """Return the size that covers all sizes; None for none."""
     found = None
     for size in sizes:
         found = size if found is None else found.union(size)

@@ -1,7 +1,7 @@
-"""The state of compiling one expression, and the way from one expression to those in it.
+"""The state of compiling one expression, and the step from an expression to its arguments.
 
-How an expression of each kind is compiled is handed in (``expressions``), so that each of those
-modules may ask for the parts of its expression, and this one needs none of them.
+``expressions`` passes in the function for each kind of expression, so that this module depends on
+none of them and each of them can compile its arguments.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from fairlead_sandbox.schema.cel.values import CelError
 class Compiler:
     """Compiles one expression.
 
-    ``kinds`` compiles an expression of each kind; ``root`` declares what the paths of variables
-    lead to; ``slots`` is how many variables an evaluation keeps; ``issues`` are what is wrong,
-    ``late`` what is only looked for if nothing else is; ``mixed`` allows lists of several types.
+    ``kinds`` compiles an expression of each kind, ``root`` declares the schema that paths of
+    variables lead into, ``slots`` is the number of variables in an evaluation. ``issues`` are the
+    errors, ``late`` those that are reported only without other errors, ``mixed`` allows lists of
+    several types.
     """
 
     def __init__(self, kinds: Mapping[str, Compile], root: Declaration, slots: int) -> None:
@@ -36,7 +37,7 @@ class Compiler:
         self._root = root
 
     def part(self, node: Node, scope: Scope) -> Part:
-        """One expression, its names looked up in ``scope``."""
+        """Compile one expression, with its names looked up in ``scope``."""
         found = self._kinds[node.kind](self, node, scope)
         if found.size is None:
             found.size = self.size_at(found.type, found.path)
@@ -44,11 +45,11 @@ class Compiler:
         return found
 
     def known(self, type_: Type) -> Type:
-        """The type with all that is known of its parameters."""
+        """Return the type with its known type parameters filled in."""
         return self.unifier.known(type_)
 
     def size_at(self, type_: Type, path: tuple[str, ...] | None) -> Size | None:
-        """How large a value at a path of the schema may get, or any of its type."""
+        """Return the largest size of a value at a path of the schema, or of its type."""
         if path:
             declared = self._root.at(path[1:])
             if declared is not None:
@@ -56,18 +57,18 @@ class Compiler:
         return scalar_size(self.known(type_))
 
     def issue(self, message: str, node: Node) -> Part:
-        """Something is wrong; the rest is compiled to find more of it."""
+        """Report an error and return a part of type error, so that more errors are found."""
         self.issues.append(Issue(message, node.position))
         return Part(node, ERROR, _nothing)
 
     def wants(self, part: Part, type_: Type) -> None:
-        """The part has to be of a type."""
+        """Report an error unless the part has the type."""
         if not self.unifier.accept([part.type], [type_]):
             shown = self.unifier.known(part.type, free=DYN)
             self.issue(f"expected type '{type_}' but found '{shown}'", part.node)
 
     def new_slot(self) -> int:
-        """A place for one more variable."""
+        """Return the index of one more variable."""
         self.slots += 1
         return self.slots - 1
 
@@ -77,4 +78,4 @@ def _nothing(frame: Frame) -> Any:
 
 
 Compile: TypeAlias = Callable[[Compiler, Node, Scope], Part]
-"""A function that compiles one expression, its names looked up in the scope."""
+"""Compiles one expression, with its names looked up in the scope."""

@@ -1,9 +1,9 @@
-"""Expressions to functions: literals, names, lists, maps and operators; calls by their name.
+"""Compilation of expressions: literals, names, lists, maps and operators; calls by their name.
 
-One walk over the tree gives each expression its type, what it may cost at worst, and a function
-of the evaluation's :class:`~fairlead_sandbox.schema.cel.compiling.parts.Frame` that counts what
-it does cost. Source: "Type Checking" and "Evaluation" of the CEL specification; what each step
-costs is told in :mod:`fairlead_sandbox.schema.cel.costs`.
+One walk over the tree gives each expression its type, its worst cost, and a function of the
+evaluation's :class:`~fairlead_sandbox.schema.cel.compiling.parts.Frame` that counts the actual
+cost. Source: "Type Checking" and "Evaluation" of the CEL specification;
+:mod:`fairlead_sandbox.schema.cel.costs` has the price of each step.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _ident(compiler: Compiler, node: Node, scope: Scope) -> Part:
         frame.cost += 1
         return frame.vars[slot]
 
-    # What the schema says of the place comes before what is known of the variable.
+    # The schema's limit for the path takes precedence over the size of the variable.
     size = compiler.size_at(found.type, found.path) or found.size
     return Part(node, found.type, run, 1, size, found.path, found.entry, attribute=True, lead=1)
 
@@ -90,7 +90,10 @@ def _list(compiler: Compiler, node: Node, scope: Scope) -> Part:
 def _joined(
     compiler: Compiler, parts: Sequence[Part], optional: Sequence[bool], *, every: bool = False
 ) -> Type:
-    """The one type of all elements; whatever is of another is an issue, or the first such is."""
+    """Return the common type of all elements, and report those of another type.
+
+    All of them are reported with ``every``, otherwise only the first.
+    """
     found: Type | None = None
     several = False
     for part, may_lack in zip(parts, optional, strict=True):
@@ -163,7 +166,7 @@ def _call(compiler: Compiler, node: Node, scope: Scope) -> Part:
         if full in FUNCTIONS and full.partition(".")[0] not in scope:
             return invoke(compiler, node, full, [compiler.part(arg, scope) for arg in args[1:]])
     parts = [compiler.part(arg, scope) for arg in args[:1]]
-    # Only what is formatted may be of many types.
+    # Only the arguments of format() may be a list of several types.
     mixed, compiler.mixed = compiler.mixed, compiler.mixed or (name == "format" and node.method)
     parts += [compiler.part(arg, scope) for arg in args[1:]]
     compiler.mixed = mixed
@@ -173,7 +176,7 @@ def _call(compiler: Compiler, node: Node, scope: Scope) -> Part:
 
 
 def _logic(compiler: Compiler, node: Node, scope: Scope) -> Part:
-    """``&&`` and ``||``: an error on one side gives way to a decisive other side."""
+    """Compile ``&&`` and ``||``; an error on one side is dropped if the other side decides."""
     parts = [compiler.part(arg, scope) for arg in node.args]
     for part in parts:
         compiler.wants(part, BOOL)
@@ -207,13 +210,15 @@ def _conditional(compiler: Compiler, node: Node, scope: Scope) -> Part:
 
 
 def choice(compiler: Compiler, node: Node, parts: Sequence[Part], type_: Type) -> Part:
-    """One of two parts, by a condition."""
+    """Compile a choice between two parts by a condition."""
     condition, then, other = parts
     first, second, test = then.run, other.run, condition.run
 
     def run(frame: Frame) -> Any:
         decided = test(frame)
         if decided is True:
+            # cel-go resolves a branch that is an attribute without its first step, and so does not
+            # charge it.
             frame.cost -= then.lead
             return first(frame)
         if decided is not False:
@@ -236,6 +241,7 @@ _KINDS: Mapping[str, Compile] = {
     "map": _map,
     "call": _call,
 }
+"""Functions that compile each kind of node."""
 _SPECIAL: Mapping[str, Compile] = {
     "_&&_": _logic,
     "_||_": _logic,
@@ -246,14 +252,14 @@ _SPECIAL: Mapping[str, Compile] = {
     "or": access.first_of,
     "orValue": access.first_of,
 }
-"""Operators whose operands are not all evaluated, or that Kubernetes counts in their own way."""
+"""Operators that do not evaluate all operands, or whose cost has rules of its own."""
 
 
 def compiler(root: Declaration, slots: int) -> Compiler:
     """Return a compiler of whole expressions.
 
     Args:
-        root: declares what the paths of variables lead to.
-        slots: how many variables there are before the first loop.
+        root: declares the schema that paths of variables lead into.
+        slots: the number of variables before the first loop.
     """
     return Compiler(_KINDS, root, slots)

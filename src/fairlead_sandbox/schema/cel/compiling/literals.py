@@ -1,4 +1,4 @@
-"""Literals that a function would refuse whenever it ran: found when the rule is written.
+"""Checks of constant arguments that a function would always refuse, when a rule is written.
 
 Source: the validators of literals that Kubernetes has enabled since 1.29.
 """
@@ -25,14 +25,16 @@ class InstantiationError(Exception):
 
 
 _PARSED = {"duration": to_duration, "timestamp": to_timestamp}
+"""Functions that parse their argument."""
 _PATTERNED = frozenset({"matches", "find", "findAll"})
+"""Functions whose second argument is a regular expression."""
 
 
 def check_literals(compiler: Compiler, name: str, parts: Sequence[Part], *, method: bool) -> None:
-    """Report literal operands that can only fail.
+    """Report literal arguments that always fail.
 
     Raises:
-        InstantiationError: a pattern is none; Kubernetes says so in other words.
+        InstantiationError: a pattern is invalid; Kubernetes has another message for it.
     """
     last = parts[-1] if parts else None
     if last is None or last.node.kind not in {"literal", "list"}:
@@ -115,6 +117,7 @@ _FITTING = {
     "x": _NUMBERS | {"string", "bytes"},
     "o": _NUMBERS,
 }
+"""Types that each clause of format() accepts."""
 
 
 def _fits(letter: str, type_: Type) -> bool:

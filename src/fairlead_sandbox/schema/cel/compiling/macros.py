@@ -1,8 +1,8 @@
-"""Macros: what is done for each item of a list or each entry of a map, and with optional values.
+"""Macros: loops over the items of a list or the entries of a map, and macros of optional values.
 
-Source: "Macros" of the CEL specification, and cel-go's comprehensions of two variables. Each macro
-stands for a loop with an accumulator; what Kubernetes counts is the steps of that loop, also
-where nothing of it is left here.
+Source: "Macros" of the CEL specification, and cel-go's comprehensions of two variables. In cel-go
+a macro expands to a loop with an accumulator. Kubernetes counts the steps of that loop, so they
+are charged here too, although this code has no accumulator.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from fairlead_sandbox.schema.cel.values import (
 
 
 _APPEND = NEW_LIST + 2
-"""Units of adding one item to the list that a loop makes."""
+"""Cost units of adding one item to the list that a loop makes."""
 _INSERT = 2
-"""Units of adding entries to the map that a loop makes."""
+"""Cost units of adding entries to the map that a loop makes."""
 
 
 class _Loop(NamedTuple):
@@ -57,21 +57,21 @@ class _Loop(NamedTuple):
     slots: list[int]
 
     def cost(self, each: int, around: int) -> int:
-        """The worst cost: of each round, as often as there may be one, and of what is around."""
+        """Return the worst cost: ``each`` for every possible round, and ``around`` once."""
         return capped(self.over.cost + around + capped(self.over.sized.most * capped(each)))
 
     @property
     def first(self) -> int:
-        """The slot of the first variable."""
+        """Slot of the first variable."""
         return self.slots[0]
 
     @property
     def second(self) -> int | None:
-        """The slot of the second variable, if there is one."""
+        """Slot of the second variable, None if there is one variable."""
         return self.slots[1] if len(self.slots) > 1 else None
 
     def items(self) -> Callable[[Frame], Collection[Any]]:
-        """Return a function that lists the values of the variable, or of both, for each round."""
+        """Return a function that lists the values, or pairs of values, of the rounds."""
         source = self.over.run
         pairs = len(self.slots) > 1
 
@@ -95,7 +95,7 @@ def _set(variables: list[Any], first: int, second: int | None, item: Any) -> Non
 
 
 def _loop(compiler: Compiler, node: Node, scope: Scope, variables: int) -> _Loop | None:
-    """The loop that a macro begins; None if its variables are no names."""
+    """Compile the range and the variables of a macro; None if a variable is no name."""
     names = node.args[1 : 1 + variables]
     for name in names:
         if name.kind != "ident":
@@ -146,7 +146,7 @@ def _broken(node: Node) -> Part:
 def _quantifier(
     compiler: Compiler, node: Node, scope: Scope, *, variables: int, decisive: bool
 ) -> Part:
-    """``all`` and ``exists``: the first decisive answer counts, also after errors."""
+    """Compile ``all`` and ``exists``: the first decisive round counts, also after errors."""
     loop = _loop(compiler, node, scope, variables)
     body = compiler.part(node.args[-1], loop.scope if loop else scope)
     if loop is None:
@@ -173,7 +173,7 @@ def _quantifier(
                 failure = failure or error
                 continue
             if found is decisive:
-                # The loop looks once more before it ends, if there is more.
+                # cel-go checks the loop's condition once more, unless this was the last item.
                 frame.cost += 1 + (condition if rounds < len(items) else 0)
                 return decisive
             if found is not (not decisive):
@@ -209,7 +209,7 @@ def _exists_one(compiler: Compiler, node: Node, scope: Scope, *, variables: int)
 
 
 def _decided(frame: Frame, condition: Run, steps: int) -> bool:
-    """The condition's value, which has to be a boolean, at no more than the rule may cost."""
+    """Return the condition's value, which must be a boolean; charge ``steps`` of effort."""
     if frame.cost > PER_EXPRESSION:
         raise CostError
     if steps:
@@ -225,7 +225,7 @@ def _always(frame: Frame) -> bool:
 
 
 class _Body(NamedTuple):
-    """The body of a loop: a condition for an item, and the value made of one that it keeps."""
+    """The body of a loop: an optional condition, and the value for each kept item."""
 
     keeps: Part | None
     gives: Part
@@ -248,7 +248,7 @@ def _body(compiler: Compiler, node: Node, loop: _Loop | None, scope: Scope, firs
 
 
 def _make_list(compiler: Compiler, node: Node, scope: Scope, *, variables: int) -> Part:
-    """``map`` and ``transformList``: a value for each item, or for each that is kept."""
+    """Compile ``map`` and ``transformList``: a list of values, one for each kept item."""
     loop = _loop(compiler, node, scope, variables)
     body = _body(compiler, node, loop, scope, 1 + variables)
     return _broken(node) if loop is None else _listed(compiler, node, loop, body)
@@ -290,7 +290,7 @@ def _listed(compiler: Compiler, node: Node, loop: _Loop, body: _Body) -> Part:
 
 
 def _make_map(compiler: Compiler, node: Node, scope: Scope) -> Part:
-    """``transformMap``: a value for each key, or for each that is kept."""
+    """Compile ``transformMap``: a map with a value for each kept key."""
     loop = _loop(compiler, node, scope, 2)
     body = _body(compiler, node, loop, scope, 3)
     if loop is None:
@@ -307,7 +307,7 @@ def _make_map(compiler: Compiler, node: Node, scope: Scope) -> Part:
 
 
 def _make_entries(compiler: Compiler, node: Node, scope: Scope) -> Part:
-    """``transformMapEntry``: a map of entries for each entry, or for each that is kept."""
+    """Compile ``transformMapEntry``: a map of the entries that each kept entry yields."""
     loop = _loop(compiler, node, scope, 2)
     body = _body(compiler, node, loop, scope, 3)
     if loop is None:
@@ -355,7 +355,7 @@ def _mapped(
 
 
 def _optional(compiler: Compiler, node: Node, scope: Scope, *, flat: bool) -> Part:
-    """``optMap`` and ``optFlatMap``: of a value, if there is one."""
+    """Compile ``optMap`` and ``optFlatMap``, which apply an expression to a present value."""
     target = compiler.part(node.args[0], scope)
     name = node.args[1]
     if name.kind != "ident":
@@ -381,7 +381,7 @@ def _optional(compiler: Compiler, node: Node, scope: Scope, *, flat: bool) -> Pa
         if not found.there:
             frame.cost += 2
             return NONE
-        # The loop that Kubernetes makes of it asks for the value again.
+        # cel-go's expansion evaluates the target twice: hasValue(), then value().
         frame.cost += once + 2 + (not flat)
         frame.vars[slot] = found.value
         value = make(frame)
@@ -410,4 +410,4 @@ MACROS: Mapping[tuple[str, int], Compile] = {
     ("optMap", 2): partial(_optional, flat=False),
     ("optFlatMap", 2): partial(_optional, flat=True),
 }
-"""The macros by their names and how many arguments they take."""
+"""The macros by name and number of arguments."""

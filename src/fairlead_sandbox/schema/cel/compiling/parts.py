@@ -1,4 +1,4 @@
-"""Compiled expressions, and what an evaluation of them needs."""
+"""Compiled expressions, and the state of one evaluation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead_sandbox.schema.effort import Effort
 
 
 class Frame:
-    """The state of one evaluation: its variables, and what it has cost so far."""
+    """The state of one evaluation: its variables, and its cost so far."""
 
     __slots__ = ("cost", "effort", "vars")
 
@@ -24,16 +24,18 @@ class Frame:
 
 
 Run = Callable[[Frame], Any]
+"""Evaluates an expression in a frame and adds its cost."""
 
 
 @dataclass(slots=True)
 class Part:
-    """A compiled expression, as a part of a larger one.
+    """A compiled expression.
 
-    ``cost`` is the worst there is, ``size`` the value's if it can be told, ``entry`` that of what
-    is in a list or map which the rule itself makes; ``path`` leads to its declaration. A
-    ``constant`` has one value in every evaluation. An ``attribute`` only looks something up;
-    ``lead`` is what Kubernetes forgets to count of it when it is a branch of ``?:``.
+    ``cost`` is its worst cost and ``size`` the size of its value, if known; ``entry`` has the
+    sizes in a list or map that the rule itself makes; ``path`` leads to the declaration in the
+    schema. A ``constant`` has the same value in every evaluation. An ``attribute`` only reads a
+    variable, field or item; ``lead`` is the cost that Kubernetes leaves out if it is a branch of
+    ``?:``.
     """
 
     node: Node
@@ -49,12 +51,12 @@ class Part:
 
     @property
     def sized(self) -> Size:
-        """The size, or that it is unknown."""
+        """The size, or :data:`UNKNOWN`."""
         return self.size or UNKNOWN
 
 
 def unpaid(node: Node) -> int:
-    """The steps of an expression's evaluation that cost nothing: literals, ``&&``, ``has()``."""
+    """Return the number of an expression's steps without a cost: literals, ``&&``, ``has()``."""
     return _idle(node) // 2
 
 
@@ -64,10 +66,11 @@ def _idle(node: Node) -> int:
 
 
 _FREE = frozenset({"_&&_", "_||_", "_?_:_", "@in", "or", "orValue"})
+"""Functions whose calls cost nothing themselves."""
 
 
 class Variable(NamedTuple):
-    """A name in scope: where its value is kept, its type, and how large it is."""
+    """A name in scope: its slot in the frame, its type and its size."""
 
     slot: int
     type: Type
@@ -77,3 +80,4 @@ class Variable(NamedTuple):
 
 
 Scope = Mapping[str, Variable]
+"""Variables by name."""

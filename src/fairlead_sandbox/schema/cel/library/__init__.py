@@ -1,8 +1,8 @@
 """The functions that rules can call, by name.
 
-Each module has the overloads of one subject: what they take, give, do and cost. Together they are
-the library of kube-apiserver 1.33 ("CEL in Kubernetes" lists it), without the authorizer, which
-rules of CRDs never had.
+Each module has the overloads of one subject, with their types, implementation and price. Together
+they are the library of kube-apiserver 1.33, listed in "CEL in Kubernetes", without the
+authorizer, which rules of CRDs cannot use.
 """
 
 from __future__ import annotations
@@ -32,6 +32,6 @@ def _by_name() -> Mapping[str, Sequence[Overload]]:
 
 
 FUNCTIONS = _by_name()
-"""The overloads of each function, operators among them (``_+_``, ``@in``)."""
+"""Overloads by the name of their function or operator (``_+_``, ``@in``)."""
 
 __all__ = ["FUNCTIONS", "TYPES", "Overload"]

@@ -1,7 +1,7 @@
-"""Quantities of resources, and versions.
+"""Quantities of resources, and semantic versions.
 
-Source: Kubernetes' quantity and semver libraries; a quantity is what ``resource.Quantity`` takes,
-a version that of semver.org.
+Source: Kubernetes' quantity and semver libraries. A quantity is a text that ``resource.Quantity``
+accepts, a version one that semver.org specifies.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _EXPONENT = re.compile(r"[eE]([+-]?\d{1,9})", re.ASCII)
 _TENS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _TWOS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _LONGEST = 200
-"""Characters of the longest quantity that is parsed; no useful one is as long."""
+"""Most characters of a quantity or a version; longer ones are refused."""
 
 
 def parse_quantity(text: str) -> Quantity:
-    """The amount that a text tells, rounded up to billionths.
+    """Return the quantity of a text, rounded up to billionths.
 
     Raises:
-        ValueError: it is no quantity, in Kubernetes' words.
+        ValueError: the text is no quantity; the message is Kubernetes'.
     """
     found = _FORM.fullmatch(text[:_LONGEST])
     if found is None or _NUMBER.fullmatch(found[1]) is None or len(text) > _LONGEST:
@@ -55,7 +55,7 @@ def _scale(suffix: str) -> Fraction | None:
     exponent = _EXPONENT.fullmatch(suffix)
     if exponent is None:
         return None
-    # Beyond these, every amount is zero's neighbour or the largest there is.
+    # Beyond these exponents every amount rounds to one billionth or to the largest amount.
     return Fraction(10) ** max(-400, min(int(exponent[1]), 400))
 
 
@@ -184,7 +184,7 @@ _part_key = cmp_to_key(_compare_parts)
 
 
 def _precedence(version: Semver) -> Any:
-    """A version's place: what comes before a release is less, and less than more of it."""
+    """Return the sort key of a version: a prerelease comes before its release."""
     parts = [_part_key(part) for part in version.prerelease]
     return (*version[:3], not parts, parts)
 

@@ -1,4 +1,4 @@
-"""Operators, conversions and sizes: what every CEL has.
+"""Operators, conversions and sizes of the CEL standard library.
 
 Source: "List of Standard Definitions" of the CEL specification.
 """
@@ -40,10 +40,10 @@ _MAX_INT, _MAX_UINT = 2**63 - 1, 2**64 - 1
 
 
 def to_int(value: int) -> int:
-    """An integer of 64 bits.
+    """Return the value, which must fit into a signed integer of 64 bits.
 
     Raises:
-        CelError: it has more.
+        CelError: the value does not fit.
     """
     if -_MAX_INT - 1 <= value <= _MAX_INT:
         return value
@@ -98,11 +98,11 @@ def _numeric(
 
 
 _KEYED = 10
-"""Steps of finding what an item is known by."""
+"""Steps of effort to compute the key of an item."""
 
 
 def _add_lists(effort: Effort, left: list[Any], right: list[Any]) -> list[Any]:
-    """Sets and maps of lists stay what they are, and take only what is new."""
+    """Concatenate two lists; a set or a map list stays one, and takes only items with new keys."""
     effort.spend((len(left) + len(right)) * (_KEYED if type(left) is not list else 1))
     if isinstance(left, SetList):
         known = {frozen(item) for item in left}
@@ -191,7 +191,7 @@ def _in_list(effort: Effort, item: Any, items: list[Any]) -> bool:
 
 
 _COMPARED = 4
-"""Steps of comparing an item to another value, beyond its cost."""
+"""Steps of effort to compare an item with another value, beyond its cost."""
 
 
 def _in_map(_: Effort, key: Any, entries: dict[Any, Any]) -> bool:
@@ -199,7 +199,7 @@ def _in_map(_: Effort, key: Any, entries: dict[Any, Any]) -> bool:
 
 
 def go_double(value: float) -> str:
-    """A double as Go's ``%g`` writes it, with as few digits as tell it from others."""
+    """Return a double as Go's ``%g`` writes it, with the fewest digits that identify it."""
     if math.isnan(value) or math.isinf(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     sign, digits, scale = Decimal(repr(value)).normalize().as_tuple()
@@ -217,7 +217,7 @@ _DOUBLE = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _LONGEST = 1000
-"""Characters of the longest number that is parsed; no useful one is as long."""
+"""Most characters of a number in a text; longer ones are refused."""
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
@@ -268,20 +268,20 @@ def _double_to_uint(value: float) -> Uint:
 
 
 def to_timestamp(text: str) -> Timestamp:
-    """The point in time of a text.
+    """Return the timestamp of a text.
 
     Raises:
-        CelError: it is none.
+        CelError: the text is no timestamp.
     """
     with in_words("type conversion error from 'string' to 'google.protobuf.Timestamp'"):
         return parse_timestamp(text)
 
 
 def to_duration(text: str) -> Duration:
-    """The length of time of a text.
+    """Return the duration of a text.
 
     Raises:
-        CelError: it is none.
+        CelError: the text is no duration.
     """
     with in_words("type conversion error from 'string' to 'google.protobuf.Duration'"):
         return parse_duration(text)

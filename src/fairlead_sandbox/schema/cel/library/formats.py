@@ -1,6 +1,6 @@
-"""Named formats: names of Kubernetes, identifiers, dates.
+"""Named formats: Kubernetes names, identifiers, dates.
 
-Source: Kubernetes' format library; what is wrong with a name is told in API machinery's words.
+Source: Kubernetes' format library; the errors of names are those of API machinery.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _one(complaint: Callable[[str], str]) -> Callable[[str], list[str]]:
 
 
 def _prefix(complaint: Callable[[str], str]) -> Callable[[str], list[str]]:
-    """A prefix may end with a dash, since more comes behind it."""
+    """Return a check for prefixes of names, which may end with a dash because a suffix follows."""
     return _one(lambda text: complaint(text[:-2] + "a" if text[1:].endswith("-") else text))
 
 

@@ -1,4 +1,4 @@
-"""Lists: order, sums, places, and lists as sets.
+"""Functions of lists: order, sums, indices, and lists as sets.
 
 Source: Kubernetes' list library and the sets extension of cel-go.
 """
@@ -28,7 +28,7 @@ def _is_sorted(effort: Effort, items: list[Any]) -> bool:
 
 
 _STEPS = 2
-"""Steps of looking at an item: short texts cost nothing."""
+"""Steps of effort to read an item; short strings have no cost."""
 
 
 def _extreme(name: str, choose: Callable[[list[Any]], Any]) -> Callable[..., Any]:
@@ -65,7 +65,7 @@ def _index_of(effort: Effort, items: list[Any], wanted: Any) -> int:
 
 
 _COMPARED = 5
-"""Steps of comparing an item to another value."""
+"""Steps of effort to compare an item with another value."""
 
 
 def _last_index_of(effort: Effort, items: list[Any], wanted: Any) -> int:

@@ -1,7 +1,7 @@
-"""URLs, addresses and networks.
+"""URLs, IP addresses and networks.
 
-Source: Kubernetes' libraries for URLs, IP addresses and CIDRs; the URLs are those of Go's
-``net/url``, the addresses those of its ``net/netip``.
+Source: Kubernetes' libraries for URLs, IP addresses and CIDRs. Which texts are valid follows Go's
+``net/url`` and ``net/netip``.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _PLAIN_PATH = re.compile(r"[A-Za-z0-9\-_.~!$&'()*+,;=:@/\[\]%]*")
 
 
 def parse_url(text: str) -> Url:
-    """An absolute URL, or an absolute path, in its parts.
+    """Return the parts of an absolute URL or an absolute path.
 
     Raises:
-        ValueError: it is neither, in Go's words.
+        ValueError: the text is neither; the message is Go's.
     """
     if _CONTROL.search(text):
         raise ValueError("net/url: invalid control character in URL")
@@ -82,7 +82,7 @@ def _host(authority: str) -> str:
 
 
 def _path(path: str) -> str:
-    """The path as it was, if every character may stand in one; escaped anew otherwise."""
+    """Return the path unchanged if all its characters may stand in one, otherwise escaped anew."""
     return path if _PLAIN_PATH.fullmatch(path) else quote(unquote(path), safe="/$&+,:;=@~!*'()")
 
 
@@ -98,7 +98,7 @@ def _query(effort: Effort, url: Url) -> dict[str, list[str]]:
 
 
 _CHARACTERS = 8
-"""Characters of a URL that are read for each step of effort."""
+"""Characters of a URL that one step of effort pays for."""
 
 
 def _is_url(effort: Effort, text: str) -> bool:
@@ -142,7 +142,7 @@ def _to_address(text: str) -> Address:
 
 
 _LONGEST = 100
-"""Characters that an address or a network may have: more than the longest of them."""
+"""Most characters of an address or network; no valid one is longer."""
 _PREFIX_LENGTH = re.compile(r"0|[1-9]\d{0,2}", re.ASCII)
 
 

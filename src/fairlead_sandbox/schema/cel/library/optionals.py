@@ -1,7 +1,7 @@
-"""Values that may not be there.
+"""Functions of optional values.
 
-Source: the optional types of cel-go. ``or``, ``orValue`` and indices count in their own way: the
-compiler has what they do, and takes no more than the types from here.
+Source: the optional types of cel-go. The compiler itself handles ``or``, ``orValue`` and indices,
+because their costs have rules of their own; only their types are from here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _value(optional: Optional) -> Any:
 
 
 def optional_index(container: Any, key: Any) -> Optional:
-    """The value at a key or an index, if it is there."""
+    """Return the value at a key or an index, or an empty optional."""
     if isinstance(container, Optional):
         return optional_index(container.value, key) if container.there else NONE
     if isinstance(container, list):

@@ -1,4 +1,4 @@
-"""One function of CEL for one combination of types."""
+"""Overloads: one function of CEL for one combination of argument types."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fairlead_sandbox.schema.cel.values import CelError
 
 
 class Overload(NamedTuple):
-    """One signature of a function, with its body and its price.
+    """One signature of a function, with its implementation and its price.
 
-    ``run`` takes the values, and before them the effort of the object if ``counted``: it may do
-    more work than its price says. ``steps`` are what each call takes of that effort.
+    With ``counted`` the function ``run`` gets the object's effort before the values, because it
+    may do more work than its price says. ``steps`` of effort are spent at each call.
     """
 
     signature: Signature
@@ -34,17 +34,17 @@ def function(
     counted: bool = False,
     steps: int = 0,
 ) -> Overload:
-    """An overload by its signature: ``<string>.charAt(int) -> string``, ``size(A) -> int``."""
+    """Return an overload by its signature: ``<string>.charAt(int) -> string``."""
     return Overload(signature(text, name), run, price, counted, steps)
 
 
 PARSING = 100
-"""Steps of reading a short text, such as an address, in Python."""
+"""Steps of effort to parse a short text, such as an address."""
 
 
 @contextmanager
 def in_words(*words: str) -> Iterator[None]:
-    """Turns errors of Python into one of CEL, in its own words or in these."""
+    """Turn Python's errors in the block into a CelError, with their message or the given one."""
     try:
         yield
     except (ValueError, OverflowError) as error:

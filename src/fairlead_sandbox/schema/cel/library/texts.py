@@ -1,4 +1,4 @@
-"""Texts: searching, cutting, replacing, patterns and ``format``.
+"""Functions of strings: search, parts, replacement, patterns and ``format``.
 
 Source: the strings extension of cel-go, second version, and Kubernetes' regex library.
 """
@@ -22,6 +22,7 @@ from fairlead_sandbox.schema.patterns import Pattern, compile_pattern
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
+"""White space that trim() removes, by Unicode's property White_Space."""
 
 
 def _out_of_range(index: int) -> CelError:
@@ -53,7 +54,7 @@ def _last_index_of(text: str, part: str, start: int | None = None) -> int:
 
 
 def _rightmost(text: str, part: str) -> int:
-    """Where a part stands last; Python's own search from the right is quadratic."""
+    """Return the last index of a part, -1 if there is none; str.rfind takes quadratic time."""
     found = text[::-1].find(part[::-1])
     return -1 if found < 0 else len(text) - len(part) - found
 
@@ -84,7 +85,7 @@ def _replace(effort: Effort, text: str, old: str, new: str, limit: int = -1) -> 
 
 
 _CHARACTERS = 10
-"""Characters of a new text for each step of effort; their memory is what takes the time."""
+"""Characters of a new string that one step of effort pays for."""
 
 
 def _split(text: str, separator: str, limit: int = -1) -> list[str]:
@@ -117,14 +118,14 @@ _QUOTED = {
 
 
 def quoted(text: str) -> str:
-    """The text in double quotes, with escapes where it needs them."""
+    """Return the string in double quotes, with escapes where needed."""
     for char, shown in _QUOTED.items():
         text = text.replace(char, shown)
     return f'"{text}"'
 
 
 _STEPS = 15
-"""Steps of the shortest match."""
+"""Steps of effort of the shortest match."""
 
 
 def _pattern(text: str, effort: Effort) -> Pattern:
@@ -146,15 +147,16 @@ def _find_all(effort: Effort, text: str, pattern: str, limit: int = -1) -> list[
 
 
 CLAUSE = re.compile(r"%(?:(%)|(?:\.(\d+))?(.?))", re.DOTALL | re.ASCII)
+"""A clause of a format template."""
 _PRECISION = 100
-"""Digits behind the point, at most; Python would write as many as are asked for."""
+"""Most digits after the decimal point; Python would write any number of them."""
 
 
 def format_text(effort: Effort, template: str, values: Sequence[Any]) -> str:
-    """The template with its clauses (``%s``, ``%d``, ``%.2f``) filled in.
+    """Return the template with its clauses (``%s``, ``%d``, ``%.2f``) filled in.
 
     Raises:
-        CelError: a clause is none, or not for its value.
+        CelError: a clause is unknown, or does not accept its value.
     """
     parts: list[str] = []
     position = taken = 0
@@ -188,7 +190,7 @@ WANTED = {
     "x": "only integers, byte buffers, and strings can be formatted as hex, was given {}",
     "o": "octal clause can only be used on integers, was given {}",
 }
-"""The error of each clause for a value of a type that it does not take."""
+"""Error of each clause for a value of a type that it does not accept."""
 
 
 def _cannot(clause: str, value: Any) -> CelError:
@@ -201,7 +203,7 @@ _GIVEN = {"null": "null_type", "optional": "optional_type"}
 
 
 def _show(value: Any, _: int) -> str:
-    """A value for a person to read."""
+    """Return a value as ``%s`` shows it."""
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):
@@ -215,7 +217,7 @@ def _show(value: Any, _: int) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A value within another, as rules would write it."""
+    """Return a value inside of another one as a literal of CEL."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -315,6 +317,7 @@ CLAUSES: dict[str, Callable[[Any, int], str]] = {
     "X": lambda value, precision: _hexadecimal(value, precision).upper(),
     "o": _octal,
 }
+"""Functions of the clauses by letter, from value and precision."""
 
 
 def _overloads() -> Iterator[Overload]:

@@ -1,4 +1,4 @@
-"""Parts of points in time and of lengths of time.
+"""Functions for parts of timestamps and durations.
 
 Source: "List of Standard Definitions" of the CEL specification.
 """
@@ -29,10 +29,11 @@ _OF_DURATIONS = {
     "getSeconds": SECOND,
     "getMilliseconds": SECOND // 1000,
 }
+"""Nanoseconds of the unit that each function of a duration counts."""
 
 
 _ZONE = 500
-"""Steps of looking for a time zone, which may have to be read from a file."""
+"""Steps of effort to find a time zone, which may have to be read from a file."""
 
 
 def _part(part: Callable[[datetime], int]) -> Callable[..., int]:
