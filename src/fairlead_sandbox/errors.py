@@ -15,7 +15,7 @@ from fairlead_sandbox.schema.errors import FieldError, summarize
 
 
 MOST_FIELD_ERRORS = 100
-"""Most field errors in one answer; more could make the answer a hundred times its request."""
+"""Maximum number of field errors in an answer, which could be 100 times its request otherwise."""
 
 
 class QualifiedResource(NamedTuple):
@@ -186,7 +186,7 @@ def too_large(text: str) -> StatusError:
 
 
 def too_slow(seconds: float) -> StatusError:
-    """Return a 504 Timeout: the request took longer than its limit in seconds."""
+    """Return a 504 Timeout: the request took longer than ``seconds``."""
     text = f"Timeout: request did not complete within requested timeout {seconds:g}s"
     return StatusError(504, "Timeout", text, details={})
 

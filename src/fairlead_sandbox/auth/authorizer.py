@@ -16,7 +16,7 @@ from fairlead_sandbox.requests.info import RequestInfo
 MASTERS = "system:masters"
 """Group whose members may do everything; RBAC is not asked, as in kube-apiserver."""
 _CACHE_SIZE = 20_000
-"""Most decisions in the cache; a full cache is emptied."""
+"""Maximum number of cached decisions; a full cache is emptied."""
 
 
 class Decision(NamedTuple):
@@ -101,6 +101,7 @@ class Rbac:
                 missing.append(f"{grant.role} not found")
                 continue
             for rule in grant.rules:
+                # RBAC has no rules that deny, so the first rule that matches decides.
                 if rule.matches(asked):
                     if not rule.names:
                         return _Known(Decision(True, grant.reason), {})

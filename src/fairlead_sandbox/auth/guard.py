@@ -119,6 +119,8 @@ class Guard:
         if hmac.compare_digest(token.encode(errors="replace"), self._admin_token.encode()):
             return ADMIN
         try:
+            # A token that is not valid is refused with 401; the request is not taken for anonymous
+            # (tests/contract/test_rbac.py).
             return self._tokens.check(token).user
         except TokenError:
             raise errors.unauthorized() from None

@@ -36,6 +36,8 @@ def impersonated(user: User, request: web.BaseRequest, authorizer: Authorizer) -
             "without impersonating a user"
         )
         raise StatusError(500, "InternalError", text)
+    # Each part of the identity needs a right of its own: the user, every group, the uid and every
+    # value of an extra field.
     for asked in _asked(name, groups, uid, extra):
         decision = authorizer.decide(user, asked)
         if not decision.allowed:

@@ -66,6 +66,7 @@ class RbacIndex:
     def _grant(self, binding: _RoleBinding, subject: str) -> RbacGrant:
         namespace, name = binding.key
         kind = "RoleBinding" if namespace else "ClusterRoleBinding"
+        # kube-apiserver writes the name before the namespace in these reasons.
         shown = f"{name}/{namespace}" if namespace else name
         role = binding.role.name
         reason = (

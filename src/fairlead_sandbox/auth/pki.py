@@ -32,6 +32,7 @@ def write_secret(path: Path, content: bytes, *, durable: bool = False) -> None:
         if durable:
             file.flush()
             os.fsync(descriptor)
+    # rename(2) is atomic: readers see the old file or the whole new one.
     temporary.replace(path)
     if durable:
         _sync_folder(path.parent)

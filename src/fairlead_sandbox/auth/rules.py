@@ -108,7 +108,7 @@ def _url_matches(pattern: str, path: str) -> bool:
 
 
 MOST_COMPARISONS = 500_000
-"""Most comparisons of a wanted rule's part with a held rule; they take 0.2 s."""
+"""Maximum number of comparisons of a wanted rule's part with a held rule; they take 0.2 s."""
 
 
 class TooManyPartsError(ValueError):

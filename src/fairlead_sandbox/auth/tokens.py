@@ -30,7 +30,7 @@ _LEGACY_ISSUER = "kubernetes/serviceaccount"
 _LEGACY = "kubernetes.io/serviceaccount/"
 """Prefix of the claims in the tokens of Secrets."""
 _CACHE_SIZE = 4096
-"""Most tokens whose verified claims are cached; a full cache is emptied."""
+"""Maximum number of tokens whose verified claims are cached; a full cache is emptied."""
 _ALGORITHM = "ES256"
 SIGNATURE_ALONE: Options = {
     "verify_signature": True,
@@ -171,6 +171,8 @@ class Tokens:
             verified = _read(self._signer.verify(token))
             if len(self._cache) >= _CACHE_SIZE:
                 self._cache.clear()
+            # Only the result of the signature is cached. Expiry and bindings are checked below at
+            # each use.
             self._cache[token] = verified
         if verified.expires < moment().timestamp():
             raise TokenError("service account token has expired")

@@ -36,6 +36,7 @@ def complete_pod(spec: JSON, restart_policy: str = "Always") -> None:
     spec.setdefault("schedulerName", "default-scheduler")
     spec.setdefault("securityContext", {})
     spec.setdefault("terminationGracePeriodSeconds", 30)
+    # serviceAccount is the deprecated name of the field; kube-apiserver keeps both equal.
     if spec.get("serviceAccountName"):
         spec.setdefault("serviceAccount", spec["serviceAccountName"])
     elif spec.get("serviceAccount"):

@@ -15,7 +15,7 @@ from fairlead_sandbox.schema.errors import FieldError, forbidden, invalid, requi
 
 
 _MAX_DATA = 1024 * 1024
-"""Most bytes of all values in a ConfigMap or Secret."""
+"""Maximum size of all values in a ConfigMap or Secret, in bytes."""
 _TOO_LONG = f"Too long: must have at most {_MAX_DATA} bytes"
 
 
@@ -84,6 +84,7 @@ class NamespaceStrategy(Strategy):
         spec["finalizers"] = finalizers
         body["status"] = {"phase": "Active"}
         labels = body["metadata"].setdefault("labels", {})
+        # kube-apiserver sets this label so that selectors can name a namespace (KEP-2161).
         labels["kubernetes.io/metadata.name"] = body["metadata"].get("name", "")
 
     def prepare_update(self, body: JSON, old: JSON) -> None:

@@ -72,7 +72,7 @@ class WebhookStrategy(Strategy):
         self.prepare_create(body)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """Return the errors of each webhook, and duplicate names."""
+        """Return the errors of each webhook, and those of repeated names."""
         found: list[FieldError] = []
         names: set[str] = set()
         for index, hook in enumerate(body.get("webhooks") or ()):

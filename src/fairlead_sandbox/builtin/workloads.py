@@ -141,6 +141,7 @@ class PodStrategy(Completed):
         return _containers(body.get("spec") or {}, "spec")
 
 
+# Kubernetes sets the prefixed labels since 1.27 and keeps those without a prefix beside them.
 _JOB_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
 

@@ -200,6 +200,7 @@ class CrdController:
                 accepted.pop(member, None)
         accepted.pop("categories", None)
         if wanted.get("categories"):
+            # Categories are shared by kinds, so they never conflict.
             accepted["categories"] = wanted["categories"]
         return conflict
 

@@ -109,6 +109,8 @@ class GarbageCollector:
         elif FOREGROUND in finalizers:
             for dependent in dependents:
                 self._reactor.later(dependent, self._check)
+            # Only dependents with blockOwnerDeletion hold the owner; the others are deleted too,
+            # but not awaited (tests/contract/test_deletion.py).
             if not any(self._blocks(one, record.meta.uid) for one in dependents):
                 self._remove_finalizer(record, type_, FOREGROUND)
 

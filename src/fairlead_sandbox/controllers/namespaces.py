@@ -117,6 +117,7 @@ class NamespaceContentController:
             body["status"] = {**body["status"], "conditions": _conditions(left, body)}
         else:
             finalizers = body["spec"].get("finalizers") or []
+            # Without this finalizer of the spec the namespace is removed, unless others are left.
             body["spec"] = {"finalizers": [one for one in finalizers if one != "kubernetes"]}
         if body != record.to_dict():
             writes.finish(self._core, type_, record.key, body)

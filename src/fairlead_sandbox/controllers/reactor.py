@@ -26,7 +26,7 @@ H = TypeVar("H", bound=Hashable)
 TURN = 0.02
 """Seconds of controllers' work, after which requests get a turn of the event loop."""
 MANY = 200
-"""Most objects that a controller writes in one turn, in some 20 ms."""
+"""Maximum number of objects that a controller writes in one turn, in some 20 ms."""
 
 
 class Reactor:

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 HEADER_SECONDS = 32.0
 """Seconds in which a request's headers must arrive; the ReadHeaderTimeout of kube-apiserver."""
 MAX_LINE = 64 * 1024
-"""Most bytes of a request line, which carries the selectors, and of each header."""
+"""Maximum size of a request line, which has the selectors, and of each header, in bytes."""
 _IDLE_SECONDS = 180.0
 """Seconds that an idle connection is kept; client-go closes its own after 90."""
 _GRACE_SECONDS = 0.1

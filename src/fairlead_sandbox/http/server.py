@@ -39,7 +39,7 @@ Route = Callable[[web.BaseRequest], Answer | None]
 BODY_SECONDS = 60.0
 """Seconds in which a request's body must arrive; kube-apiserver's default request timeout."""
 MAX_BODY = 3 * 1024 * 1024
-"""Most bytes of a request body; the limit of kube-apiserver."""
+"""Maximum size of a request body in bytes; the limit of kube-apiserver."""
 
 
 class HttpServer:

@@ -26,7 +26,7 @@ from fairlead_sandbox.webhooks.reviews import Question, WebhookAnswer
 
 
 MOST_BYTES = 4 * 1024 * 1024
-"""Most bytes of a webhook's answer; a patch for the largest object fits."""
+"""Maximum size of a webhook's answer in bytes; a patch for the largest object fits."""
 
 
 class _Target(NamedTuple):

@@ -64,6 +64,7 @@ def misfit(message: Message, body: JSON) -> str:
 def _check_message(message: Message, body: JSON, path: tuple[str, ...]) -> None:
     for name, value in body.items():
         field = message.fields.get(name)
+        # Go's decoder takes null for every type and leaves the zero value.
         if field is not None and value is not None:
             _check_field(_Place((*path, name), message, field.type), value)
 

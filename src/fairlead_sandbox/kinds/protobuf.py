@@ -72,6 +72,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
     result = shift = 0
+    # A varint has at most ten bytes of seven bits each.
     while position < len(data) and shift < 70:
         byte = data[position]
         result |= (byte & 0x7F) << shift
@@ -182,6 +183,7 @@ def _time(data: bytes, *, micro: bool) -> Any:
 def _as_int(value: bytes | int) -> int:
     if isinstance(value, bytes):
         raise ProtobufError("a number is expected")
+    # Negative numbers are sent as 64 bits in two's complement.
     return value - (1 << 64) if value >= 1 << 63 else value
 
 

@@ -122,6 +122,7 @@ def delete(
 
 
 def _check_preconditions(type_: ResourceType, old: Record, options: DeleteOptions) -> None:
+    # BeforeDelete of kube-apiserver names the kind in this conflict, where others name the plural.
     named = QualifiedResource(type_.resource.group, type_.resource.kind)
     if options.uid and options.uid != old.meta.uid:
         text = (

@@ -329,6 +329,8 @@ def _check_version(type_: ResourceType, meta: JSON, old: Record, *, patched: boo
         text = f'strconv.ParseUint: parsing "{given}": invalid syntax'
         raise errors.StatusError(500, "", text)
     if given in {"", "0"} and not type_.strategy.unconditional_update:
+        # 0x0 is how Go prints the missing version. Custom resources and Leases refuse such
+        # updates, other kinds overwrite (tests/contract/test_objects.py).
         text = "Invalid value: 0x0: must be specified for an update"
         wrong = FieldError("FieldValueInvalid", text, "metadata.resourceVersion")
         resource = type_.resource
@@ -342,6 +344,7 @@ def _check_version(type_: ResourceType, meta: JSON, old: Record, *, patched: boo
 
 def foreign_uid(type_: ResourceType, key: Key, given: str, found: str) -> errors.StatusError:
     """Return the 409 of an update whose uid belongs to another object of the same name."""
+    # The key in etcd, which the message shows, has the group only for custom resources.
     group = type_.resource.group if type_.custom else ""
     path = "/".join(part for part in (group, type_.resource.plural, *key) if part)
     return errors.conflict(
@@ -369,5 +372,6 @@ def _merge(type_: ResourceType, body: JSON, before: JSON, subresource: str) -> J
 
 
 def _content(type_: ResourceType, body: JSON) -> JSON:
+    # metadata.generation counts changes of the rest; status counts too unless it is a subresource.
     ignored = {"metadata", "status"} if type_.strategy.status else {"metadata"}
     return {key: value for key, value in body.items() if key not in ignored}

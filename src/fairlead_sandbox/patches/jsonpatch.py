@@ -16,9 +16,9 @@ from fairlead_sandbox.patches.errors import PatchError, rejected
 
 
 MAX_OPERATIONS = 10_000
-"""Most operations in one patch, the limit of kube-apiserver."""
+"""Maximum number of operations in one patch; the limit of kube-apiserver."""
 MAX_COPIED = 3 * 1024 * 1024
-"""Most bytes of JSON that the copy operations of one patch may add, as in kube-apiserver."""
+"""Maximum size of all values that one patch copies, in bytes of JSON, as in kube-apiserver."""
 
 _MISSING = object()
 
@@ -89,6 +89,7 @@ class _PathError(Exception):
 
 def _pointer(op: JSON, name: str) -> list[str]:
     text = op.get(name)
+    # By RFC 6901; kube-apiserver 1.20 takes pointers without the slash (patch-105 and patch-106).
     if not isinstance(text, str) or (text and not text.startswith("/")):
         raise _PathError(f"{name} must be a JSON pointer, not {text!r}")
     # "~1" before "~0" (RFC 6901, section 4): the other way round "~01" would become a slash.
@@ -98,6 +99,7 @@ def _pointer(op: JSON, name: str) -> list[str]:
 def _index(container: list[Any], part: str, *, end: int) -> int:
     """Return an index of a list; kube-apiserver lets negative ones count from the end."""
     digits = part.removeprefix("-")
+    # RFC 6901 allows no leading zero; kube-apiserver 1.20 takes it (patch-013).
     if not (digits.isascii() and digits.isdigit()) or (len(digits) > 1 and digits[0] == "0"):
         raise _PathError(f"{part!r} is no index of a list")
     index = int(part)
@@ -171,6 +173,7 @@ def _remove(doc: Any, op: JSON, budget: _Budget) -> Any:
 
 def _replace(doc: Any, op: JSON, budget: _Budget) -> Any:
     path = _pointer(op, "path")
+    # kube-apiserver 1.20 adds a missing member here (patch-045); later releases refuse it.
     _must_find(doc, path)
     if not path:
         return _copied(op.get("value"))
@@ -190,6 +193,7 @@ def _move(doc: Any, op: JSON, budget: _Budget) -> Any:
 
 
 def _copy(doc: Any, op: JSON, budget: _Budget) -> Any:
+    # Later releases refuse to copy a missing member; kube-apiserver 1.20 does it (patch-085).
     value = budget.copy(_must_find(doc, _pointer(op, "from")))
     return _insert(doc, _pointer(op, "path"), value)
 

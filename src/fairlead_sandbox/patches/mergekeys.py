@@ -43,6 +43,8 @@ _CONTAINER = _keyed(
     "name",
     {
         "env": _keyed("name"),
+        # By number alone: unlike server-side apply, whose key has the protocol too, a strategic
+        # patch cannot tell the TCP and the UDP port of one number apart.
         "ports": _keyed("containerPort"),
         "volumeDevices": _keyed("devicePath"),
         "volumeMounts": _keyed("mountPath"),

@@ -18,9 +18,9 @@ T = TypeVar("T")
 SECONDS = 34.0
 """Seconds that a write may take with all its webhooks; the upper bound of kube-apiserver."""
 ATTEMPTS = 5
-"""Most attempts in a row that other writes may overtake; kube-apiserver repeats a patch 5 times.
+"""Maximum number of attempts in a row that other writes overtake.
 
-Answers of webhooks start the count anew.
+Answers of webhooks start the count anew. kube-apiserver tries a patch as often.
 """
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _READS = frozenset({"get", "list"})

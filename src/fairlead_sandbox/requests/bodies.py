@@ -22,7 +22,7 @@ _GO_KINDS = {dict: "object", list: "array", str: "string", bool: "bool"} | dict.
 )
 """Names of JSON types in the errors of Go's JSON decoder."""
 _MAX_DEPTH = 500
-"""Deepest nesting of a YAML body."""
+"""Maximum nesting of a YAML body, in levels."""
 _YAML_TYPES = frozenset(
     {
         "application/yaml",

@@ -36,9 +36,9 @@ _log = logging.getLogger(__name__)
 Handler = Callable[[Call], Awaitable[Answer]]
 
 HEAVY = 64 * 1024
-"""Bytes of JSON up to which the event loop does the work itself, in at most some 50 ms."""
+"""Maximum size of JSON that the event loop handles itself, in bytes; it takes some 50 ms."""
 MAX_OPTIONS = 512 * 1024
-"""Most bytes of the body of a request that stores nothing: options, reviews, tokens."""
+"""Maximum body of a request that stores nothing (options, reviews, tokens), in bytes."""
 _YAML, _PATCH = 10, 4
 """Measured cost of decoding YAML, and of applying a patch, per byte; storing JSON is 1."""
 _JOB = 1024 * 1024

@@ -137,6 +137,8 @@ class Router:
                 return special
             if info.subresource not in call.type.subresources:
                 if call.type.custom:
+                    # The handler of custom resources in kube-apiserver parses the path itself and
+                    # answers about the object; for a built-in kind there is no route.
                     raise errors.not_found(call.type.group_resource, info.name)
                 raise errors.no_such_resource()
             table = {"status": _STATUS, "scale": _SCALE}.get(info.subresource, {})

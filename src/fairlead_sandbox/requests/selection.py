@@ -69,6 +69,8 @@ def _check_field(type_: ResourceType, field: str) -> None:
     if field in type_.strategy.selectable_fields:
         return
     if type_.custom or type_.strategy.selectable_fields:
+        # kube-apiserver has two messages: this one for kinds with selectors of their own and for
+        # custom resources, the one below for all other built-in kinds.
         raise errors.bad_request(f"field label not supported: {field}")
     known = '"metadata.name", "metadata.namespace"'
     raise errors.bad_request(f'"{field}" is not a known field selector: only {known}')

@@ -29,13 +29,13 @@ from fairlead_sandbox.webhooks.reviews import Question
 SECONDS = 30.0
 """Seconds that one job may take; kube-apiserver ends requests after 34 to 60."""
 MEMORY = 2 << 30
-"""Most bytes of a worker's address space."""
+"""Maximum address space of a worker, in bytes."""
 LENGTH = struct.Struct("!I")
 """Head of each message on the pipes: its size in bytes."""
 _PROCESSES = 2
-"""Most worker processes at a time."""
+"""Maximum number of worker processes."""
 _WAITING = 32
-"""Most jobs that wait for a process; each holds its request's body in memory."""
+"""Maximum number of jobs that wait for a process; each holds its request's body."""
 _IDLE = 60.0
 """Seconds without a job, after which idle processes are ended."""
 

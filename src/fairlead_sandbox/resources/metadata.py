@@ -32,7 +32,7 @@ _LABEL_1035_TEXT = (
     "regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
 _ANNOTATION_BYTES = 256 * 1024
-"""Most bytes of an object's annotations, keys and values together."""
+"""Maximum size of an object's annotations, keys and values together, in bytes."""
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 """Letters of a generated name's suffix; without vowels they form no words."""
 _STANDARD_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}

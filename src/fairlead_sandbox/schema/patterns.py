@@ -24,9 +24,9 @@ _PART = 64
 _LONGEST = 100_000_000
 """Worst steps of a match, above which it is refused; it could take about half a second."""
 _MEMORY = 8 << 20
-"""Most bytes of a compiled pattern."""
+"""Maximum size of a compiled pattern, in bytes."""
 _DEEPEST = 1000
-"""Deepest nesting of groups that Go accepts."""
+"""Maximum nesting of groups that Go accepts, in levels."""
 _GO_WORDS = {
     "bad repetition operator": "invalid nested repetition operator",
     "invalid named capture group": "invalid named capture",
@@ -108,7 +108,7 @@ class Pattern:
 
 _ANYWHERE = re2._re2.RE2.Anchor.UNANCHORED  # noqa: SLF001
 _KEPT = 512
-"""Most compiled patterns in the cache."""
+"""Maximum number of compiled patterns in the cache."""
 _kept: dict[str, Pattern] = {}
 
 

@@ -11,14 +11,15 @@ from fairlead_sandbox.storage.store import ObjectStore
 class Retention(NamedTuple):
     """How much history is kept, and how fast older changes are deleted."""
 
+    # kube-apiserver compacts etcd every five minutes by default (--etcd-compaction-interval).
     seconds: float = 300.0
     """Seconds for which history is kept, unless there are more than ``changes``."""
     changes: int = 50_000
-    """Most changes that are kept, whatever their age."""
+    """Maximum number of changes that are kept, whatever their age."""
     tick: float = 0.5
     """Seconds between two steps."""
     step: int = 5_000
-    """Most versions that one step deletes."""
+    """Maximum number of versions that one step deletes."""
 
 
 class Compactor:

@@ -108,6 +108,8 @@ class Log:
         )
         if path is not None:
             connection.execute("PRAGMA journal_mode=WAL")
+            # In WAL mode SQLite syncs each commit only with FULL; NORMAL may lose the last ones at
+            # a power failure.
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA busy_timeout=10000")
         return connection

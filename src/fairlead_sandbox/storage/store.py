@@ -37,9 +37,9 @@ class ObjectTooLargeError(ValueError):
 
 
 MAX_OBJECT = 3 * 1024 * 1024
-"""Most bytes of an object as JSON; etcd's limit is 1.5 MiB, often of shorter protobuf."""
+"""Maximum size of an object as JSON, in bytes; etcd takes 1.5 MiB of what may be protobuf."""
 _PAUSE = 1.0
-"""Seconds after a change that could not be stored, in which all writes are refused."""
+"""Seconds for which all writes are refused after a change could not be stored."""
 
 
 class Wakeups:
@@ -232,7 +232,7 @@ class ObjectStore:
             observer(change)
 
     async def settle(self, rv: int | None = None) -> None:
-        """Return once every change up to ``rv``, or made until now, is stored and published.
+        """Return once every change up to ``rv`` (default: the newest) is stored and published.
 
         Raises:
             StorageError: a change could not be stored.

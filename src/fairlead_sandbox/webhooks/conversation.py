@@ -80,7 +80,7 @@ class Webhooks:
         """Return the object as changed by mutating webhooks; None if they change nothing.
 
         Raises:
-            StatusError: a webhook refuses, or cannot be called and must be.
+            StatusError: a webhook refuses, or could not be called and has failurePolicy Fail.
             Unanswered: a webhook has to be asked first.
         """
         hooks = self._hooks.of("mutating")
@@ -90,6 +90,8 @@ class Webhooks:
         first = seen.body
         again: set[str] = set()
         invoked: set[str] = set()
+        # kube-apiserver asks a webhook again at most once, also if the second round changes the
+        # object.
         for is_first in (True, False):
             for hook in hooks:
                 if not (is_first or hook.id in again):
@@ -126,7 +128,7 @@ class Webhooks:
         """Ask the validating webhooks about the object that would be stored.
 
         Raises:
-            StatusError: a webhook refuses, or cannot be called and must be.
+            StatusError: a webhook refuses, or could not be called and has failurePolicy Fail.
             Unanswered: some webhooks have to be asked first.
         """
         concerned = list(self._concerned(conversation, "validating", write))
@@ -181,10 +183,10 @@ def _question(
 
 
 def _is_allowed(hook: Hook, answer: WebhookAnswer) -> bool:
-    """Whether the webhook allows the write; False if it could not be called and may be left out.
+    """Whether the webhook allows the write; False if it could not be called, with policy Ignore.
 
     Raises:
-        StatusError: the webhook refuses, or could not be called and must be.
+        StatusError: the webhook refuses, or could not be called and has failurePolicy Fail.
     """
     if answer.failure:
         if hook.fails_open:

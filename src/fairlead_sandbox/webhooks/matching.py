@@ -102,6 +102,8 @@ class Matcher:
     def _selects(hook: Hook, write: ReviewedWrite) -> bool:
         if not hook.objects.requirements:
             return True
+        # objectSelector applies to the new and the old object; one that matches is enough
+        # (tests/contract/test_admission.py).
         bodies = [body for body in (write.body, write.old) if body is not None]
         return any(hook.objects.matches(_labels(body)) for body in bodies)
 

@@ -89,6 +89,7 @@ def question(
         StatusError: the webhook accepts no version of AdmissionReview that the server knows.
     """
     accepted = hook.spec.get("admissionReviewVersions") or []
+    # The first version in the webhook's list that the server knows, as the API documents.
     version = next((name for name in accepted if name in _VERSIONS), "")
     resource, asked = wanted.resource, write.type.resource
     request: JSON = {
@@ -208,6 +209,7 @@ def _wrong(asked: Question, review: _Review) -> str:
     response = review.response
     if response is None:
         return "webhook response was absent"
+    # v1beta1 requires neither the uid nor apiVersion and kind in the answer.
     if asked.version == "v1":
         if response.uid != asked.uid:
             return f'expected response.uid="{asked.uid}", got "{response.uid}"'
@@ -247,7 +249,7 @@ def denial(name: str, status: JSON) -> StatusError:
 
 
 def failed(name: str, reason: str) -> StatusError:
-    """Return the error of a write whose webhook could not be called although it must be."""
+    """Return the error of a write whose webhook could not be called, with failurePolicy Fail."""
     return internal(f'failed calling webhook "{name}": {reason}')
 
 

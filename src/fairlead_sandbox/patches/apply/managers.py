@@ -19,7 +19,7 @@ BEFORE_FIRST_APPLY = "before-first-apply"
 ANCIENT_CHANGES = "ancient-changes"
 """Manager into which kube-apiserver merges the oldest updates."""
 MOST_UPDATERS = 10
-"""Most managers of updates per object; the oldest of more are merged into one."""
+"""Maximum number of managers of updates; the oldest of more are merged into one."""
 
 _UNOWNED = frozenset(
     {

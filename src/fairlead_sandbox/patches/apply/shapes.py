@@ -94,6 +94,7 @@ def _map_of(rest: Shape) -> Shape:
     return Map(dict, rest)
 
 
+# A port without protocol has the key of one with TCP, the field's default.
 _TCP = {"protocol": "TCP"}
 _LISTS: Mapping[tuple[str, str], tuple[tuple[str, ...], Mapping[str, str]]] = {
     ("ObjectMeta", "finalizers"): ((), {}),

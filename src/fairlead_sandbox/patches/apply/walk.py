@@ -51,6 +51,8 @@ def _fields(shape: Shape, value: Any, path: Path) -> Iterator[Path]:
             if child is None:
                 raise ShapeError(f"{paths.text(here)}: field not declared in schema")
             yield from _fields(child, inner, here)
+            # A declared field with parts is not owned itself, only its leaves are. A key of a map
+            # and an item of a list are owned beside their parts.
             if inner is None or inner == {} or not shape.declares(name):
                 yield here
     elif isinstance(shape, List) and isinstance(value, list):

@@ -23,7 +23,7 @@ from fairlead_sandbox.storage.records import Record
 
 APPLY_PATCH = "application/apply-patch+yaml"
 MOST_LETTERS = 128
-"""Most characters of a field manager's name, by kube-apiserver's validation."""
+"""Maximum length of a field manager's name in characters, by kube-apiserver's validation."""
 
 
 async def apply(call: Call) -> Answer:

@@ -234,4 +234,6 @@ def _continued(
         # The token in the answer lets a client finish its list inconsistently, as kube-apiserver
         # offers.
         raise errors.expired(_EXPIRED, token=ContinueToken(-1, *start).encode())
+    # All pages of a list show the version of its first page (tests/contract/test_lists.py), so
+    # later ones are read from the log.
     return token.version, start, store.state(collection, token.version)

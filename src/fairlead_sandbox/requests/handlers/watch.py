@@ -51,13 +51,13 @@ class _Options(NamedTuple):
 _log = logging.getLogger(__name__)
 
 BATCH = 256
-"""Most events in one write."""
+"""Maximum number of events in one write."""
 BATCH_BYTES = 256 * 1024
-"""Bytes of events after which they are written; one event may have more."""
+"""Size of events in bytes, from which on they are written; a single event may be larger."""
 BACKLOG = 20_000
-"""Most events that wait for a slow client; one more ends its watch."""
+"""Maximum number of events that wait for a slow client; one more ends its watch."""
 BACKLOG_BYTES = 64 * 1024 * 1024
-"""Most bytes of events that wait for a slow client; more end its watch."""
+"""Maximum size of events that wait for a slow client, in bytes; more ends its watch."""
 
 
 class Watch:
@@ -149,6 +149,8 @@ class Watch:
         store, name = self._call.core.store, self._call.type.collection
         while after != until:
             if not store.compacted <= after <= until:
+                # An event of type ERROR and no HTTP status: the head with its 200 is sent already.
+                # client-go lists again after it.
                 text = f"too old resource version: {after} ({store.compacted})"
                 raise errors.expired(text)
             changes = store.history(name, after, until, BATCH)
@@ -194,6 +196,8 @@ class Watch:
             after = type_ != "DELETED" and self._selection.matches(record)
             if not before and not after:
                 return None
+            # kube-apiserver compares the states before and after the change with the selector, so
+            # that a client's view of the selection stays whole (tests/contract/test_watch.py).
             if before != after:
                 type_ = "ADDED" if after else "DELETED"
         view = (type_, *self._view)
@@ -301,6 +305,7 @@ def _parse_options(call: Call) -> _Options:
         raise errors.bad_request(str(error)) from None
     # kube-apiserver's --min-request-timeout is 1800 s, and it chooses a random time up to twice
     # that, so that watches which began together do not end together.
+    # timeoutSeconds=0 counts as unset.
     timeout = float(seconds) if seconds else random.uniform(1800, 3600)  # noqa: S311
     return _Options(
         # Version 0 asks for any state that the server has; here that is the newest.

@@ -20,9 +20,9 @@ from fairlead_sandbox.storage.records import Record
 
 
 MOST_UNKNOWN_FIELDS = 100
-"""Most unknown fields in one answer; kube-apiserver's decoder reports as many."""
+"""Maximum number of unknown fields in one answer, as in kube-apiserver."""
 _WARNING_LETTERS = 4096
-"""Characters of all warnings of an answer, above which they are cut, as in kube-apiserver."""
+"""Maximum length of all warnings of an answer in characters, as in kube-apiserver."""
 
 
 def read_body(call: Call) -> JSON:

@@ -22,13 +22,18 @@ from fairlead_sandbox.schema.cel.types import SCALARS, Type
 from fairlead_sandbox.schema.cel.values import KINDS, Format, size_of
 
 
+# PerCallLimit in k8s.io/apiserver.
 PER_EXPRESSION = 1_000_000
-"""Most cost units of one evaluation of an expression."""
+"""Maximum cost of one evaluation of an expression, in cost units."""
+# RuntimeCELCostBudget in k8s.io/apiserver.
 PER_OBJECT = 10_000_000
-"""Most cost units of all evaluations for one object."""
+"""Maximum cost of all evaluations for one object, in cost units."""
+# ListCreateBaseCost and MapCreateBaseCost of cel-go.
 NEW_LIST, NEW_MAP = 10, 30
+# StringTraversalCostFactor of cel-go.
 TRAVERSAL = 0.1
 """Cost units for each character that is read once."""
+# RegexStringLengthCostFactor of cel-go.
 _REGEX = 0.25
 """Cost units for each character of a pattern, multiplied by the cost of reading the text."""
 MOST = 2**64 - 1

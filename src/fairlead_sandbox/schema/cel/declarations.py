@@ -152,6 +152,7 @@ def _declare_list(schema: JSON, name: str) -> Declaration | None:
     items = _inner(schema["items"], f"{name}.@idx")
     if items is None:
         return None
+    # Without a limit, as many items as fit between two brackets, each with a comma.
     most = schema.get("maxItems", (MAX_REQUEST - 2) // (items.least + 1))
     return Declaration(list_of(items.type), schema, max(most, 0), 2, items)
 
@@ -160,6 +161,7 @@ def _declare_map(schema: JSON, name: str) -> Declaration | None:
     values = _inner(schema["additionalProperties"], f"{name}.@elem")
     if values is None:
         return None
+    # An entry takes six bytes besides its value: a key of two characters, quotes, colon and comma.
     most = schema.get("maxProperties", (MAX_REQUEST - 2) // (values.least + 6))
     return Declaration(map_of(STRING, values.type), schema, max(most, 0), 2, values)
 

@@ -12,9 +12,9 @@ from fairlead_sandbox.schema.cel.values import Uint
 
 
 MAX_DEPTH = 100
-"""Deepest nesting of an expression; each level takes a few frames of Python's stack."""
+"""Maximum nesting of an expression; each level takes a few frames of Python's stack."""
 MAX_LENGTH = 100_000
-"""Most characters of an expression."""
+"""Maximum length of an expression, in characters."""
 
 
 class Issue(NamedTuple):

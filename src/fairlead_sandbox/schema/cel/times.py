@@ -22,7 +22,7 @@ _LONGEST = 2**63
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
 """Seconds since 1970 of the first and the last second of the years 1 to 9999."""
 _TEXT = 128
-"""Most characters of a time in a text; longer ones are refused."""
+"""Maximum length of a time in a text, in characters."""
 
 
 class Duration(msgspec.Struct, frozen=True, order=True):
@@ -180,7 +180,7 @@ def parse_duration(text: str) -> Duration:
 
 
 _DAYS = {"d": 24, "day": 24, "w": 168, "week": 168, "wk": 168}
-"""Hours by unit."""
+"""Hours in each unit that is longer than an hour."""
 _LONG_PART = re.compile(r"(\d+)\s*([a-zµ]+)", re.ASCII | re.IGNORECASE)
 _LONG_UNITS = {
     **_UNITS,

@@ -34,12 +34,14 @@ from fairlead_sandbox.schema.objects.rules import (
 from fairlead_sandbox.schema.objects.values import compile_check
 
 
+# StaticEstimatedCostLimit in k8s.io/apiextensions-apiserver.
 PER_RULE = 10_000_000
-"""Most cost units of a rule's estimate, for all values in one object."""
+"""Maximum estimated cost of a rule for all values in one object, in cost units."""
+# StaticEstimatedCRDCostLimit in k8s.io/apiextensions-apiserver.
 PER_SCHEMA = 100_000_000
-"""Most cost units of the estimates of all rules of a schema."""
+"""Maximum estimated cost of all rules of a schema, in cost units."""
 _SHOWN = 4
-"""Most rules in the error of a schema's total cost; the most expensive come first."""
+"""Maximum number of rules that the error of a schema's cost names, most expensive first."""
 
 
 def check_defaults(schema: JSON, path: str, errors: Report) -> None:

@@ -15,7 +15,7 @@ from fairlead_sandbox.schema.names import dns1035_label
 
 
 MAX_DEPTH = 100
-"""Deepest nesting of JSON in a schema; compiling takes a few stack frames for each level."""
+"""Maximum nesting of a schema's JSON; compiling takes a few stack frames for each level."""
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = (

@@ -105,6 +105,8 @@ def _array_defaulter(schema: JSON) -> Callable[[list[Any]], None] | None:
 
     def default(value: list[Any]) -> None:
         for index, item in enumerate(value):
+            # Nulls are removed from objects, not from lists: a null item without a default stays,
+            # and the check of its type refuses it.
             if item is None and make is not None and not nullable:
                 value[index] = make()
             if inner is not None:

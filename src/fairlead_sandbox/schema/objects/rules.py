@@ -30,7 +30,7 @@ from fairlead_sandbox.schema.errors import FieldError, duplicate, forbidden, inv
 
 
 _LONGEST_MESSAGE = 5 * 1024
-"""Most bytes that a messageExpression may return; a longer text is not used."""
+"""Maximum size of a message that messageExpression returns, in bytes; a larger one is not used."""
 _RAN_OUT = "running out of cost budget, no further validation rules will be run"
 
 

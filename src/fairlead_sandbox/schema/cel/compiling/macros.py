@@ -42,6 +42,7 @@ from fairlead_sandbox.schema.cel.values import (
 )
 
 
+# The step of cel-go's loop is accu + [item]: one new list, one name, one addition.
 _APPEND = NEW_LIST + 2
 """Cost units of adding one item to the list that a loop makes."""
 _INSERT = 2
@@ -153,6 +154,8 @@ def _quantifier(
         return _broken(node)
     compiler.wants(body, BOOL)
     find, holds, first, second = loop.items(), body.run, loop.first, loop.second
+    # cel-go's loop condition is @not_strictly_false(accu) for all, with a negation more for
+    # exists; reading accu in the step costs 1 more.
     condition = 3 if decisive else 2
     each, steps = condition + 1, unpaid(body.node)
 

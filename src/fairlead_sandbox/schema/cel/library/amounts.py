@@ -26,7 +26,7 @@ _EXPONENT = re.compile(r"[eE]([+-]?\d{1,9})", re.ASCII)
 _TENS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _TWOS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _LONGEST = 200
-"""Most characters of a quantity or a version; longer ones are refused."""
+"""Maximum length of a quantity or a version, in characters."""
 
 
 def parse_quantity(text: str) -> Quantity:

@@ -59,6 +59,7 @@ def _to_uint(value: int) -> Uint:
 def _quotient(left: int, right: int) -> int:
     if right == 0:
         raise CelError("division by zero")
+    # CEL truncates toward zero; Python's // rounds down.
     found = abs(left) // abs(right)
     return found if (left < 0) == (right < 0) else -found
 
@@ -217,7 +218,7 @@ _DOUBLE = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _LONGEST = 1000
-"""Most characters of a number in a text; longer ones are refused."""
+"""Maximum length of a number in a text, in characters."""
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 

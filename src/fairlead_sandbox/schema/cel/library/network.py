@@ -142,7 +142,7 @@ def _to_address(text: str) -> Address:
 
 
 _LONGEST = 100
-"""Most characters of an address or network; no valid one is longer."""
+"""Maximum length of an address or network in characters; no valid one is longer."""
 _PREFIX_LENGTH = re.compile(r"0|[1-9]\d{0,2}", re.ASCII)
 
 

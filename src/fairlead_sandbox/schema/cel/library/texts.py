@@ -60,6 +60,7 @@ def _rightmost(text: str, part: str) -> int:
 
 
 def _lower(text: str) -> str:
+    # bytes.lower() changes ASCII letters only, as lowerAscii() must.
     return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
@@ -149,7 +150,7 @@ def _find_all(effort: Effort, text: str, pattern: str, limit: int = -1) -> list[
 CLAUSE = re.compile(r"%(?:(%)|(?:\.(\d+))?(.?))", re.DOTALL | re.ASCII)
 """A clause of a format template."""
 _PRECISION = 100
-"""Most digits after the decimal point; Python would write any number of them."""
+"""Maximum number of digits after the decimal point; Python itself has no limit."""
 
 
 def format_text(effort: Effort, template: str, values: Sequence[Any]) -> str:

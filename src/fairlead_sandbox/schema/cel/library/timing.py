@@ -12,6 +12,8 @@ from fairlead_sandbox.schema.cel.library.overloads import PARSING, Overload, fun
 from fairlead_sandbox.schema.cel.times import SECOND, Duration, Timestamp
 
 
+# CEL counts months, days of a month and days of a year from 0, but getDate() from 1; Sunday is day
+# 0.
 _OF_MOMENTS: dict[str, Callable[[datetime], int]] = {
     "getFullYear": lambda moment: moment.year,
     "getMonth": lambda moment: moment.month - 1,
