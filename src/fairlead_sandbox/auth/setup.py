@@ -130,5 +130,7 @@ def _bootstrap(core: Core, resource: Resource, bodies: Sequence[JSON]) -> None:
     if type_ is None:
         return
     for body in bodies:
+        # kube-apiserver also restores changed default roles at each start (annotation autoupdate);
+        # this only creates missing ones.
         if core.get(type_, Key("", body["metadata"]["name"])) is None:
             writes.create(core, type_, "", body)

@@ -108,6 +108,7 @@ def _check_path(path: JSON, field: str) -> Iterator[FieldError]:
         yield required(f"{field}.pathType", "pathType must be specified")
     elif type_ not in _PATH_TYPES:
         yield not_supported(f"{field}.pathType", type_, _PATH_TYPES)
+    # Only a path of type ImplementationSpecific may be empty.
     elif type_ != "ImplementationSpecific" or text:
         yield from _wrong(f"{field}.path", text, _path_errors(text, type_))
     yield from _check_backend(path.get("backend") or {}, f"{field}.backend")
@@ -228,6 +229,7 @@ class NetworkPolicyStrategy(WithSpec):
         spec = body.setdefault("spec", {})
         spec.setdefault("podSelector", {})
         if not spec.get("policyTypes"):
+            # By the API every policy affects ingress, and egress only with a rule for it.
             spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
         for rule in [*(spec.get("ingress") or []), *(spec.get("egress") or [])]:
             for port in rule.get("ports") or []:

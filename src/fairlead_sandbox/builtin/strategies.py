@@ -259,5 +259,6 @@ def _check_immutable(body: JSON, old: JSON | None, members: tuple[str, ...]) -> 
         member for member in members if (body.get(member) or {}) != (old.get(member) or {})
     ]
     if not body.get("immutable"):
+        # immutable can be set but never unset.
         changed.insert(0, "immutable")
     return [forbidden(member, text) for member in changed]

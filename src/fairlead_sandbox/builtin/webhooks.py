@@ -37,6 +37,7 @@ _CHOICES = {
 }
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES = ("*", "Cluster", "Namespaced")
+# v1 of the API no longer takes the values Unknown and Some of v1beta1.
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _LONGEST_SECONDS = 30
 """Longest timeout of a webhook in seconds."""

@@ -138,6 +138,8 @@ def empty(message: Message) -> JSON:
 
 
 def _field(word: str) -> Field:
+    # A word of types.txt is name:number:type; ! marks a required field, ? one that is written even
+    # if it is empty.
     name, number, type_ = word.split(":")
     return Field(name, int(number), _type(type_.rstrip("!?")), word[-1] == "!", word[-1] in "!?")
 

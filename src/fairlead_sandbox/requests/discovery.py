@@ -126,6 +126,7 @@ class DiscoveryDocuments:
             "versions": [
                 {
                     "version": version,
+                    # Only documents of aggregated API servers can be stale, and there are none.
                     "freshness": "Current",
                     "resources": [
                         _resource_discovery(type_) for type_ in self._types(group, version)

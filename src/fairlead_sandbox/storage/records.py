@@ -113,6 +113,7 @@ class Collection:
 
     def put(self, record: Record) -> None:
         """Set the current version of an object."""
+        # Only a new key changes the order; it is sorted again by the next list.
         if record.key not in self.objects:
             self._order = None
         self.objects[record.key] = record

@@ -220,6 +220,7 @@ class _Parser:
         node = self._binary(1)
         position = self._peek().position
         if self._accept("?"):
+            # The grammar allows another ?: without parentheses only as the last operand.
             then = self._binary(1)
             self._expect(":")
             node = _call("_?_:_", (node, then, self.expression()), position)
@@ -243,6 +244,7 @@ class _Parser:
             signs += 1
             if signs > MAX_DEPTH:
                 raise _too_deep(token.position)
+        # The sign belongs to the literal: otherwise -9223372036854775808 could not be written.
         if token.text == "-" and signs % 2 and self._peek().kind in {"int", "double"}:
             node, signs = self._postfix(negative=True, position=token.position), 0
         else:
@@ -310,6 +312,7 @@ class _Parser:
             constant = _CONSTANTS[token.text]
             kind = "null" if constant is None else "bool"
             return Node("literal", kind, (), constant, token.position)
+        # A leading dot makes a name absolute; rules have no container, so it changes nothing.
         if token.text == "." and self._peek().kind == "ident":
             token = self._take()
         if token.kind == "ident" and token.text != "in":

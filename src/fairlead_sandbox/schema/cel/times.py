@@ -107,6 +107,7 @@ def duration(nanoseconds: int) -> Duration:
 
 
 _RFC3339 = re.compile(
+    # Go's parser also takes an hour of one digit, and a comma before the fraction.
     r"(\d{4})-(\d{2})-(\d{2})[Tt](\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d+))?"
     r"(?:([Zz])|([+-])(\d{2}):(\d{2}))",
     re.ASCII,

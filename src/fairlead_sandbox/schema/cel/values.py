@@ -166,6 +166,7 @@ def frozen(value: Any) -> Any:
     """Return the value as a hashable key, equal for equal values."""
     if value is True or value is False:
         return BoolKey(value)
+    # Numbers of equal value are one key in Python, as they are equal in CEL: 1, 1.0 and 1u.
     return _encode(value) if isinstance(value, list | dict) else value
 
 

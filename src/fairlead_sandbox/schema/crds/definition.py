@@ -143,6 +143,8 @@ def _check_stored(crd: JSON, spec: JSON, errors: Report) -> None:
     for index, name in enumerate((crd.get("status") or {}).get("storedVersions") or ()):
         if name not in served:
             field = f"status.storedVersions[{index}]"
+            # Objects may still be stored in this version. Its name leaves storedVersions only by a
+            # write of the CRD's status.
             errors.append(invalid(field, name, "must appear in spec.versions"))
 
 

@@ -67,6 +67,7 @@ def _check_type(schema: JSON, path: str, where: str, errors: Report) -> None:
         "x-kubernetes-preserve-unknown-fields"
     )
     if not type_:
+        # int-or-string and preserve-unknown-fields may omit the type, except at the root.
         if where == "root" or not free:
             detail = f"must not be empty {_EMPTY_TYPE[where]}"
             errors.append(required(f"{path}.type", detail))
@@ -219,6 +220,7 @@ def _check_value_schema(schema: JSON, path: str, errors: Report) -> None:
     for name, member in (schema.get("properties") or {}).items():
         _check_value_schema(member, f"{path}.properties[{name}]", errors)
     for name, wanted in _EMPTY_IN_JUNCTORS.items():
+        # A default of null is a default too.
         given = name in schema if name == "default" else schema.get(name)
         if given:
             errors.append(forbidden(f"{path}.{name}", f"must be {wanted} to be structural"))

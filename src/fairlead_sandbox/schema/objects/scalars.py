@@ -65,6 +65,7 @@ def type_check(schema: JSON) -> Check | None:
         if type(value) in accepted:
             return
         name = type_name(value)
+        # 1.0 is an integer too: JSON has one type of number.
         if name not in allowed and not (whole and name == "number" and value.is_integer()):
             detail = f'{path} in body must be of type {wanted}: "{name}"'
             errors.append(type_invalid(path, name, detail))
@@ -175,6 +176,7 @@ def _multiple(schema: JSON) -> _Rule | None:
     def holds(value: float) -> bool:
         if isinstance(value, int) and isinstance(factor, int):
             return value % factor == 0
+        # Division of floats is inexact: 0.3 / 0.1 is 2.9999999999999996.
         quotient = value / factor
         return isclose(quotient, round(quotient), rel_tol=1e-12, abs_tol=1e-12)
 

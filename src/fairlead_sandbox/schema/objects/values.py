@@ -97,6 +97,8 @@ def _count_check(schema: JSON) -> Check | None:
     def check(value: JSON, path: str, errors: Report) -> None:
         if least is not None and len(value) < least:
             detail = f"{path} in body should have at least {least} properties"
+            # kube-apiserver shows the limit here and below, not the count
+            # (tests/contract/test_crd_validation.py).
             errors.append(invalid(path, least, detail))
         if most is not None and len(value) > most:
             detail = f"{path} in body should have at most {most} properties"

@@ -204,6 +204,7 @@ def _value_at(target: Run, key: Run, lead: int, *, declared: bool) -> Run:
         frame.cost += 1 + lead
         if isinstance(container, dict):
             known = frozen(at)
+            # The keys of a declared map are strings, so another key has no overload.
             if declared and type(at) is not str:
                 raise CelError("no such overload")
             if known not in container:

@@ -175,6 +175,7 @@ def _normalized(text: str) -> str:
 def _compare_parts(one: str, other: str) -> int:
     if one.isdigit() and other.isdigit():
         return _compare(int(one), int(other))
+    # By semver.org numeric parts come before all others.
     if one.isdigit() or other.isdigit():
         return -1 if one.isdigit() else 1
     return _compare(one, other)

@@ -219,6 +219,7 @@ _DOUBLE = re.compile(
 )
 _LONGEST = 1000
 """Maximum length of a number in a text, in characters."""
+# The words of Go's strconv.ParseBool, also for false.
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
@@ -257,6 +258,7 @@ def _bytes_to_text(value: bytes) -> str:
 
 
 def _double_to_int(value: float) -> int:
+    # Not >=, so that NaN is refused too.
     if not abs(value) < 2.0**63:
         raise CelError("integer overflow")
     return int(value)

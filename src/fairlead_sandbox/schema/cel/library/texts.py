@@ -259,6 +259,8 @@ def _fixed(value: Any, precision: int) -> str:
     number = _double("f", value)
     if math.isnan(number) or math.isinf(number):
         return _special(number)
+    # cel-go formats %f for the locale en-US, with commas between thousands (rule-757 of
+    # tests/golden/cel.jsonl).
     return f"{number:,.{precision}f}"
 
 
@@ -327,6 +329,8 @@ def _overloads() -> Iterator[Overload]:
     yield function("<string>.startsWith(string) -> bool", str.startswith, costs.PREFIX)
     yield function("<string>.endsWith(string) -> bool", str.endswith, costs.PREFIX)
     for where in ("<string>.matches(string)", "matches(string, string)"):
+        # Kubernetes prices only the method; the function of the same name costs 1 (rule-062 of
+        # tests/golden/cel.jsonl).
         price = costs.MATCH if where.startswith("<") else costs.ONE
         yield function(f"{where} -> bool", _matches, price, counted=True, steps=_STEPS)
     yield function(
