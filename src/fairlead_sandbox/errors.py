@@ -193,7 +193,7 @@ def too_slow(seconds: float) -> StatusError:
 
 def too_busy() -> StatusError:
     """Return a 429 TooManyRequests: too many heavy requests are waiting already."""
-    text = "too many large requests wait to be worked out, please try again later"
+    text = "too many large requests are waiting, please try again later"
     details: JSON = {"retryAfterSeconds": 1}
     return StatusError(429, "TooManyRequests", text, details=details, headers={"Retry-After": "1"})
 

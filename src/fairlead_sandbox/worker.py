@@ -129,11 +129,9 @@ async def work(job: Job) -> JobResult:
     except RecursionError:
         return JobResult(WorkerFailure.of(errors.too_deep()))
     except MemoryError:
-        return JobResult(
-            WorkerFailure.of(errors.too_large("it takes too much memory to work out"))
-        )
+        return JobResult(WorkerFailure.of(errors.too_large("the request takes too much memory")))
     except Exception:  # noqa: BLE001 - the client gets an answer all the same
-        _log.exception("a job failed")
+        _log.exception("a job of the worker failed")
         text = "the server could not answer; its log says why"
         return JobResult(WorkerFailure.of(errors.internal(text)))
 

@@ -92,7 +92,9 @@ class EscalationCheck:
         try:
             missing = uncovered(held.rules, wanted)
         except TooManyPartsError as error:
-            text = f"{error}, more than are compared with what the user holds: name fewer at once"
+            text = (
+                f"{error}, more than can be compared with the user's rights: write fewer at once"
+            )
             raise errors.forbidden(resource, key.name, text) from None
         if not missing:
             return

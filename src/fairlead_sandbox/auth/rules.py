@@ -127,7 +127,9 @@ def uncovered(held: Sequence[Rule], wanted: Sequence[Rule]) -> list[Rule]:
     split = [rule for rule in wanted if not any(_covers_all(one, rule) for one in held)]
     count = sum(map(_part_count, split))
     if count * max(len(held), 1) > MOST_COMPARISONS:
-        raise TooManyPartsError(f"the rules are {count} combinations of what they name")
+        raise TooManyPartsError(
+            f"the rules have {count} combinations of verb, group, resource and name"
+        )
     missing: dict[Rule, list[str]] = {}
     for rule in split:
         for part in _parts(rule):

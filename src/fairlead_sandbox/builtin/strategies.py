@@ -20,7 +20,7 @@ _TOO_LONG = f"Too long: must have at most {_MAX_DATA} bytes"
 
 
 class LeaseStrategy(Strategy):
-    """Strategy of Leases: an update needs a resourceVersion, so none overwrites another unseen."""
+    """Strategy of Leases: an update needs a resourceVersion, so none is overwritten unseen."""
 
     creates_on_update = True
     unconditional_update = False

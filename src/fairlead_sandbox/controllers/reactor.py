@@ -97,6 +97,6 @@ def _do(item: Hashable, work: Callable[[T], None], argument: T) -> None:
     try:
         work(argument)
     except StorageError as error:
-        _log.warning("a controller cannot write for %s: %s", item, error)
+        _log.warning("a controller cannot store its change for %s: %s", item, error)
     except Exception:  # noqa: BLE001 - one bad object must not stop the others
-        _log.exception("a controller failed on %s", item)
+        _log.exception("a controller failed for %s", item)

@@ -67,7 +67,7 @@ class ServedConnection(web.RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("an answer is on its way already") from exc
         if isinstance(exc, LineTooLong):
-            text = f"the request's first line and each header may have {MAX_LINE} bytes"
+            text = f"the request line and each header may have at most {MAX_LINE} bytes"
             error = StatusError(431, "RequestHeaderFieldsTooLarge", text)
         elif isinstance(exc, HttpProcessingError):
             error = errors.bad_request(f"the request cannot be read: {exc.message}")

@@ -66,7 +66,7 @@ class HttpServer:
         """Seconds between the bookmarks of a watch."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request; every error becomes a Status, unless the client has gone."""
+        """Answer one request; every error becomes a Status, unless the client has disconnected."""
         info = parse_request(request.method, request.path, request.query)
         try:
             if request.transport is not None:

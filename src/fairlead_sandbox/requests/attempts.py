@@ -16,7 +16,7 @@ from fairlead_sandbox.webhooks.conversation import Conversation, Unanswered
 T = TypeVar("T")
 
 SECONDS = 34.0
-"""Seconds that a write may take with all its webhooks; the upper bound of kube-apiserver."""
+"""Maximum time of a write with all its webhooks, in seconds, as in kube-apiserver."""
 ATTEMPTS = 5
 """Maximum number of attempts in a row that other writes overtake.
 
@@ -79,7 +79,7 @@ async def _repeated(call: Call, attempt: Callable[[Call], Awaitable[T]]) -> T:
             # state before that change.
             if call.info.verb not in _READS:
                 raise
-            failure = errors.disk_full("changes are made and taken back all the time")
+            failure = errors.disk_full("the disk refuses every change at present")
         overtaken += 1
         if overtaken == ATTEMPTS:
             raise failure

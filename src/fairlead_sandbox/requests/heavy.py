@@ -222,7 +222,11 @@ class Completion:
             try:
                 result = await self._workers.run(job)
             except StatusError as error:
-                _log.error("objects of %s keep their old form: %s", type_.collection, error)
+                _log.error(
+                    "objects of %s do not get the defaults of the changed schema: %s",
+                    type_.collection,
+                    error,
+                )
                 return
             for record, raw in zip(some, result.raws, strict=True):
                 # An object that was written meanwhile was completed by its own write.

@@ -105,5 +105,5 @@ def mended(text: str) -> str:
 
 
 def _truthy(value: str | None) -> bool:
-    """Whether a query value is true: all are, also the empty one, but "0" and "false"."""
+    """Whether a query value is true: any value, also "", except "0" and "false"."""
     return value is not None and value.lower() not in {"0", "false"}

@@ -181,7 +181,7 @@ class Workers:
         try:
             return await self._exchanged(await _start(), message)
         except (asyncio.IncompleteReadError, ConnectionError):
-            text = "working it out has ended the process that tried"
+            text = "the worker process died while it handled the request"
             raise errors.too_large(text) from None
 
     async def _exchanged(self, process: Process, message: bytes) -> JobResult:

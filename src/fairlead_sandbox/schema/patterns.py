@@ -160,7 +160,7 @@ def _options() -> Any:
 
 
 def _depth(text: str) -> int:
-    """Return an upper bound of the nesting of parentheses; 0 if there are few."""
+    """Return an upper bound of the nesting of parentheses, 0 if even their number is small."""
     if text.count("(") <= _DEEPEST:
         return 0
     deepest = depth = 0

@@ -130,8 +130,8 @@ class ObjectStore:
         raw = msgspec.json.encode(body)
         if len(raw) > MAX_OBJECT:
             raise ObjectTooLargeError(
-                f"the object would have {len(raw)} bytes with what the server notes in it, limit "
-                f"is {MAX_OBJECT}"
+                f"the object would have {len(raw)} bytes with the fields that the server sets, "
+                f"limit is {MAX_OBJECT}"
             )
         self.rv += 1
         record = Record(key, self.rv, raw)
@@ -279,7 +279,7 @@ class ObjectStore:
         try:
             self.log.compact(rv)
         except (OSError, sqlite3.Error) as error:
-            _log.warning("history is not forgotten on the disk: %s", error)
+            _log.warning("old history cannot be deleted from the disk: %s", error)
 
     async def close(self) -> None:
         """Store pending changes and close the file; a log in memory stays usable."""

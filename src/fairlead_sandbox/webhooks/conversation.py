@@ -25,7 +25,7 @@ from fairlead_sandbox.webhooks.reviews import Question, WebhookAnswer
 
 
 class Unanswered(Exception):  # noqa: N818 - asks for answers, is no error
-    """Ends an attempt of a write: these questions have to be answered first."""
+    """Ends an attempt of a write, because webhooks have to answer these questions first."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
         super().__init__(f"{len(questions)} admission reviews wait for an answer")

@@ -157,7 +157,7 @@ def _timeless(request: JSON) -> JSON:
 
 
 def read(asked: Question, code: int, content: bytes) -> WebhookAnswer:
-    """Return the answer in an HTTP response, or the failure to read one from it."""
+    """Parse a webhook's HTTP response; return its answer, or the failure to get one."""
     if not HTTPStatus.OK <= code <= HTTPStatus.PARTIAL_CONTENT:
         return WebhookAnswer(f"failed to call webhook: {_refusal(code, content)}")
     try:

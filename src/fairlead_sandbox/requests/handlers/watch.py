@@ -164,7 +164,7 @@ class Watch:
         try:
             data = self._event(change)
         except Exception:  # noqa: BLE001 - one watch must not keep a change from the others
-            _log.exception("a watch cannot show %s", change.record.key)
+            _log.exception("a watch cannot encode %s", change.record.key)
             self.stop()
             return
         if data is None:

@@ -83,44 +83,48 @@ def _texts(description: str) -> JSON:
 def _object_meta() -> JSON:
     return {
         "type": "object",
-        "description": "ObjectMeta is what every object carries.",
+        "description": "ObjectMeta is the metadata of an object.",
         "properties": {
             "annotations": _texts("Notes for tools; not used to select objects."),
-            "creationTimestamp": _text("When the server made the object.", format="date-time"),
+            "creationTimestamp": _text(
+                "Time at which the server created the object.", format="date-time"
+            ),
             "deletionGracePeriodSeconds": {
                 "type": "integer",
                 "format": "int64",
-                "description": "Seconds that a deleted object has to end.",
+                "description": "Seconds that a deleted object has to terminate.",
             },
-            "deletionTimestamp": _text("When deletion was asked for.", format="date-time"),
+            "deletionTimestamp": _text(
+                "Time of the request to delete the object.", format="date-time"
+            ),
             "finalizers": {
                 "type": "array",
-                "description": "Who must act before the object goes; each removes its own entry.",
+                "description": "Names of controllers that must act before a deletion is complete.",
                 "items": {"type": "string", "default": ""},
                 "x-kubernetes-list-type": "set",
             },
-            "generateName": _text("The beginning of a name that the server makes."),
+            "generateName": _text("Prefix of a name that the server generates."),
             "generation": {
                 "type": "integer",
                 "format": "int64",
-                "description": "Counts the changes of what is wanted.",
+                "description": "Number of changes of the desired state.",
             },
             "labels": _texts("Keys and values to select objects by."),
             "managedFields": {
                 "type": "array",
-                "description": "Which manager set which fields.",
+                "description": "Owners of the fields.",
                 "items": {"type": "object"},
             },
             "name": _text("The object's name, unique in its namespace."),
             "namespace": _text("The namespace that the object lives in."),
             "ownerReferences": {
                 "type": "array",
-                "description": "The objects that this one goes with.",
+                "description": "Owners; the object is deleted once none of them exists.",
                 "items": {"allOf": [reference(_OWNER)], "default": {}},
             },
             "resourceVersion": _text("The version of the object; changes with every write."),
             "selfLink": _text("No longer used."),
-            "uid": _text("Unique among all objects there ever were."),
+            "uid": _text("Identifier that no other object ever has."),
         },
     }
 
@@ -138,7 +142,7 @@ def _owner_reference() -> JSON:
             },
             "controller": {
                 "type": "boolean",
-                "description": "Whether the owner is the one that manages this object.",
+                "description": "Whether the owner is the controller of this object.",
             },
             "kind": _text("Kind of the owner."),
             "name": _text("Name of the owner."),

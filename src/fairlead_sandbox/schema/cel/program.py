@@ -120,7 +120,7 @@ _WRONG = {
     "bool": "cel expression must evaluate to a bool",
     "string": "messageExpression must evaluate to a string",
 }
-"""Errors of an expression of another kind, by the wanted kind."""
+"""Messages for an expression whose result has the wrong type, by the required type."""
 
 
 def _mentions(node: Node, name: str) -> bool:

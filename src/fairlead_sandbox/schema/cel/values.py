@@ -163,7 +163,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def frozen(value: Any) -> Any:
-    """Return the value as a hashable key, equal for equal values."""
+    """Return the value as a key of a Python dictionary, where equal values are one key."""
     if value is True or value is False:
         return BoolKey(value)
     # Numbers of equal value are one key in Python, as they are equal in CEL: 1, 1.0 and 1u.
@@ -171,7 +171,7 @@ def frozen(value: Any) -> Any:
 
 
 def thawed(key: Any) -> Any:
-    """Return the value of a map's key."""
+    """Return the CEL value of a key that :func:`frozen` made."""
     return key.value if type(key) is BoolKey else key
 
 
