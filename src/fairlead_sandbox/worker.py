@@ -52,6 +52,7 @@ Decoding makes many objects and few cycles; the default thresholds triple its co
 """
 
 
+# A worker compiles a definition once, not for each of its jobs.
 @lru_cache(maxsize=8)
 def _types(definition: bytes) -> list[ResourceType]:
     if definition:
@@ -165,6 +166,7 @@ def _limit_memory() -> None:
     except ImportError:
         return
     with contextlib.suppress(ValueError, OSError):
+        # A bomb meets a MemoryError here, before the kernel has to choose a process to kill.
         resource.setrlimit(resource.RLIMIT_AS, (workers.MEMORY, workers.MEMORY))
 
 

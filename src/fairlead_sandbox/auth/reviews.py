@@ -127,8 +127,7 @@ class Reviews:
             verified = self._tokens.check(str(token), wanted)
         except TokenError as error:
             text = str(error)
-            # kube-apiserver asks several authenticators in turn and lists the errors of all; the
-            # first one knows only the tokens of other issuers.
+            # kube-apiserver asks several authenticators in turn and lists the errors of all.
             text = text if text == "invalid bearer token" else f"[invalid bearer token, {text}]"
             return _answer(call, spec, {"user": {}, "error": text})
         held = verified.audiences or (ISSUER,)

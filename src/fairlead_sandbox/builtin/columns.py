@@ -128,8 +128,7 @@ def _event_object(body: JSON) -> str:
 def _event_seen(body: JSON) -> str:
     series = body.get("series") or {}
     seen = (
-        # The printer of kube-apiserver prefers the series, whose last time the event's own do not
-        # follow.
+        # The printer of kube-apiserver prefers the series: lastTimestamp may be older.
         series.get("lastObservedTime")
         or body.get("lastTimestamp")
         or body.get("deprecatedLastTimestamp")

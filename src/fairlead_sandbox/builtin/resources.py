@@ -88,6 +88,7 @@ def _core() -> list[ResourceType]:
             short=["ns"],
             columns=columns.NAMESPACE,
             subresources=("status", "finalize"),
+            # kube-apiserver has no deletecollection of namespaces.
             verbs=[verb for verb in ALL_VERBS if verb != "deletecollection"],
         ),
         _type(names.NODES, WithSpec(), short=["no"]),

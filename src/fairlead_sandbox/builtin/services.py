@@ -15,7 +15,7 @@ from fairlead_sandbox.schema.errors import FieldError, invalid, required
 
 
 _NETWORK = "10.96"
-"""First two numbers of the service network."""
+"""First two numbers of every cluster IP."""
 _FIRST_ADDRESS = 10
 """Lowest number of an allocated address in the service network."""
 _FIRST_PORT = 30000
@@ -113,6 +113,7 @@ def _free_address(core: Core) -> str:
 
 
 def _give_ports(core: Core, spec: JSON, before: JSON) -> None:
+    # An update that omits a node port keeps the allocated one.
     had = {_identity(port): port.get("nodePort") for port in before.get("ports") or []}
     used = {port.get("nodePort") for other in _specs(core) for port in other.get("ports") or []}
     for port in spec.get("ports") or []:

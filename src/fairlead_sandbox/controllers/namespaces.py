@@ -1,4 +1,4 @@
-"""Namespaces: none takes objects unless it exists and is active; its deletion empties it."""
+"""Namespaces: objects need an existing and active one, and are deleted with it."""
 
 from __future__ import annotations
 

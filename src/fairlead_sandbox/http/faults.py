@@ -147,6 +147,7 @@ class Faults:
         """
         if self._partitioned:
             raise Disconnect
+        # Matching delays are waited out one after another, until a failure ends the request.
         for rule in self._rules:
             if rule.take(info):
                 if rule.seconds:

@@ -29,7 +29,7 @@ class WriteOptions(NamedTuple):
     """
 
     user: User | None = None
-    """The request's user; None for the control plane itself, which no admission check refuses."""
+    """The request's user; None for the control plane itself, whose rights are not checked."""
     manager: str = ""
     """Field manager that owns the changed fields; "" counts an update as the server's own."""
     owners: Managed | None = None

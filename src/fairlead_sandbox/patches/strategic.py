@@ -54,7 +54,7 @@ def strategic_merge_patch(kind: str, current: JSON, patch: Any) -> JSON:
 
 
 class _TypeMismatchError(Exception):
-    """The patch has a list for an object, or an object for a list."""
+    """The patch has a list for an object or the reverse; in Go's words a slice and a map."""
 
 
 def _merge(current: JSON, patch: JSON, fields: Mapping[str, MergeRule]) -> JSON:
@@ -116,6 +116,7 @@ def _merge_list(name: str, current: list[Any] | None, patch: JSON, field: MergeR
     order = patch.get(f"{SET_ORDER}{name}")
     items = patch.get(name)
     if not field.merge:
+        # Without items the patch has only directives for the list, which need a merge rule.
         return deepcopy(current or [] if items is None else items)
     if field.key:
         return merge_objects(

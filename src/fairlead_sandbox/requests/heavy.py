@@ -200,6 +200,8 @@ class Completion:
             return
         if size + len(_definition(self._core, type_)) <= HEAVY:
             for record in records:
+                # In place: kube-apiserver adds defaults at each read, without a new
+                # resourceVersion.
                 record.raw = type_.completed(record)
             return
         task = asyncio.get_running_loop().create_task(self._complete(type_, records))
@@ -234,7 +236,7 @@ class Completion:
                     record.raw = raw
 
     async def close(self) -> None:
-        """Cancel the rest; the next start completes it."""
+        """Cancel running completions; the next start completes the objects that are left."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -261,7 +261,7 @@ def internal(text: str) -> StatusError:
 
 
 def no_dry_run(name: str) -> StatusError:
-    """Return the error of a dry run that a webhook with side effects concerns."""
+    """Return the error of a dry run for which a webhook with side effects would be called."""
     return errors.bad_request(f'admission webhook "{name}" does not support dry run')
 
 

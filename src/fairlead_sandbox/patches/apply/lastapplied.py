@@ -28,6 +28,8 @@ def explains(shape: Shape, live: JSON, config: JSON, owners: Managed, who: Field
         ShapeError: the configuration does not fit its kind.
     """
     before = _last_applied(live)
+    # Client-side apply writes as the manager kubectl-client-side-apply, so kubectl's first apply
+    # on the server would conflict with its own fields.
     if who.name != _KUBECTL or before is None:
         return False
     try:

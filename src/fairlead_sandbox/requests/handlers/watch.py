@@ -99,7 +99,7 @@ class Watch:
         self._wakeup.set()
 
     async def run(self, stream: Stream) -> None:
-        """Send events until the time is over, the client goes or :meth:`stop` is called."""
+        """Send events until the timeout, the client's disconnect or :meth:`stop`."""
         store = self._call.core.store
         collection = store.collection(self._call.type.collection)
         # No await between reading the present objects and subscribing to changes: a change in

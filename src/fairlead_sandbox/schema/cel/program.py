@@ -109,6 +109,7 @@ def compile_rule(
         part.run,
         walk.slots,
         part.cost,
+        # Each value in a request takes its shortest JSON text and a comma.
         MAX_REQUEST // (declared.least + 1),
         _mentions(tree, "oldSelf"),
         optional,

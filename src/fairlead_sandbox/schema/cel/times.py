@@ -18,7 +18,7 @@ import msgspec
 SECOND = 1_000_000_000
 """Nanoseconds in a second."""
 _LONGEST = 2**63
-"""Nanoseconds below which a duration must stay, as it has 64 bits."""
+"""Limit of a duration in nanoseconds, as it has 64 bits with a sign."""
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
 """Seconds since 1970 of the first and the last second of the years 1 to 9999."""
 _TEXT = 128
@@ -96,10 +96,10 @@ def timestamp(seconds: int, nanoseconds: int = 0, offset: int = 0) -> Timestamp:
 
 
 def duration(nanoseconds: int) -> Duration:
-    """Return a duration.
+    """Return the duration of this many nanoseconds.
 
     Raises:
-        OverflowError: its nanoseconds do not fit into 64 bits.
+        OverflowError: they do not fit into 64 bits.
     """
     if not -_LONGEST <= nanoseconds < _LONGEST:
         raise OverflowError("integer overflow")

@@ -221,6 +221,7 @@ class Unifier:
             return True
         if not self._agree(type_, bound):
             return False
+        # Of two types that agree the more general one stays bound.
         general = type_ if less_specific(type_, bound) else bound
         if not self._mentions(general, param):
             self._bound[param.name] = general

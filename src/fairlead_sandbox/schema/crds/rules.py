@@ -136,7 +136,7 @@ def _places(place: _Place) -> Iterator[_Place]:
 
 
 def _times(often: int | None, schema: JSON) -> int | None:
-    """Return the most values inside of one object; None if a list or map has no limit."""
+    """Return the maximum number of inner values in one object; None without a limit."""
     most: int | None = 1
     if schema.get("type") == "array":
         most = schema.get("maxItems")

@@ -89,6 +89,7 @@ def _check_schema(schema: JSON, path: str, errors: Report) -> None:
         detail = f"must not nest deeper than {MAX_DEPTH} levels of JSON on this server"
         errors.append(forbidden(path, detail))
         return
+    # Only a structural schema can be compiled, which the checks of defaults and rules need.
     if check_structural(schema, path, errors):
         check_defaults(schema, path, errors)
         check_rules(schema, path, errors)

@@ -171,7 +171,7 @@ def _attempts(checks: list[Check], value: Any, path: str, errors: Report) -> lis
 
 
 def _least(attempts: list[Report]) -> Report:
-    """Return the errors of the alternative with the fewest."""
+    """Return the errors of the alternative that has the fewest."""
     return next(one for one in attempts if len(one) == min(map(len, attempts)))
 
 

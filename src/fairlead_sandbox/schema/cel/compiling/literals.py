@@ -44,6 +44,7 @@ def check_literals(compiler: Compiler, name: str, parts: Sequence[Part], *, meth
     elif name in _PATTERNED and len(parts) > 1 and parts[1].node.kind == "literal":
         _check_pattern(compiler, parts[1], name, method=method)
     elif name == "format" and parts[0].node.kind == "literal" and last.node.kind == "list":
+        # Late, because Kubernetes runs these validators only on expressions without type errors.
         compiler.late += _format_issues(compiler, parts[0].node.value, last)
 
 

@@ -103,7 +103,7 @@ _KEYED = 10
 
 
 def _add_lists(effort: Effort, left: list[Any], right: list[Any]) -> list[Any]:
-    """Concatenate two lists; a set or a map list stays one, and takes only items with new keys."""
+    """Concatenate two lists; a set takes only new items, a map list replaces equal keys."""
     effort.spend((len(left) + len(right)) * (_KEYED if type(left) is not list else 1))
     if isinstance(left, SetList):
         known = {frozen(item) for item in left}

@@ -44,6 +44,7 @@ def parse_url(text: str) -> Url:
     rest, _, fragment = rest.partition("#")
     rest, _, query = rest.partition("?")
     if not rest.startswith("/"):
+        # url.ParseRequestURI of Go, which Kubernetes calls, wants a scheme or an absolute path.
         if not scheme and text != "*":
             raise ValueError("invalid URI for request")
         return Url(scheme, "", "", query, text)
@@ -91,6 +92,7 @@ def _query(effort: Effort, url: Url) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for pair in url.query.split("&"):
         name, _, value = pair.partition("=")
+        # Go drops pairs with a semicolon or an invalid escape.
         if not pair or ";" in pair or _BAD_ESCAPE.search(pair):
             continue
         found.setdefault(unquote_plus(name), []).append(unquote_plus(value))
@@ -187,6 +189,7 @@ def _covers(network: Network, other: Network | str) -> bool:
 
 
 def _is_global(address: Address) -> bool:
+    # Private addresses are global unicast too, as in Go's netip.
     broadcast = isinstance(address, IPv4Address) and address == _BROADCAST
     local = address.is_unspecified or address.is_loopback or address.is_multicast
     return not (broadcast or local or address.is_link_local)
