@@ -41,11 +41,11 @@ from fairlead.client import Client, NotFound, Unauthorized, lookups, parse_kubec
 from fairlead.provider.commands.consumers import UnknownConsumerError, find_consumer
 from fairlead.provider.commands.overview import consumers
 from fairlead.provider.commands.revoke import cluster
+from fairlead.provider.commands.revoke.inventory import inventory
 from fairlead.provider.commands.revoke.work import (
     RevokeError,
     UnlookedError,
     _Revocation,
-    inventory,
     revoke,
 )
 from fairlead.provider.commands.rotation.work import RotateError, rotate

@@ -8,7 +8,7 @@ from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.resource import CLUSTERROLES, ROLES
 from fairlead.provider.commands.consumers import UnknownConsumerError, choose
 from fairlead.provider.commands.revoke import belonging
-from fairlead.provider.commands.revoke.work import Inventory
+from fairlead.provider.commands.revoke.inventory import Inventory
 
 
 NS = "kube-bind-1"

@@ -22,11 +22,10 @@ from fairlead.cli.texts import plain, say
 from fairlead.client import Client
 from fairlead.provider.commands.consumers import find_consumer
 from fairlead.provider.commands.revoke.cluster import GRACE_SECONDS
+from fairlead.provider.commands.revoke.inventory import Inventory, inventory
 from fairlead.provider.commands.revoke.work import (
-    Inventory,
     RevokeError,
     UnlookedError,
-    inventory,
     lock_out,
 )
 from fairlead.provider.commands.revoke.work import revoke as revoke_consumer

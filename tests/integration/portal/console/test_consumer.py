@@ -31,7 +31,7 @@ from fairlead.api.resource import CLUSTERROLEBINDINGS, CUSTOMRESOURCEDEFINITIONS
 from fairlead.client import Client
 from fairlead.portal.manifests import CONSOLE_ADMIN
 from fairlead.provider.commands.overview import consumers
-from fairlead.provider.commands.revoke.work import inventory
+from fairlead.provider.commands.revoke.inventory import inventory
 from fairlead_sandbox import Sandbox
 
 

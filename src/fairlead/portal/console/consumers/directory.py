@@ -32,7 +32,7 @@ from fairlead.portal.console.live import Hub
 from fairlead.portal.console.viewing import of_namespace
 from fairlead.provider.commands.overview import ConsumerRow, ProviderState, rows
 from fairlead.provider.commands.revoke.belonging import provider_namespaces
-from fairlead.provider.commands.revoke.work import Inventory
+from fairlead.provider.commands.revoke.inventory import Inventory
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.copies import exported
 from fairlead.provider.namespaces import identity_of, owner_of
