@@ -10,15 +10,16 @@ import aiohttp
 
 
 MOST_BYTES = 32 << 20
-"""Bytes of all answers together."""
+"""Bytes that one client takes of a server: 32 MiB, all answers together."""
 
 
 @dataclass(frozen=True)
 class Caution:
-    """Limits of one client, whose errors then have no words of the server either.
+    """Limits of one client; its errors then quote no text of the server either.
 
-    ``refused`` says of a numeric address why no connection may be made to it, "" when one may. It
-    is asked of each socket's own address, so that no later answer of a name server counts.
+    ``refused`` takes a numeric address and returns why no connection may be made to it, "" if one
+    may. It is called with the address that a socket is made for: a name that resolves to another
+    address at the second look (DNS rebinding) is refused like the address itself.
     """
 
     refused: Callable[[str], str]
@@ -30,7 +31,7 @@ class AddressRefused(OSError):  # noqa: N818  named after what happened
 
 
 class TooMuch(aiohttp.ClientPayloadError):
-    """A server has sent more than is taken from it."""
+    """A server has sent more bytes than :class:`Caution` allows."""
 
 
 class Chunks(Protocol):
@@ -42,7 +43,7 @@ class Chunks(Protocol):
 
 
 class Counted:
-    """Chunks that count, until there are too many."""
+    """Chunks of a body that are counted against an :class:`Allowance`."""
 
     def __init__(self, content: Chunks, allowance: Allowance) -> None:
         self._content = content
@@ -52,7 +53,7 @@ class Counted:
         """Return the bytes that have arrived; b"" at the end.
 
         Raises:
-            TooMuch: with this it is more than allowed.
+            TooMuch: with this chunk the answers exceed the allowance.
         """
         chunk = await self._content.readany()
         self._allowance.take(len(chunk))
@@ -71,7 +72,7 @@ class Counted:
 
 
 class Allowance:
-    """Bytes that all answers to one client may still have."""
+    """Remaining bytes that a client takes of its server, over all answers."""
 
     def __init__(self, most: int) -> None:
         self._left = most

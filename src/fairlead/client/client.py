@@ -46,7 +46,7 @@ _LEASES = f"/apis/{LEASES.api_version}/"
 
 
 class Client:
-    """Speaks to one cluster; any number of them live side by side.
+    """Client of one API server; a process may have any number of clients.
 
     Every method raises :class:`~fairlead.client.errors.ApiError` when the server refuses,
     :class:`~fairlead.client.errors.ConnectionFailed` when there is no whole answer, and
@@ -93,7 +93,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Closes every connection."""
+        """Close every connection."""
         await self._transport.close()
 
     def fence(self, reason: Callable[[], str]) -> None:
@@ -104,7 +104,7 @@ class Client:
         self._transport.fence = lambda path: "" if path.startswith(_LEASES) else reason()
 
     def check_fence(self) -> None:
-        """Raise unless this process may write; for writes to other servers than the client's.
+        """Raise if the fence refuses writes; for writes to a database or another server.
 
         Raises:
             Fenced: this process may not write any more.
@@ -115,7 +115,7 @@ class Client:
     async def get(
         self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
     ) -> Object:
-        """Get one object, as it is now.
+        """Return one object in its latest state (a quorum read).
 
         Raises:
             NotFound: the object does not exist.
@@ -134,9 +134,11 @@ class Client:
         metadata_only: bool = False,
         arrived: Callable[[Sequence[Object]], None] | None = None,
     ) -> ObjectList:
-        """List all objects, fetched in pages of ``limit``; an empty namespace means every one.
+        """Return all objects, fetched in pages of ``limit``; namespace "" means all namespaces.
 
-        When a later page has expired on the server, the list starts over in one piece.
+        When a later page has expired on the server, the list starts over in one piece. No
+        resourceVersion is sent, so that the list is as new as the last write: "Semantics for get
+        and list" of https://kubernetes.io/docs/reference/using-api/api-concepts/.
         ``arrived`` is called with the objects of each page but the last.
         """
         params = _page_params(labels, fields, limit)
@@ -191,7 +193,7 @@ class Client:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        """Creates an object, or POSTs to a subresource of the object ``name``.
+        """Create an object, or POST to a subresource of the object ``name``.
 
         Args:
             resource: the kind to create.
@@ -216,7 +218,7 @@ class Client:
         return await self._write("POST", resource, path, encoded, params)
 
     async def update(self, resource: Resource, body: JSON, *, subresource: str = "") -> Object:
-        """Replaces an object; its name, namespace and resourceVersion are the body's.
+        """Replace an object; its name, namespace and resourceVersion are the body's.
 
         Raises:
             Conflict: the object has changed since the resourceVersion.
@@ -229,7 +231,7 @@ class Client:
     async def merge_patch(
         self, resource: Resource, name: str, namespace: str, patch: JSON, *, subresource: str = ""
     ) -> Object:
-        """Applies a JSON merge patch (RFC 7386); preconditions go into its metadata.
+        """Apply a JSON merge patch (RFC 7386); uid and resourceVersion in it are preconditions.
 
         Raises:
             Conflict: the patch's uid or resourceVersion is not the object's.
@@ -246,7 +248,7 @@ class Client:
         *,
         subresource: str = "",
     ) -> Object:
-        """Applies JSON patch operations (RFC 6902), all or none.
+        """Apply JSON patch operations (RFC 6902), all or none.
 
         Raises:
             Invalid: a ``test`` operation does not hold.
@@ -263,7 +265,7 @@ class Client:
         subresource: str = "",
         field_manager: str = "",
     ) -> Object:
-        """Server-side apply: the fields of the body become the field manager's.
+        """Apply a body by server-side apply: its fields become the field manager's.
 
         Raises:
             Conflict: another manager owns one of the fields, and ``force`` is off.
@@ -287,7 +289,7 @@ class Client:
         resource_version: str = "",
         propagation: str = "",
     ) -> None:
-        """Asks for an object's deletion; finalizers may keep it for a while.
+        """Ask for an object's deletion; finalizers may keep it for a while.
 
         Args:
             resource: the kind of the object.
@@ -312,7 +314,7 @@ class Client:
     async def delete_collection(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> None:
-        """Deletes all objects of a namespace that the selectors match, each as delete does."""
+        """Delete all objects of a namespace that match both selectors."""
         path = collection_path(resource, namespace)
         await self._transport.request("DELETE", path, params=selectors(labels, fields))
 
@@ -345,6 +347,7 @@ class Client:
                     for line in lines:
                         yield decode_event(line, resource)
         except TimeoutError:
+            # Silence is no error of a watch: it resumes at once, from the last version.
             return
         except (aiohttp.ClientError, OSError) as error:
             raise failed(self.config.server, error) from error
@@ -359,7 +362,10 @@ class Client:
         content_type: str = JSON_TYPE,
         accept: str = JSON_TYPE,
     ) -> bytes:
-        """Send any other request, with this client's credentials, retries and errors."""
+        """Send a request to any path; return the body of a successful answer.
+
+        Credentials, retries and errors are those of the other methods.
+        """
         headers = {"Accept": accept}
         if body is not None:
             headers["Content-Type"] = content_type

@@ -32,7 +32,7 @@ class Impersonation:
 
 @dataclass(frozen=True)
 class ClusterConfig:
-    """How one client reaches one cluster; credentials never show in its repr.
+    """Address, trust and identity for one cluster; credentials never show in its repr.
 
     Certificates and keys are PEM. ``namespace`` is that of the context, "" where it names none.
     """

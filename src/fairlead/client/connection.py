@@ -22,7 +22,7 @@ from fairlead.client.errors import ConfigError, ConnectionFailed
 
 
 FAULTS = (aiohttp.ClientError, TimeoutError, OSError, UnicodeError)
-"""Exceptions of a broken request."""
+"""Exceptions of a request without a complete answer; UnicodeError is a malformed host name."""
 
 
 def failed(server: str, error: BaseException) -> ConnectionFailed:
@@ -31,11 +31,13 @@ def failed(server: str, error: BaseException) -> ConnectionFailed:
 
 
 def explain(server: str, error: BaseException) -> str:
-    """Return one line: the server, the fault and the remedy."""
+    """Return the message about a broken request: the server, the fault and the remedy."""
     return f"cannot reach {server}: " + _reason(error)
 
 
 def _reason(error: BaseException) -> str:
+    # Classes come before their bases: a certificate error is a ClientConnectorError, which is an
+    # OSError; a connection that takes too long is a TimeoutError; TooMuch is a ClientPayloadError.
     match error:
         case OSError(errno=errno.EMFILE | errno.ENFILE):
             return "no more files can be opened here; allow this process more (ulimit -n)"
@@ -87,11 +89,11 @@ def _socket(error: OSError) -> str:
 
 
 _PASSES = 100
-"""Passes of the event loop, which reads a connection's end in one and closes its socket later."""
+"""Turns of the event loop to wait at most: it closes a socket some turns after its shutdown."""
 
 
 class Socket(socket.socket):
-    """Socket that never touches a descriptor which it does not own any more.
+    """Socket that never closes a file descriptor which it does not own any more.
 
     When a server resets a connection as it begins, uvloop closes the descriptor and does not tell
     the socket object. The number soon belongs to another socket, which would be closed with this
@@ -111,6 +113,7 @@ class Socket(socket.socket):
             return False
 
     def __del__(self) -> None:
+        # The finalizer of the base class closes the number, even if it is another socket's by now.
         if not self.open:
             self.detach()
         super().__del__()  # type: ignore[misc]
@@ -119,7 +122,7 @@ class Socket(socket.socket):
 class Sockets:
     """Makes sockets for a connector, and closes sockets that outlive it.
 
-    ``refused`` says why none may be made for a numeric address, "" when one may.
+    ``refused`` takes a numeric address and returns why no socket may connect to it, "" if one may.
     """
 
     def __init__(self, refused: Callable[[str], str] = lambda _address: "") -> None:
@@ -136,6 +139,8 @@ class Sockets:
         if why := self._refused(str(place[0])):
             raise AddressRefused(errno.EACCES, why)
         made = Socket(family, kind, protocol)
+        # By default Linux asks an idle peer after two hours (tcp(7)). A watch is idle for minutes,
+        # and a machine that lost its power ends no connection. Some systems lack these names.
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
             if hasattr(socket, name):
@@ -144,10 +149,10 @@ class Sockets:
         return made
 
     async def close(self) -> None:
-        """Ends every connection that is left.
+        """Shut down every connection that is left.
 
         A connector forgets a TLS connection whose request was given up, while its transport waits
-        up to 30 s for the peer's farewell. Without both directions there is nothing to wait for.
+        up to 30 s for the peer's close_notify. A shutdown of both directions ends that wait.
         """
         for left in self._left():
             with contextlib.suppress(OSError):
@@ -167,7 +172,7 @@ def build_ssl_context(
     """Make a context that trusts the cluster's authority and shows the client certificate.
 
     Args:
-        config: whom to trust, and the client certificate to show by default.
+        config: the authority to trust, and the client certificate to show by default.
         certificate: PEM of a certificate to show instead, such as an exec plugin's.
         key: its private key, PEM.
 
@@ -190,7 +195,9 @@ def _trust(config: ClusterConfig) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_NONE
         return context
     if not config.certificate_authority:
+        # As in client-go: without an authority of its own, the system's authorities count.
         return ssl.create_default_context()
+    # Begins without any authority: the system's must not vouch for a cluster that names its own.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # Python 3.13 sets the flag for default contexts; the authorities of many clusters lack the
     # extensions that it demands.

@@ -24,7 +24,10 @@ from fairlead.client.errors import ConfigError
 
 
 TOKEN_PERIOD = 60.0
-"""Seconds for which a token read from a file is used before the file is looked at again."""
+"""Seconds for which a token from a file is used before the file is read again, as in client-go.
+
+Kubelets replace the token of a Pod long before it ends, at 80 % of its lifetime.
+"""
 
 EXPIRY_MARGIN = 10.0
 """Seconds before its expiration at which a plugin's credential counts as expired."""
@@ -44,7 +47,7 @@ class Credential(NamedTuple):
 
 
 class CredentialSource(Protocol):
-    """Where credentials come from."""
+    """Source of a client's credentials: a kubeconfig, a file or an exec plugin."""
 
     async def current(self) -> Credential:
         """Return the credential to use now."""
@@ -71,7 +74,7 @@ class StaticCredential:
 
 
 class FileToken:
-    """Token in a file that is rotated, as the kubelet does.
+    """Token in a file that the kubelet or another program replaces.
 
     While the file cannot be read, the last token, or the kubeconfig's own, is used.
     """
@@ -139,8 +142,9 @@ class PluginCredential:
             return self._credential
 
     async def refresh(self, refused: Credential) -> Credential | None:
-        """Return a new credential, or the one that another request has got since."""
+        """Return a credential other than the refused one; None if the plugin has no other."""
         async with self._lock:
+            # Another request was refused too, and has run the plugin while this one waited.
             if self._credential is not None and self._credential != refused:
                 return self._credential
             credential = await self._run()
@@ -202,7 +206,9 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 async def run_exec_plugin(config: ClusterConfig, *, timeout: float = TIMEOUT) -> PluginOutput:  # noqa: ASYNC109  the plugin's, named in the message
-    """Runs the config's plugin once.
+    """Run the config's exec plugin once; return the credential that it printed.
+
+    Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/.
 
     Raises:
         ConfigError: the plugin is missing, failed, took too long or printed something else; what
@@ -220,6 +226,7 @@ async def run_exec_plugin(config: ClusterConfig, *, timeout: float = TIMEOUT) ->
 
 def _status(credential: _ExecCredential, plugin: ExecPlugin) -> PluginOutput:
     name, status = f"exec plugin {plugin.command}", credential.status
+    # A plugin answers in the version that it was asked in; client-go refuses any other, too.
     if credential.kind != "ExecCredential" or credential.api_version != plugin.api_version:
         raise ConfigError(
             f"{name} printed {credential.api_version} {credential.kind},"
@@ -243,6 +250,7 @@ async def _output(plugin: ExecPlugin, environment: dict[str, str], timeout: floa
             env=environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
+            # Not passed on as kubectl does: a program's log may not hold a credential.
             stderr=asyncio.subprocess.DEVNULL,
         )
     except (OSError, ValueError) as error:
@@ -269,6 +277,7 @@ async def _output(plugin: ExecPlugin, environment: dict[str, str], timeout: floa
 
 
 def _environment(plugin: ExecPlugin, config: ClusterConfig) -> dict[str, str]:
+    # Plugins read the version and the cluster from this variable, as an ExecCredential in JSON.
     info: JSON = {
         "apiVersion": plugin.api_version,
         "kind": "ExecCredential",

@@ -15,7 +15,7 @@ from fairlead.client.errors import NotFound, NotServed, UnexpectedAnswer
 
 _FORM = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 AGGREGATED = f"{_FORM.format('v2')},{_FORM.format('v2beta1')},application/json"
-"""Accept header for the aggregated form of discovery, or else the plain form."""
+"""Accept header for aggregated discovery (KEP-3352), or else the plain form."""
 
 
 class GroupVersions(NamedTuple):
@@ -121,6 +121,7 @@ def decode_resources(body: bytes, group: str, version: str) -> tuple[Resource, .
 
 
 def _plain(content: _Plain) -> list[GroupVersions]:
+    # ``/api`` answers with APIVersions, the versions of the core group; ``/apis`` has the others.
     if content.versions is not None:
         return [GroupVersions("", tuple(content.versions))]
     result = []
@@ -136,6 +137,7 @@ def _aggregated(content: _Aggregated) -> Decoded:
     groups, resources = [], {}
     for group in content.items:
         name = group.metadata.name
+        # The aggregated form has no field for the preferred version: it is the first one.
         groups.append(GroupVersions(name, tuple(version.version for version in group.versions)))
         for version in group.versions:
             # A stale entry repeats what an extension server said before it went down.
@@ -150,6 +152,7 @@ def _aggregated(content: _Aggregated) -> Decoded:
                         entry.scope == "Namespaced",
                     )
                     for entry in version.resources or ()
+                    # Without a kind, there are subresources and no operation on the resource.
                     if entry.response_kind is not None
                 )
     return groups, resources
@@ -160,7 +163,7 @@ _MOST_VERSIONS = 1000
 
 
 class Getter(Protocol):
-    """The one thing that discovery needs of a client."""
+    """The GET of a client, the only method that discovery needs."""
 
     async def __call__(self, path: str, *, accept: str) -> bytes:
         """Return the body of a successful GET."""
@@ -181,10 +184,10 @@ class Discovery:
     """Looks resources up by kind or plural name.
 
     A group version is fetched when it is first asked for, so that a group whose own server is down
-    hurts only those who ask for it. The list of groups, asked for in the aggregated form of
-    Kubernetes 1.26 and later, brings all resources along. What is not in the cache is looked for
-    on the server before :class:`NotServed` is raised: a CRD made a moment ago is found. Many who
-    ask for the same thing at once cause one request.
+    fails only the look-ups of that group. The list of groups, asked for in the aggregated form of
+    Kubernetes 1.26 and later, brings all resources along. A resource that is not in the cache is
+    looked for on the server before :class:`NotServed` is raised: a CRD made a moment ago is found.
+    Concurrent look-ups of one group version cause one request.
     """
 
     def __init__(self, get: Getter, server: str) -> None:

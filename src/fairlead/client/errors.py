@@ -1,5 +1,5 @@
 # ruff: noqa: N818  named after what happened and after Kubernetes' reasons
-"""Everything that can go wrong between here and an API server.
+"""Errors of requests to an API server, by kind of fault and by HTTP status.
 
 ::
 
@@ -41,7 +41,7 @@ from fairlead.client.outages import Outages
 class ClientError(Exception):
     """Base of all expected errors of this package.
 
-    ``outages`` are the server's, if the error is part of an outage.
+    ``outages`` records the outages of the server, if the error is part of one; else None.
     """
 
     outages: Outages | None = None
@@ -67,7 +67,7 @@ class ConnectionFailed(ClientError):
 
 
 class UnexpectedAnswer(ConnectionFailed):
-    """Something answered that is no Kubernetes API: a proxy's page, or a truncated body."""
+    """The answer is not that of a Kubernetes API: a proxy's page, or a truncated body."""
 
 
 class ApiError(ClientError):
@@ -95,7 +95,7 @@ class ApiError(ClientError):
 
     @property
     def message(self) -> str:
-        """The server's words."""
+        """Message of the server, else its reason or the HTTP status."""
         return str(self)
 
 

@@ -27,7 +27,12 @@ from fairlead.client.errors import ConfigError, ConnectionFailed
 
 
 TESTED_VERSIONS = frozenset({"3.14"})
-"""Minor versions of aiohttp whose inner classes this module was tested with."""
+"""Minor versions of aiohttp whose inner classes this module was tested with.
+
+It takes a connection by ``TCPConnector.connect``, prepares and reads the answer by
+``ResponseHandler.set_response_params`` and ``read``, and follows a body in its ``StreamReader``.
+None of these is public API: a minor version may change them without a note.
+"""
 IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 """Methods that may be repeated if it is unknown whether the request arrived (RFC 9110, 9.2.2)."""
 IDLE_SECONDS = 15.0
@@ -51,7 +56,7 @@ _control = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
 
 
 def check_version(version: str) -> None:
-    """Refuse a version of aiohttp whose inner classes may be others.
+    """Refuse a version of aiohttp with untested inner classes.
 
     Raises:
         ConfigError: its minor version was not tested.
@@ -67,8 +72,8 @@ def check_version(version: str) -> None:
 class Outgoing(NamedTuple):
     """A request: ``target`` is path and query, ``headers`` belong to this request alone.
 
-    After ``silence`` seconds without a byte of the answer it is given up. ``check`` is called each
-    time before it is sent, and keeps it back by raising.
+    The request fails after ``silence`` seconds without a byte of the answer. ``check`` is called
+    before each attempt to send it, and prevents the attempt by an exception.
     """
 
     method: str
@@ -80,7 +85,7 @@ class Outgoing(NamedTuple):
 
 
 class AwaitedAnswer:
-    """An answer that is awaited, or that is arriving."""
+    """An answer that has not arrived, or not completely; it fails after too long a silence."""
 
     __slots__ = ("_among", "_content", "_heard", "_protocol", "_since", "silence")
 
@@ -95,15 +100,18 @@ class AwaitedAnswer:
         self._since = 0.0
 
     def begun(self, now: float, content: aiohttp.StreamReader | None = None) -> None:
-        """Note that the request is sent or headers have come; with ``content``, the last ones."""
+        """Restart the time of silence: the request was sent, or headers came.
+
+        ``content`` is the body that follows the final headers, None before them.
+        """
         self._since, self._content = now, content
 
     def end(self) -> None:
-        """Await no more of the answer."""
+        """Stop watching over the answer."""
         self._among.pop(self, None)
 
     def look(self, now: float) -> None:
-        """Give the answer up if no byte has arrived for too long."""
+        """Fail the answer if no byte has arrived for ``silence`` seconds."""
         content, transport = self._content, self._protocol.transport
         heard = 0 if content is None else content.total_bytes
         # While reading is paused no byte arrives: that is not the server's silence.
@@ -118,14 +126,15 @@ class AwaitedAnswer:
 
 
 class SilenceTimer:
-    """Gives up answers that have stopped arriving.
+    """Fails answers that have stopped arriving.
 
-    aiohttp sets a timer for each request and moves it with each piece of the answer, which is a
-    tenth of what a small request costs. Here one timer looks after all answers, four times in
-    the time that one may be silent for: by as much longer one may take until it is given up.
+    aiohttp sets a timer for each request and moves it with each piece of the answer, a tenth of
+    the cost of a small request. Here one timer checks all answers, :data:`LOOKS` times within the
+    shortest allowed silence: an answer fails at most a quarter of that time too late.
     """
 
     LOOKS = 4
+    """Checks within the shortest allowed silence."""
 
     def __init__(self) -> None:
         self._awaited: dict[AwaitedAnswer, None] = {}
@@ -133,7 +142,7 @@ class SilenceTimer:
         self._due = 0.0
 
     def start(self, protocol: ResponseHandler, silence: float) -> AwaitedAnswer:
-        """Look after an answer until it is ended; ``silence`` is in seconds."""
+        """Watch over an answer until its ``end()``; ``silence`` is in seconds."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         awaited = AwaitedAnswer(self._awaited, protocol, silence)
@@ -167,9 +176,9 @@ class SilenceTimer:
 
 
 class ServerAnswer:
-    """Answer of a server; its body is read here, or from ``content``.
+    """Answer of a server: its headers, and its body by :meth:`read` or from ``content``.
 
-    It has a connection for itself until :meth:`end`.
+    No other request uses the connection until :meth:`end`.
     """
 
     __slots__ = ("_awaited", "_connection", "_counted", "_whole", "headers", "status")
@@ -192,14 +201,14 @@ class ServerAnswer:
 
     @property
     def content(self) -> Chunks:
-        """The body as it arrives."""
+        """Body in chunks, as it arrives."""
         return self._counted or self._whole
 
     async def read(self) -> bytes:
         """Read the whole body.
 
         Raises:
-            aiohttp.ClientError: the connection broke, or it is more than is taken.
+            aiohttp.ClientError: the connection broke, or the body exceeds the allowance.
         """
         return await (self._counted or self._whole).read()
 
@@ -216,10 +225,10 @@ class ServerAnswer:
 
 
 class Origin:
-    """A server as requests to it need it, for one identity.
+    """Address, TLS, proxy and common headers of the requests to a server by one identity.
 
-    ``request`` is never sent: it is what the connector asks for address, TLS and proxy, and has
-    the headers that all requests have. ``prefix`` comes before each target.
+    ``request`` is never sent: the connector reads address, TLS and proxy from it, and it holds the
+    headers of all requests. ``prefix`` comes before each target.
     """
 
     def __init__(
@@ -267,9 +276,9 @@ class Origin:
 
 
 class ServerConnections:
-    """Connections to one server; nothing is shared with others.
+    """Connections of one client to one server; no other client uses them.
 
-    ``connect_seconds`` is how long connecting may take.
+    ``connect_seconds`` limits the time to connect, with the TLS handshake.
     """
 
     def __init__(
@@ -285,7 +294,7 @@ class ServerConnections:
         self._closed = False
 
     async def close(self) -> None:
-        """Close all; requests under way fail, later ones too."""
+        """Close all connections; requests under way fail, later ones too."""
         self._closed = True
         connector, self._connector = self._connector, None
         self._silence.close()
@@ -296,7 +305,7 @@ class ServerConnections:
     async def exchange(self, origin: Origin, sent: Outgoing) -> ServerAnswer:
         """Send a request; return the answer once its headers have arrived.
 
-        A request that may be sent twice is, when its connection turns out to be closed.
+        An idempotent request is sent a second time if its kept connection turns out to be closed.
 
         Raises:
             ConnectionFailed: the connections are closed.
@@ -343,8 +352,10 @@ async def _converse(
     allowance: Allowance | None,
 ) -> ServerAnswer:
     loop = asyncio.get_running_loop()
+    # No ``read_timeout``: aiohttp would set a timer for each request, which SilenceTimer replaces.
     protocol.set_response_params(
         skip_payload=sent.method == "HEAD",
+        # An answer without a length ends with its connection (RFC 9112, 6.3).
         read_until_eof=True,
         # What is unpacked is counted too late: a few bytes may become very many.
         auto_decompress=allowance is None,

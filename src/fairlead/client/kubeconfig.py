@@ -31,6 +31,7 @@ from fairlead.client.kubeconfig_types import (
 N = TypeVar("N", bound=Named)
 
 MAX_UNTRUSTED_BYTES = 1 << 20
+"""Bytes of a kubeconfig from a Secret; a Secret holds no more than that either."""
 _EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
@@ -200,7 +201,7 @@ def _plain(value: str | None, field: str, where: str) -> str:
 
 
 def _pem(data: str | None, path: str | None, field: str, where: str) -> bytes:
-    """Embedded data goes before a file, as in client-go."""
+    """Return embedded data, else the content of the file, in the order of client-go."""
     if data:
         try:
             # YAML lets long values be folded into lines.

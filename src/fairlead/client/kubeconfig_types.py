@@ -1,4 +1,4 @@
-"""The form of kubeconfig files (``clientcmd/api/v1`` of client-go), and YAML read with care."""
+"""Types of kubeconfig files (``clientcmd/api/v1`` of client-go), and their decoder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_DEPTH = 64
 
 
 class Extension(msgspec.Struct):
-    """``NamedExtension``; its content is for the one reader that it is made for."""
+    """``NamedExtension``; only the program that its name stands for knows the content."""
 
     name: str
     extension: Any = None
@@ -119,7 +119,7 @@ def decode_kubeconfig(data: bytes, *, where: str, aliases: bool) -> Kubeconfig:
     Args:
         data: the bytes.
         where: the name of the kubeconfig in messages.
-        aliases: whether YAML aliases are welcome; a small text full of them is a huge value.
+        aliases: whether YAML aliases are allowed; a small text of aliases expands to a huge value.
 
     Raises:
         ConfigError: the bytes are no kubeconfig in YAML or JSON; the message quotes none of them.

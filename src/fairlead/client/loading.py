@@ -38,7 +38,7 @@ def find_config(
     environ: Mapping[str, str],
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClusterConfig:
-    """:func:`load_config` with its surroundings given; the home folder is that in HOME."""
+    """Return the cluster of :func:`load_config` from the given variables and ServiceAccount."""
     paths = _files(kubeconfig, environ)
     if paths:
         return _from_files(paths, context)
@@ -68,6 +68,7 @@ def _files(kubeconfig: str | None, environ: Mapping[str, str]) -> list[Path]:
         return [Path(kubeconfig)]
     listed = [Path(name) for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]
     if listed:
+        # Like kubectl, files of the list that do not exist are left out.
         present = [path for path in dict.fromkeys(listed) if _is_there(path)]
         if not present:
             raise ConfigError(f"KUBECONFIG names no file that exists: {_names(listed)}")
@@ -154,7 +155,10 @@ def _absolute(path: str | None, folder: Path) -> str | None:
 
 
 def merge(configs: Iterable[Kubeconfig]) -> Kubeconfig:
-    """Merge several kubeconfigs: the first entry of each name wins."""
+    """Merge several kubeconfigs: the first entry of each name wins, as with kubectl.
+
+    Source: https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/.
+    """
     result = Kubeconfig(clusters=[], users=[], contexts=[])
     for config in configs:
         result.current_context = result.current_context or config.current_context

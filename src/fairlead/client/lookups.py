@@ -55,8 +55,8 @@ async def find_custom(client: Client, resource: Resource, name: str) -> Object |
 async def list_all(client: Client, resource: Resource) -> list[Object]:
     """List all objects of a custom resource; none if its CRD is not installed.
 
-    The CRD may be in the middle of its installation. Until it is established no object can have
-    been stored; after that a server needs a moment to serve the kind, and is asked again.
+    A CRD may be written and not yet established: then no object can have been stored. After that
+    a server needs a moment to serve the kind, and the list is repeated.
 
     Raises:
         NotFound: the CRD is established, and the server still does not serve the kind.
@@ -82,10 +82,10 @@ class Unseen(ClientError):  # noqa: N818
 
 
 async def look_at(client: Client, resource: Resource, namespace: str = "") -> list[Object]:
-    """List metadata of all objects of a kind; none of a kind that is not served any more.
+    """Return the metadata of all objects of a kind; [] if the kind is not served any more.
 
-    One kind may fail by itself, as one does whose conversion webhook is away. A server that says
-    nothing for :data:`LOOK_SECONDS` is not waited for.
+    A single kind may fail, for example if its conversion webhook is down. The list fails after
+    :data:`LOOK_SECONDS` without an answer.
 
     Raises:
         Unseen: the server did not say what there is of this kind.
@@ -94,6 +94,7 @@ async def look_at(client: Client, resource: Resource, namespace: str = "") -> li
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(LOOK_SECONDS) as limit:
+            # Each page restarts the time: the limit is on silence, not on the length of the list.
             listed = await client.list(
                 resource,
                 namespace,
@@ -112,7 +113,7 @@ async def look_at(client: Client, resource: Resource, namespace: str = "") -> li
 
 
 LOOK_SECONDS = 10.0
-"""Seconds that a server may be silent about one kind among several."""
+"""Seconds of silence after which the list of one kind among several fails."""
 
 
 def _established(crd: Object) -> bool:
@@ -130,10 +131,10 @@ ANSWER_SECONDS = 10.0
 """Seconds that the first look may take, even if the time to wait is shorter."""
 
 _PAUSE_SECONDS = 0.2
-"""Seconds between a look that the server cut short or cannot answer yet, and the next one."""
+"""Seconds before a failed look is repeated: the watch broke, or the kind is not served yet."""
 
 _SERVED_LOOKS = 10
-"""Looks within which a server has to serve a kind whose CRD is established."""
+"""Number of lists until a kind with an established CRD counts as not served."""
 
 
 class WaitTimeout(ClientError):  # noqa: N818
@@ -149,7 +150,7 @@ async def wait_for(
     until: Until,
     timeout: float,  # noqa: ASYNC109
 ) -> Object | None:
-    """Watch one object until the condition holds; the object as it was then.
+    """Watch one object until the condition holds; return the object in that state.
 
     A resource that the server does not serve yet counts as an absent object. ``timeout`` is in
     seconds; however short it is, a server that answers within :data:`ANSWER_SECONDS` more is
@@ -166,6 +167,7 @@ async def wait_for(
     def check(object_: Object | None) -> bool:
         nonlocal missing
         missing = until(object_)
+        # The server has answered: from here on the caller's time counts.
         if missing:
             limit.reschedule(end)
         return not missing

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 
 REQUEST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-"""Seconds; the buckets of client-go."""
+"""Upper bounds of the request duration in seconds, those of client-go."""
 
 
 class Histogram:
@@ -32,7 +32,7 @@ class Histogram:
         self.sum += value
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """Bounds and cumulative counts as Prometheus has them."""
+        """Return the bounds and cumulative counts in the form of Prometheus."""
         total = 0
         rows: list[tuple[str, float]] = []
         for bound, count in zip((*self.bounds, "+Inf"), self.counts, strict=True):
@@ -50,7 +50,7 @@ class RequestMetrics(Collector):
         registry.register(self)
 
     def observe(self, method: str, host: str, code: str, seconds: float) -> None:
-        """Records one request; the code of one without an answer is ``<error>``."""
+        """Record one request; the code of one without an answer is ``<error>``."""
         self._counts[code, method, host] += 1
         times = self._seconds.get((method, host))
         if times is None:

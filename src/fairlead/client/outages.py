@@ -1,7 +1,7 @@
-"""Notes when a server is away, and tells work queues when it answers again.
+"""Outages of an API server: their detection, and a notice to work queues when they end.
 
-Errors of requests that fail meanwhile carry the :class:`Outages` of their server, so that a queue
-that tries them again can listen there, however many servers there are.
+Errors of requests that fail during an outage carry the :class:`Outages` of their server: a work
+queue that retries them listens there, so that one queue may serve many servers.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from weakref import WeakKeyDictionary
 
 
 LONG_SECONDS = 5.0
-"""Seconds from the first failure of an outage to its last, from which on its end is reported.
+"""Seconds between the first and the last failure of the shortest outage whose end is reported.
 
-Back-offs grow no longer than the outage has lasted. A client that fails alone, while the server
-answers others, is in no outage.
+After a shorter one the back-offs of the failed requests are short too. Any answer to the client
+ends the outage, so that one failing request among others makes none.
 """
 MOMENT_SECONDS = 1.0
-"""Seconds after the first answer until the end is reported: failed requests are queued by then."""
+"""Seconds from the first answer to the report: failed requests are in their queues by then."""
 APART_SECONDS = 30.0
-"""Seconds between two reported ends, at least; doubled after each."""
+"""Least seconds between two reported ends; doubled after each report."""
 MOST_APART_SECONDS = 960.0
-"""Seconds up to which the doubling goes: about the longest back-off of a key."""
+"""Seconds that the doubled interval does not exceed: about the longest back-off of a key."""
 WELL_SECONDS = 120.0
-"""Seconds without a failure, after which the end of the next outage is reported at once."""
+"""Seconds without a failure after which the interval between reports starts at zero again."""
 
 _AWAY = frozenset({401, 502, 503, 504})
 """HTTP codes that concern the whole server: a proxy fails before it, or it knows no user."""
@@ -40,11 +40,11 @@ class OutageListener(Protocol):
 
 
 class Outages:
-    """The outages of one server for one client, derived from answers to its requests.
+    """Outages of one server for one client, derived from answers to its requests.
 
-    An outage is over with the first answer. Its end is told a moment after, but later where
-    another one's was told not long ago. Where the server has gone away again by then, it is told
-    with the end of that outage.
+    The first answer ends an outage. Listeners are told :data:`MOMENT_SECONDS` after it, or later
+    if they were told of another end recently. If the server fails again before that, they are told
+    at the end of the next outage.
     """
 
     def __init__(self) -> None:
@@ -65,9 +65,13 @@ class Outages:
         self._listeners[listener] = None
 
     def answered(self, method: str, status: int) -> None:
-        """Note an answer; a write may get a 500 because of a webhook, a read may not."""
+        """Note an answer: it ends an outage, or counts as a failure.
+
+        A write may get a 500 because of a webhook; a 500 to a read is the server's own.
+        """
         if status in _AWAY or (status >= 500 and method == "GET"):
             self.failed()
+        # A 500 to a write and a 429 prove neither that the server is well nor that it is away.
         elif self._first is not None and status < 500 and status != 429:
             self._over()
 
@@ -115,7 +119,7 @@ class Outages:
 
 
 def outages_of(error: BaseException | None) -> Outages | None:
-    """Find the outages of the server in one of which this error, or its cause, was raised."""
+    """Return the outages that an error or one of its causes carries, None without any."""
     while error is not None:
         if isinstance(error, BaseExceptionGroup):
             found = (outages_of(one) for one in error.exceptions)

@@ -41,7 +41,7 @@ _MOST_WARNINGS = 1000
 
 
 class WarningLog:
-    """Logs each text once per client (RFC 7234 section 5.5, Kubernetes' code 299 alone)."""
+    """Log of an API server's warnings, each text once (RFC 7234, 5.5; code 299 alone)."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -49,7 +49,7 @@ class WarningLog:
         self._log = structlog.get_logger("fairlead.client")
 
     def handle(self, headers: Iterable[str]) -> None:
-        """Logs the texts that are new; after a thousand different ones, none."""
+        """Log the texts that are new; after a thousand different ones, none."""
         for text in parse_warnings(headers):
             if text not in self._seen and len(self._seen) < _MOST_WARNINGS:
                 self._seen.add(text)
@@ -111,7 +111,7 @@ class Timeouts:
 
 
 class Transport:
-    """Sends requests with credentials, retries what may be retried, and types what fails."""
+    """Sends requests with credentials, retries them where that is safe, raises typed errors."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Transport:
         self._connections = ServerConnections(config.server, self.timeouts.connect, caution)
 
     async def close(self) -> None:
-        """Closes every connection; requests under way fail, later ones too."""
+        """Close every connection; requests under way fail, later ones too."""
         await self._connections.close()
 
     async def request(
@@ -164,6 +164,7 @@ class Transport:
         """
 
         def check() -> None:
+            # Reads pass: a process that has lost its Lease may look, and must not write.
             if method != "GET" and (reason := self.fence(path)):
                 raise Fenced(f"{method} {path} was not sent: {reason}")
 
@@ -255,6 +256,7 @@ class Transport:
         path = sent.target.partition("?")[0]
         status = status_from_answer(answer.status, body, f"{sent.method} {path}")
         if self._cautious:
+            # The text is a stranger's, and would be shown to people as ours.
             message = f"{sent.method} {path}: {answer.status} {responses.get(answer.status, '')}"
             reason = status.reason if status.reason in REASON_CODES else ""
             status = msgspec.structs.replace(status, message=message.strip(), reason=reason)
@@ -271,6 +273,7 @@ class Transport:
         return error
 
     def _target(self, path: str, params: Mapping[str, str] | None) -> str:
+        # The kubeconfig's server may have a path of its own, such as that of a proxy.
         target = self._server.path + (path if _plain(path) else quote(path, safe=_PATH_SAFE))
         return f"{target}?{_encoded(tuple(params.items()))}" if params else target
 
@@ -305,12 +308,12 @@ class Transport:
 
 _PATH_SAFE = "/:@!$&'()*+,;=-._~"
 _plain = re.compile(r"[A-Za-z0-9/.:_-]*").fullmatch
-"""Matches nearly all paths, which need not be quoted."""
+"""Matches paths that need no quoting, nearly all of them."""
 
 
 @lru_cache(maxsize=256)
 def _encoded(params: tuple[tuple[str, str], ...]) -> str:
-    """Encode the query string; most requests have one of few."""
+    """Encode the query string; the cache helps since requests repeat a few of them."""
     return urlencode(params)
 
 
@@ -347,4 +350,4 @@ def _retry_after(value: str | None) -> float | None:
 
 
 def _unchecked() -> None:
-    """Return "": a request that only reads is never held back."""
+    """Do nothing: a read is never held back by the fence."""

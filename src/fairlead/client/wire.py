@@ -1,7 +1,7 @@
 """Requests and answers as they go over the wire.
 
-What is wrong with a request is refused before it is sent. Lists and watch events are decoded so
-that an object costs its metadata and one copy of its bytes.
+Malformed requests are refused before they are sent. Of the objects in lists and watch events only
+the metadata is decoded; the rest is kept as one copy of the bytes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ JSON_TYPE = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+# The second form is for servers that do not know PartialObjectMetadata: they send whole objects.
 PARTIAL_OBJECT = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
@@ -75,7 +76,7 @@ def collection_path(resource: Resource, namespace: str) -> str:
 
 
 def check_segment(text: str) -> None:
-    """Refuses what Kubernetes refuses in path segments.
+    """Refuse text that Kubernetes refuses in path segments (``IsValidPathSegmentName``).
 
     Raises:
         BadRequest: the text is ``.`` or ``..``, or contains a slash or a percent sign.
@@ -100,7 +101,7 @@ def decode_answer(body: bytes, resource: Resource) -> Object:
 
 
 def selectors(labels: str, fields: str) -> dict[str, str]:
-    """Return the query parameters of both selectors."""
+    """Return the query parameters of a label selector and a field selector, "" being none."""
     result = {}
     if labels:
         result["labelSelector"] = labels
@@ -110,9 +111,9 @@ def selectors(labels: str, fields: str) -> dict[str, str]:
 
 
 def watch_params(resource_version: str, timeout_seconds: float | None) -> dict[str, str]:
-    """Return the query parameters of a watch; the default timeout is some minutes.
+    """Return the query parameters of a watch; the default timeout is 5 to 10 minutes, at random.
 
-    Watches that a restarted server started together would all end together without the jitter.
+    Without the jitter, watches that began together after a server's restart would end together.
     """
     if timeout_seconds is None:
         timeout_seconds = random.uniform(300, 600)  # noqa: S311  jitter
@@ -173,7 +174,9 @@ _list_decoder = msgspec.json.Decoder(_RawList)
 
 
 def decode_page(body: bytes, resource: Resource) -> Page:
-    """Decode the objects in a list; their bytes are copies, for a slice would pin the page.
+    """Decode the objects in a list; each has a copy of its bytes.
+
+    A slice would keep the whole page in memory as long as one of its objects is kept.
 
     Raises:
         UnexpectedAnswer: the body is no list of Kubernetes objects.
@@ -203,7 +206,7 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 
 
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):
-    """One event; the object of a BOOKMARK has a resourceVersion alone."""
+    """Event of a watch; the object of a BOOKMARK has a resourceVersion alone."""
 
     type: EventType
     object: Object

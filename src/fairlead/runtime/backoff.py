@@ -19,7 +19,7 @@ class BackoffPolicy(msgspec.Struct, frozen=True):
     factor: float = 2.0
     jitter: float = 0.25
     stable: float = 30.0
-    """Seconds that a :class:`Backoff` must go well before its delays start from the beginning."""
+    """Seconds without a failure after which a :class:`Backoff` starts with ``initial`` again."""
 
     def delay(self, failures: int) -> float:
         """Return the seconds to wait after a failure, given the number of failures before it."""
@@ -30,7 +30,7 @@ class BackoffPolicy(msgspec.Struct, frozen=True):
 
 
 class Backoff:
-    """Counts the failures of one thing, and gives the delay after each.
+    """Counts the failures of one watch, part or request, and gives the delay after each.
 
     Times are seconds of the caller's clock.
 
@@ -43,12 +43,12 @@ class Backoff:
         self._good_since: float | None = None
 
     def good(self, now: float) -> None:
-        """Note that it works; the stable period begins with the first call after a failure."""
+        """Note a success; the stable period begins with the first one after a failure."""
         if self._good_since is None:
             self._good_since = now
 
     def failed(self, now: float) -> float:
-        """Note that it has failed; returns the seconds to wait before the next attempt."""
+        """Note a failure; return the seconds to wait before the next attempt."""
         policy = self.policy
         if self._good_since is not None and now - self._good_since >= policy.stable:
             self.failures = 0

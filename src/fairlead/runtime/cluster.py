@@ -30,11 +30,11 @@ class _Shared:
 
 
 class Cluster:
-    """One API server as controllers see it. The client stays its owner's to close.
+    """One API server for controllers: its client, shared informers and Events.
 
-    ``transform`` is applied to every object that informers keep, but for those that have another
-    one, and for those of metadata alone, of which nothing but the metadata is kept; ``backoff`` to
-    their faults.
+    ``transform`` shrinks every object that informers keep, unless the scope has a transform of its
+    own or keeps the metadata alone; ``backoff`` gives the delays after faults of their watches.
+    The caller closes the client.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Cluster:
         scope = Scope(resource, namespace, labels, fields, metadata_only, transform)
         shared = self._shared.get(scope)
         if shared is None:
-            # Those that are asked for before the cluster runs decide whether it is ready.
+            # Informers from before the start decide whether the cluster is ready.
             shared = self._shared[scope] = _Shared(
                 self._make(scope), essential=self._group is None
             )
@@ -82,14 +82,14 @@ class Cluster:
 
     @property
     def running(self) -> bool:
-        """Whether :meth:`run` is at work."""
+        """Whether :meth:`run` is running."""
         return self._group is not None
 
     def unsynced(self) -> str:
-        """Say which of the first informers are not up to date, and why; "" when all are.
+        """Return which informers from before the start are not up to date, and why; "" if none.
 
-        An informer that joined later is not among them: its owner reports it, because one that
-        waits for its resource must not make the whole process unready.
+        Informers that joined later do not count, and are reported by their owners: one that waits
+        for its CRD must not make the whole process unready.
         """
         waiting = [
             shared.informer.reflector.error or f"waiting for {shared.informer.scope}"

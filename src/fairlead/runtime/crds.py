@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 ESTABLISHED_SECONDS = 30.0
-"""Seconds that a CRD may take until it is served."""
+"""Seconds within which a server has to establish a CRD."""
 
 _ATTEMPTS = 10
-"""Tries to write one CRD while others change it too."""
+"""Number of attempts to write one CRD that other writers change at the same time."""
 _log = structlog.get_logger(logger_name="fairlead.runtime.crds")
 
 
@@ -83,8 +83,8 @@ async def _write(client: Client, crd: JSON) -> None:
 def merged(live: Object, crd: JSON) -> JSON | None:
     """Return the live CRD with the wanted content, or None if it has it already.
 
-    A version of the live one that objects may still be stored in stays as it is, served no more:
-    the server lets none go that ``status.storedVersions`` names.
+    A version that ``status.storedVersions`` names stays, and is not served any more: the server
+    refuses to remove a version in which objects may be stored.
     """
     body = live.to_dict()
     spec = {**crd["spec"], "versions": [*crd["spec"]["versions"], *_still_stored(body, crd)]}

@@ -1,6 +1,6 @@
-"""Events: what happened to an object, where ``kubectl describe`` shows it.
+"""Events (core/v1) about objects, as ``kubectl describe`` shows them.
 
-Recording never blocks and never fails: what cannot be written is dropped and counted.
+Recording never blocks and never fails: an event that cannot be written is dropped and counted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import asyncio
 import hashlib
 import secrets
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import structlog
 
@@ -23,24 +24,20 @@ if TYPE_CHECKING:
     from fairlead.client import Client
 
 
-from collections.abc import Hashable
-from typing import NamedTuple, TypeVar
-
-
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 SERIES_SECONDS = 600.0
-"""Seconds within which the same event again is counted on the first one."""
+"""Seconds within which an equal event raises the count of the first one."""
 
 SIMILAR_LIMIT = 10
-"""Events that differ in their message alone and are written; more of them are combined."""
+"""Number of events that differ in their message alone and are written; later ones are combined."""
 
 BURST = 25
-"""Events about one object that may be written at once."""
+"""Number of events about one object that may be written in a burst."""
 
 REFILL_SECONDS = 300.0
-"""Seconds after which one more may be written, once the burst is used up."""
+"""Seconds after which one more event may be written, once the burst is used up."""
 
 _REMEMBERED = 4096
 """Entries of each memory of a correlator, as in client-go; the oldest is forgotten first."""
@@ -48,7 +45,7 @@ _COMBINED = "(combined from similar events): "
 
 
 class Happening(NamedTuple):
-    """An event as it is compared: two that are equal are the same event, happening again."""
+    """Fields by which two events count as the same event, repeated."""
 
     component: str
     api_version: str
@@ -62,13 +59,13 @@ class Happening(NamedTuple):
     message: str
 
     def digest(self) -> bytes:
-        """Hash of the Event to remember it by: thousands of full texts would fill the memory."""
+        """Return a hash that stands for the event in memory, in place of its full text."""
         text = "\0".join(self).encode(errors="surrogatepass")
         return hashlib.blake2b(text, digest_size=16, usedforsecurity=False).digest()
 
 
 class Series(NamedTuple):
-    """An event that was written, how many times it has happened, and when last in seconds."""
+    """Name of a written event, its count, and the time of the last one in seconds of the loop."""
 
     namespace: str
     name: str
@@ -78,7 +75,7 @@ class Series(NamedTuple):
 
 class _Similar(NamedTuple):
     messages: tuple[int, ...]
-    """Their hashes."""
+    """Hashes of the different messages."""
     since: float
     combined: Happening | None
 
@@ -97,7 +94,7 @@ class Correlator:
         self._budgets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
 
     def admit(self, happening: Happening, now: float) -> Happening | None:
-        """Return the event to write for this one, which may stand for several; None for none."""
+        """Return the event to write, perhaps a combined one; None if the budget is used up."""
         happening = self._combine(happening, now)
         source = (happening.component, happening.uid or happening.name)
         # A token bucket for each component and object: time refills it, an event takes one.
@@ -148,11 +145,11 @@ QUEUE_LIMIT = 1000
 """Events of one cluster that may wait to be written; more are dropped."""
 
 _MESSAGE_LIMIT = 1024
-"""Characters of a message, as many as the note of an event may have (events.k8s.io/v1)."""
+"""Characters of a message, the bound of the field ``note`` in events.k8s.io/v1."""
 _ATTEMPTS = 3
-"""Attempts to write an event while the server cannot be reached."""
+"""Number of attempts to write an event while the server cannot be reached."""
 _PAUSE_SECONDS = 2.0
-"""Seconds between two of these attempts."""
+"""Seconds between two attempts to write an event."""
 
 EventType = Literal["Normal", "Warning"]
 
@@ -170,7 +167,7 @@ class EventRecorder:
     def event(
         self, obj: Object, type_: EventType, reason: str, message: str, action: str = ""
     ) -> None:
-        """Say that something happened to an object; returns at once and never raises."""
+        """Queue an event about an object; returns at once and never raises."""
         happening = Happening(
             component=self._component,
             api_version=obj.api_version,
@@ -197,7 +194,7 @@ class EventWriter:
         self._arrived = asyncio.Event()
 
     def put(self, happening: Happening, resource_version: str) -> None:
-        """Have an event written; repetitions that wait together are counted."""
+        """Queue an event; equal events that wait together become one with a count."""
         count, _ = self._waiting.get(happening, (0, ""))
         # Events are a help for people: dropping some is better than delaying a controller.
         if not count and len(self._waiting) >= QUEUE_LIMIT:

@@ -15,7 +15,7 @@ async def kept_key(
 ) -> bytes:
     """Return the key in a Secret, which is created if it does not exist.
 
-    Replicas that start together agree: whose Secret was created first has made the key.
+    Replicas that start together use one key: that of the Secret which was created first.
 
     Raises:
         UnusableKeyError: the Secret holds something else.

@@ -1,6 +1,6 @@
-"""Writes: differences alone, finalizers, and statuses with their Events.
+"""Writes of controllers: differences to an object, finalizers, and statuses with their Events.
 
-Each carries the uid and the resourceVersion of the object that it is based on.
+Each write carries uid and resourceVersion of the object that it is based on, as preconditions.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _FIXED = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),
     *("deletionGracePeriodSeconds", "managedFields", "selfLink"),
 )
+"""Fields of the metadata that the server sets, or that never change: no patch has them."""
 
 
 async def commit(
@@ -126,10 +127,9 @@ class StatusWriter:
         self._transitions = transitions
 
     async def write(self, old: Object, body: JSON | None) -> Object:
-        """Store the status of ``body`` if it differs; None stands for a body that does not.
+        """Write the status of ``body`` if it differs from that of ``old``; None writes nothing.
 
-        Returns what is stored then. An object that is gone has no status to write: it is left
-        alone, and ``old`` returned.
+        Returns the stored object, or ``old`` if nothing was written or the object is gone.
 
         Raises:
             Conflict: the object was changed meanwhile.

@@ -1,6 +1,6 @@
-"""Serving admission webhooks: a TLS server, its certificate, and the bundle that servers trust.
+"""Serving of admission webhooks: a TLS server, its certificate, and the CA bundle of its clients.
 
-``server`` answers AdmissionReviews, every replica of a program the same. ``certificates`` decides
-what the shared Secret has to hold, and ``keeping`` is who leads: it writes the Secret and the
+``server`` answers AdmissionReviews in every replica of a program. ``certificates`` decides what
+the shared Secret has to hold; ``keeping`` runs in the leader alone and writes the Secret and the
 ``caBundle`` of the webhook configurations. Needs the extra ``webhooks``.
 """

@@ -20,7 +20,7 @@ from fairlead.api.certificates import Authority, KeyPair, general_name, load_key
 
 
 LIFE = timedelta(days=90)
-"""Lifetime of a server's certificate."""
+"""Lifetime of a server's certificate, in days; a new one is made after 60 of them."""
 _COMMON_NAME = "fairlead-webhooks"
 
 CERTIFICATE, KEY = "tls.crt", "tls.key"
@@ -30,7 +30,7 @@ FORMER = "former-ca.crt"
 
 
 def ends_at(certificate: str) -> datetime:
-    """Return when the first certificate of a PEM text ends; long ago if there is none."""
+    """Return the end of the first certificate in a PEM text; the year 1 if there is none."""
     return _not_after(certificate)
 
 
@@ -79,7 +79,10 @@ _MEMBERS = frozenset({CERTIFICATE, KEY, AUTHORITY, AUTHORITY_KEY, NEXT, NEXT_KEY
 def _turned(
     data: dict[str, str], authority: Certified, now: datetime, *, published: bool
 ) -> dict[str, str]:
-    """Take the next step from one authority to another."""
+    """Return the data after the next step of a change of authority.
+
+    First the next authority joins the bundle; once API servers trust it, it replaces the former.
+    """
     following = _pair(data, NEXT, NEXT_KEY)
     if following is None:
         following = make_authority(now)

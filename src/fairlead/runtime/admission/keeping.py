@@ -38,14 +38,14 @@ VALIDATINGWEBHOOKCONFIGURATIONS = Resource(
 CONFIGURATIONS = (MUTATINGWEBHOOKCONFIGURATIONS, VALIDATINGWEBHOOKCONFIGURATIONS)
 
 OWNER_LABEL = "app.kubernetes.io/name"
-"""Label that names an object's program; objects with another value, or none, are left alone."""
+"""Label with the name of an object's program; objects of other programs are never written."""
 LOOK_SECONDS = 3600.0
-"""Seconds between two looks at the certificates when no object has changed."""
+"""Seconds between two checks whether a certificate is due, if no object has changed."""
 _log = structlog.get_logger(logger_name="fairlead.runtime.admission")
 
 
 class CertificateUser:
-    """Has the server use the certificate in the Secret; a runnable of every replica."""
+    """Loads the certificate of the Secret into the server; a runnable of every replica."""
 
     name = "admission webhook certificate"
 

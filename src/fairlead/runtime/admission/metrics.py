@@ -19,7 +19,7 @@ from fairlead.client.metrics import Histogram
 Said = Literal["allowed", "changed", "warned", "refused", "failed"]
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Buckets in seconds: an API server waits 10 by default, and 30 at most."""
+"""Upper bounds of a review's duration in seconds; API servers wait 10 s by default, 30 at most."""
 _OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 _UNKNOWN = "unknown"
 """Operation of a review that cannot be decoded."""
@@ -28,7 +28,8 @@ _UNKNOWN = "unknown"
 class ReviewMetrics(Collector):
     """Counts and times reviews, by the names of the webhooks that were asked.
 
-    Failures of the webhooks that are named begin at zero: their first one is a change, too.
+    Failures of each given webhook begin at zero: without that, ``increase()`` of Prometheus would
+    not see the first one.
     """
 
     def __init__(self, webhooks: Iterable[str] = ()) -> None:

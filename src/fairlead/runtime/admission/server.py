@@ -26,7 +26,7 @@ from fairlead.runtime.manager.health import split_address
 
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Bytes of a review: an object and the one before it, each as large as servers store."""
+"""Bytes that a review may have: it holds the new object and the old one, with room to spare."""
 SECONDS = 10.0
 """Seconds that a request may take to arrive."""
 _FAILED: Said = "failed"
@@ -75,7 +75,7 @@ class UnansweredError(Exception):
 
 
 Reviewer = Callable[[AdmissionRequest], Verdict | Awaitable[Verdict]]
-"""One that has to look something up says so with an awaitable."""
+"""Function that decides about a write; it returns an awaitable if it has to ask the cluster."""
 
 
 class _Review(msgspec.Struct, rename="camel"):
@@ -87,7 +87,7 @@ class _Review(msgspec.Struct, rename="camel"):
 class AdmissionServer:
     """Serves reviewers by path; a runnable of every replica.
 
-    ``names`` has what webhooks are called in ``metrics``, by path.
+    ``names`` gives the label of each webhook in ``metrics``, by path.
 
     Raises:
         AddressError: the address is not ``host:port``.
@@ -208,7 +208,7 @@ class AdmissionServer:
 
 
 _Answer: TypeAlias = tuple[web.Response, str, Said]
-"""An answer, the operation that it is about, and what it says."""
+"""HTTP answer, operation of the review (such as CREATE), and verdict for the metrics."""
 
 
 def _unread(status: int, text: str) -> _Answer:

@@ -17,7 +17,7 @@ from fairlead.api.meta import Key, Object
 
 
 LAG = 5.0
-"""Seconds that a cache may lag behind."""
+"""Seconds after a write from which on the cache is believed, whether it shows the write or not."""
 
 
 class Expectations:
@@ -36,7 +36,7 @@ class Expectations:
             self._created.add(key)
 
     def seen(self, key: Key) -> None:
-        """Note that the cache has shown the object: if it holds none, there is none."""
+        """Note that the cache has shown the object; an object that it lacks now was deleted."""
         self._created.discard(key)
 
     def echoes(self, obj: Object) -> bool:
@@ -57,7 +57,7 @@ class Expectations:
         return not _as_new(obj, written)
 
     def forget(self, key: Key) -> None:
-        """Believe the cache."""
+        """Drop the expectation for this key: from now on the cache is believed."""
         self._written.pop(key, None)
         self._created.discard(key)
         if not self._written:
@@ -65,7 +65,7 @@ class Expectations:
             self.clear()
 
     def clear(self) -> None:
-        """Believe the cache in everything."""
+        """Drop all expectations."""
         self._written.clear()
         self._created.clear()
 

@@ -24,7 +24,7 @@ DeltaType = Literal["ADDED", "MODIFIED", "DELETED"]
 class Delta(msgspec.Struct, frozen=True, gc=False):
     """One change of a cache: ``old`` is None when added, ``new`` is None when deleted.
 
-    ``initial`` marks what was there already when the subscriber or the informer began.
+    ``initial`` marks objects that existed before the subscription or the first list.
     """
 
     type: DeltaType
@@ -34,7 +34,7 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def object(self) -> Object:
-        """The object as it is now, or as it was last when it is gone."""
+        """The present object, or the last state of a deleted one."""
         found = self.new if self.new is not None else self.old
         if found is None:
             raise ValueError("a delta without an object")
@@ -48,13 +48,13 @@ Handler = Callable[[Delta], None]
 _log = structlog.get_logger(logger_name="fairlead.runtime.informer")
 
 _PUTS_PER_TURN = 1000
-"""Objects of a list that are stored before other tasks get a turn of the event loop."""
+"""Number of objects of a list that are stored in one turn of the event loop."""
 
 
 class SharedInformer:
     """One watch, one store, any number of handlers: the sink of a reflector.
 
-    ``missed`` counts the objects that the watch had not told of when the cache was compared.
+    ``missed`` counts the changes that the watch left out, found by comparison with the server.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class SharedInformer:
         await self.reflector.run()
 
     async def replace(self, objects: list[Object]) -> None:
-        """Make the store hold exactly these objects, telling only what differs."""
+        """Make the store hold exactly these objects; handlers are told only the differences."""
         # Only the first list is marked as initial: a difference in a later list is a change.
         initial = not self.synced.is_set()
         if early := self._early(objects):
@@ -96,17 +96,17 @@ class SharedInformer:
         self.synced.set()
 
     def arrived(self, objects: Sequence[Object]) -> None:
-        """Keep the first pages of the first list: they need not wait for the last one."""
+        """Store pages of the first list as they come, before the last one is there."""
         if self.synced.is_set():
             return
         for object_ in objects:
             self.put(object_, initial=True)
 
     def _early(self, objects: list[Object]) -> int:
-        """Return how many of these came with the list's first pages, if the store has no others.
+        """Return how many objects of the list are stored already, by :meth:`arrived`; 0 if unsure.
 
-        Pages come in order. Where the last of as many objects as the store holds is the very one
-        that is stored, all before it are, too.
+        Pages come in order. If the store holds n objects, and the n-th of the list is the stored
+        one itself, then all before it are stored too.
         """
         number = len(self.store)
         if not 0 < number <= len(objects):
@@ -174,7 +174,7 @@ class SharedInformer:
         self._handlers = (*self._handlers, handler)
 
     def unsubscribe(self, handler: Handler) -> None:
-        """Call the handler no more."""
+        """Remove a handler; it is not called any more."""
         self._handlers = tuple(known for known in self._handlers if known is not handler)
 
     def add_index(self, function: IndexFunction) -> None:
@@ -261,7 +261,7 @@ class Informer:
 
     @property
     def error(self) -> str:
-        """Why the cache is not up to date, "" when it is."""
+        """Reason why the cache is not up to date, "" if it is."""
         return self._shared.reflector.error
 
     @property
@@ -288,7 +288,7 @@ class Informer:
         return self._shared.store.list(namespace)
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """Let objects be found by the values that the function gives for them.
+        """Add an index under a name: objects are found by the values of the function.
 
         Raises:
             ValueError: this lease has another index of that name.

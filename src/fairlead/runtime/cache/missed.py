@@ -1,13 +1,13 @@
-"""Compares caches with their servers now and then: a watch may leave out a change without a word.
+"""Comparison of caches with their servers, for changes that a watch has left out silently.
 
-The API promises that a watch tells of every change. What serves it has broken that promise
+The API promises that a watch tells of every change. Defects of etcd have broken that promise
 more than once (https://github.com/etcd-io/etcd/issues/17529, 18089 and 19179), and a cache that
 has missed a deletion shows the object for ever. So the metadata of a collection is listed once an
 hour, page by page, and where uid or resourceVersion is another one than in the cache, all of it is
 listed anew, which tells of what was missed.
 
-Changes are under way all the time. So a difference counts only if it is still the same, on both
-sides, in another list that is made a while later.
+Caches are always a little behind. So a difference counts only if both sides still show it in a
+second list, :data:`AGAIN_SECONDS` later.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ INTERVAL_SECONDS = 3600.0
 25,000 objects take 0.2 s of a core here and 1.4 s of etcd and kube-apiserver.
 """
 LOOK_SECONDS = 60.0
-"""Seconds between two looks whether a cache's time has come."""
+"""Seconds between two checks whether the comparison of a cache is due."""
 AGAIN_SECONDS = 30.0
-"""Seconds from the first list to the second; a watch that lags further behind misses as well."""
+"""Seconds from the first list to the second; a watch this far behind counts as missing changes."""
 _PAGE = 500
-"""Objects of one page."""
+"""Number of objects of one page, whose metadata alone is asked for."""
 
 
 class MetadataPages(Protocol):
-    """Where lists come from; :class:`fairlead.client.Client` is one."""
+    """Source of paged lists, such as :class:`fairlead.client.Client`."""
 
     async def page(
         self,
@@ -66,7 +66,7 @@ class _State(NamedTuple):
 
     @classmethod
     def of(cls, object_: Object | None) -> _State | None:
-        """Read the state of an object; None where there is none."""
+        """Return uid and resourceVersion of an object; None without an object."""
         if object_ is None:
             return None
         return cls(object_.meta.uid, object_.meta.resource_version)
@@ -80,7 +80,7 @@ class _Difference(NamedTuple):
 class Comparisons:
     """Compares the caches of one cluster with its server, one after another.
 
-    What a cache has missed is counted in its ``missed``.
+    Changes that a cache has missed are counted in the ``missed`` of its informer.
     """
 
     def __init__(

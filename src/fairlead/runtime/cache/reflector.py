@@ -1,8 +1,8 @@
 """Keeps a copy of a collection up to date: list, watch, resume, list again.
 
-Two phases and what ends them, nothing else (:data:`TRANSITIONS`). Every end of a phase other than
-a finished list and a watch that the server closed in due time waits for the back-off, so no fault
-can make it spin. Follows https://kubernetes.io/docs/reference/using-api/api-concepts/.
+A reflector has two phases, list and watch; :data:`TRANSITIONS` gives the next phase by the end of
+one. After a fault it waits for the back-off: only a finished list, and a watch that the server
+closed in due time, are followed at once. Follows https://kubernetes.io/docs/reference/using-api/api-concepts/.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import structlog
 
 from fairlead.api.meta import Object
+from fairlead.api.resource import Resource
 from fairlead.client.errors import (
     ApiError,
     ClientError,
@@ -36,22 +37,13 @@ from fairlead.runtime.cache.store import Transform
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from fairlead.client import WatchEvent
-
-
-from typing import TYPE_CHECKING, NamedTuple
-
-from fairlead.api.resource import Resource
-
-
-if TYPE_CHECKING:
     from fairlead.client import ObjectList, WatchEvent
 
 
 class Scope(NamedTuple):
-    """A resource, where and which of its objects; informers of equal scope are shared.
+    """Objects to watch: resource, namespace and selectors; equal scopes share one informer.
 
-    ``transform`` is what is kept of each, None for what the cluster has for all.
+    ``transform`` shrinks each object before it is stored; None means the cluster's own.
     """
 
     resource: Resource
@@ -73,7 +65,7 @@ class Scope(NamedTuple):
 
 
 class ListWatch(Protocol):
-    """Where objects come from; :class:`fairlead.client.Client` is one."""
+    """Source of lists and watches, such as :class:`fairlead.client.Client`."""
 
     async def list(
         self,
@@ -86,9 +78,9 @@ class ListWatch(Protocol):
         metadata_only: bool = False,
         arrived: Callable[[Sequence[Object]], None] | None = None,
     ) -> ObjectList:
-        """Return all objects and the version of the collection that they make.
+        """Return all objects, and the resourceVersion of the collection.
 
-        ``arrived`` is told of pages before the last one is there.
+        ``arrived`` is called with each page but the last, as it comes.
         """
         ...
 
@@ -122,15 +114,15 @@ behind.
 """
 
 STOOD_SECONDS = 1.0
-"""Seconds after which an early end of a watch does not lengthen the back-off."""
+"""Seconds that a watch must last so that its early end does not lengthen the back-off."""
 
 ABSENT_ANSWERS = 3
-"""404s in a row that mean that the resource is gone; a starting server gives a few."""
+"""Number of 404s in a row after which the resource counts as gone; starting servers give some."""
 
 _WATCH_SECONDS = (300.0, 600.0)
-"""Shortest and longest watch, in seconds; chosen at random, as client-go does."""
+"""Shortest and longest time of a watch in seconds; chosen at random, as in client-go."""
 _OVERDUE_SECONDS = 30.0
-"""Seconds after its due end at which a watch is given up."""
+"""Seconds that the server may be late with the end of a watch; then the watch is broken off."""
 
 
 class Phase(enum.Enum):
@@ -218,8 +210,8 @@ class Sink(Protocol):
 class Reflector:
     """Feeds a sink with the objects of one scope until it is cancelled.
 
-    ``error`` says why it does not get on, "" when it does, and ``cause`` what was raised.
-    ``restarts`` counts by reason.
+    ``error`` says why the sink is not up to date, "" if it is; ``cause`` is the exception.
+    ``restarts`` counts the ends of lists and watches by reason.
     """
 
     def __init__(
@@ -256,7 +248,7 @@ class Reflector:
                 await asyncio.sleep(delay)
 
     def relist(self) -> None:
-        """List again, for the watch has left out something."""
+        """End the watch and list again, since the watch has left out a change."""
         self._missed = True
         if self._limit is not None:
             # A limit that is over ends the running watch; the next phase is a list.
@@ -311,6 +303,7 @@ class Reflector:
 
     async def _follow(self, seconds: float) -> None:
         scope = self._scope
+        # The version is the last event's, not the list's: a resumed watch repeats no change.
         events = self._source.watch(
             scope.resource,
             scope.namespace,
@@ -355,7 +348,7 @@ class Reflector:
         self.error, self.cause = "", None
 
     def _conclude(self, outcome: PhaseEnd, error: Exception | None) -> float:
-        """Account for the end of a phase; the delay before the next one in seconds."""
+        """Count and report the end of a phase; return the seconds to wait before the next one."""
         if outcome is not PhaseEnd.LISTED:
             self.restarts[outcome.value] += 1
         if outcome in _AT_ONCE:

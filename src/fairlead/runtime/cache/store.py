@@ -11,7 +11,7 @@ from fairlead.api.meta import JSON, Key, Object, ObjectMeta, OwnerReference
 
 
 IndexFunction = Callable[[Object], Iterable[str]]
-"""Returns the values under which an object is found; called once for every version of it."""
+"""Function that returns the index values of an object; called once for each of its versions."""
 
 Objects = list[Object]
 """Alias, since classes here have a method named ``list``."""
@@ -84,7 +84,7 @@ class Store:
 
     @property
     def size(self) -> int:
-        """The bytes of all bodies."""
+        """Bytes of the bodies of all objects."""
         return self._bytes
 
     def get(self, namespace: str, name: str) -> Object | None:
@@ -99,7 +99,7 @@ class Store:
         return list(self)
 
     def put(self, object_: Object) -> Object | None:
-        """Keep an object; the one it replaces is returned."""
+        """Store an object; return the one that it replaces."""
         meta = object_.meta
         names = self._namespaces.get(meta.namespace)
         if names is None:
@@ -122,7 +122,7 @@ class Store:
         return old
 
     def remove(self, namespace: str, name: str) -> Object | None:
-        """Forget an object; it is returned."""
+        """Remove an object; return it, or None if it was not stored."""
         names = self._namespaces.get(namespace)
         old = names.pop(name, None) if names is not None else None
         if old is None or names is None:
@@ -159,7 +159,7 @@ class Store:
 
 
 MOST_STRINGS = 1024
-"""Strings that are remembered, about; a forgotten string is at worst stored twice."""
+"""Approximate number of strings that are remembered; a forgotten one is stored twice at worst."""
 
 LONGEST_STRING = 64
 """Characters of a string that is shared; longer ones are hardly ever equal."""
@@ -172,7 +172,7 @@ _NO_FINALIZERS: list[str] = []
 
 
 class SharedStrings:
-    """Remembers the strings that were seen last."""
+    """Memory of recent strings, so that equal strings of many objects are stored once."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
@@ -236,7 +236,7 @@ class SharedStrings:
 
 
 Transform = Callable[[Object], Object]
-"""Gives the object to keep; it must keep namespace, name, uid and resourceVersion."""
+"""Function that shrinks an object before it is stored; its key, uid and version must stay."""
 
 _MARK = b'"managedFields":'
 
@@ -267,7 +267,8 @@ def strip_managed_fields(object_: Object) -> Object:
     if not value:
         return object_
     end = start + len(_MARK) + len(value)
-    # Only where the name stands once, it is certain to be the metadata's.
+    # If the name occurs twice, the first one may be a field of the spec: then the slow way is
+    # safe.
     if not raw.startswith(value, start + len(_MARK)) or raw.find(_MARK, end) >= 0:
         return _strip_slowly(object_)
     if raw[end : end + 1] == b",":

@@ -1,5 +1,5 @@
-"""Controllers: what changes becomes requests, each of which a worker has reconciled.
+"""Controllers: changes become requests, and workers call a reconciler for each request.
 
-``queue`` holds each request once, ``reconcile`` is what reconcilers are asked and answer, and
-``controller`` runs them; ``memory`` gives back what a burst of them has used.
+``queue`` holds each request once, ``reconcile`` has the types of requests, results and mappers,
+``controller`` runs the workers, and ``memory`` returns free memory to the system after a burst.
 """

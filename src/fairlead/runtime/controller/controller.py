@@ -53,13 +53,13 @@ work at once.
 
 
 _PASSING = (ServerError, Conflict, Forbidden, TooManyRequests)
-"""Refusals whose cause may end without a change of the object, so that retries find out."""
+"""Errors whose cause may end without a change of the object, so that only a retry finds out."""
 RECONCILE_BUCKETS = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7),
     *(0.8, 0.9, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0),
     *(10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0),
 )
-"""Seconds; the buckets of controller-runtime's reconcile histogram."""
+"""Upper bounds of a reconcile's duration in seconds, those of controller-runtime."""
 
 
 class ControllerStats:
@@ -83,10 +83,10 @@ class _Source(NamedTuple):
 
 
 class _Limit:
-    """Ends one piece of the running task's work after another, when one takes too long.
+    """Timeout for each pass of a worker, with one timer for all passes.
 
-    As :func:`asyncio.timeout` does it, but with one timer for all of them, which looks again when
-    the limit of the present one is over: most are done long before.
+    The timer is not moved at each pass: when it fires, it is set again for the present pass. Most
+    passes end long before, so that thousands of them cost one timer.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -136,10 +136,10 @@ class _Limit:
 class Controller:
     """Calls a reconciler for every object that changes, each key by one worker at a time.
 
-    ``timeout`` is in seconds and ends one call of the reconciler. Whatever the reconciler raises
-    is logged and the request retried with back-off, except :class:`TerminalError`; what has failed
-    in an outage of a server is tried soon after that. ``stopped`` is called when the last worker
-    has ended. Requests of several groups take turns.
+    ``timeout`` limits one call of the reconciler, in seconds. An exception of the reconciler is
+    logged and the request retried with back-off, except after :class:`TerminalError`; requests
+    that failed in an outage of a server are retried soon after its end. ``stopped`` is called when
+    the last worker has ended. Requests of several groups take turns.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Controller:
         predicate: Predicate | None = None,
         cluster: str = "",
     ) -> None:
-        """Turn an informer's changes into requests; without a mapper, of the object itself.
+        """Turn an informer's changes into requests; without a mapper, for the changed object.
 
         ``cluster`` goes into the requests of the default mapper. May be called while running.
         """
@@ -184,7 +184,7 @@ class Controller:
         informer.subscribe(lambda delta: self._take(source, delta))
 
     def enqueue(self, request: Request, *, after: float = 0.0) -> None:
-        """Have a request worked on, ``after`` seconds from now."""
+        """Add a request to the queue, ``after`` seconds from now."""
         self.queue.add_after(request, after)
 
     def adopt(self, stats: ControllerStats) -> None:

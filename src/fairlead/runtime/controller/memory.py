@@ -1,9 +1,8 @@
-"""Gives memory back to the system when a burst of work is over.
+"""Return of free memory to the system after a burst of work.
 
-What thousands of passes have used stays with the C library as holes between what is kept, and the
-process looks larger by that; nothing but malloc_trim(3) gives them back. It is called twice: when
-the work is over, and when the connections are closed that the work was done by, for what they hold
-lies among the holes.
+The C library keeps the memory that thousands of passes have freed, as holes between objects that
+are still in use; malloc_trim(3) returns the holes to the system. It is called twice: after the
+burst, and after the idle connections of the burst are closed, whose buffers lie among the holes.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from fairlead.client.exchange import IDLE_SECONDS
 
 
 BURST = 200
-"""Passes that make a burst, after which memory may be given back."""
+"""Number of passes that count as a burst, after which memory may be given back."""
 QUIET_SECONDS = 2.0
-"""Seconds with less than a tenth of a burst, after which the burst is over."""
+"""Seconds with fewer passes than a tenth of a burst, after which the burst is over."""
 REST_SECONDS = 2 * IDLE_SECONDS + 3
 """Seconds after a burst until its connections are closed: aiohttp checks once per keep-alive."""
 
 
 class Bursts:
-    """Counts work, and calls ``trim`` when much of it is over."""
+    """Counts passes, and calls ``trim`` after each burst of them."""
 
     def __init__(self, trim: Callable[[], None] | None = None) -> None:
         self._trim = trim or give_back

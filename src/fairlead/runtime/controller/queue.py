@@ -20,12 +20,12 @@ from fairlead.runtime.backoff import BackoffPolicy
 K = TypeVar("K", bound=Hashable)
 
 RECOVERED_FAILURES = 8
-"""Failures in an outage that still count when it is over: the next delay is about 1 s.
+"""Largest number of failures in an outage that count after its end: the next delay is about 1 s.
 
 A server that has just come up may refuse for a moment and accept soon after.
 """
 SPREAD_SECONDS = 0.01
-"""Seconds per key that is retried together with others, so that a server is not asked at once."""
+"""Seconds by which each key lengthens the spread of retries, so that they do not come at once."""
 _SPREAD_LEAST, _SPREAD_MOST = 1.0, 30.0
 """Least and most seconds within which all keys that waited for a server are retried."""
 
@@ -42,7 +42,7 @@ class QueueClosed(Exception):  # noqa: N818
 
 
 class _Waiting(Generic[K]):
-    """Waiting keys with their start: the oldest first, and keys of several groups in turn."""
+    """Waiting keys with their start times: the oldest first, groups in turn."""
 
     def __init__(self, group: Callable[[K], Hashable] | None) -> None:
         self._group = group
@@ -151,7 +151,7 @@ class WorkQueue(Generic[K]):
         return list(self._processing.values())
 
     def add(self, key: K, band: Band = Band.LIVE) -> None:
-        """Have the key worked on as soon as a worker is free."""
+        """Add the key; it is given out as soon as a worker is free."""
         if key in self._processing:
             # Two workers on one object would undo each other's work: the key comes again after the
             # first worker is done.
@@ -169,7 +169,7 @@ class WorkQueue(Generic[K]):
         self._wake()
 
     def add_after(self, key: K, delay: float, band: Band = Band.LIVE) -> None:
-        """Add the key after so many seconds; of several delays the shortest counts."""
+        """Add the key after ``delay`` seconds; of several delays of a key the shortest counts."""
         if delay <= 0:
             self.add(key, band)
             return
@@ -186,11 +186,11 @@ class WorkQueue(Generic[K]):
     def retry(
         self, key: K, policy: BackoffPolicy | None = None, *, outages: Outages | None = None
     ) -> float:
-        """Add the key after its back-off, which grows each time; the delay in seconds.
+        """Add the key after its back-off, which grows with each retry; return it in seconds.
 
-        Times in a row are counted by key, whatever the policy of each; without one it is
-        ``delays.FAILED_PASS``. With ``outages`` it has failed for a server that is away, and comes
-        soon after that answers again.
+        Retries in a row are counted per key, whatever policy each has; the default policy is
+        ``delays.FAILED_PASS``. With ``outages`` the cause is a server that is away: the key comes
+        soon after that server answers again.
         """
         failures = self._failures.get(key, 0)
         self._note(key, outages, failures)
@@ -210,7 +210,7 @@ class WorkQueue(Generic[K]):
         self._away.pop(key, None)
 
     def recovered(self, outages: Outages) -> None:
-        """Retry soon the keys that failed for a server that answers again, spread over a while.
+        """Retry the keys that failed during an outage which is over, spread over some seconds.
 
         Failures from before the outage still count, for they have another cause.
         """
@@ -226,8 +226,8 @@ class WorkQueue(Generic[K]):
         """Retry failed keys now, because the cause of their failures is gone.
 
         Args:
-            keys: those that it is the cause of; None for all.
-            spread: seconds within which they come, at random.
+            keys: keys whose cause is gone; None for all failed keys.
+            spread: seconds within which the keys come, each at a random time.
         """
         for key in list(self._failures if keys is None else keys):
             self.forget(key)
@@ -291,7 +291,7 @@ class WorkQueue(Generic[K]):
         outages.listen(self)
 
     def _bring(self, key: K, spread: float) -> None:
-        """Move the time of a delayed key to within so many seconds."""
+        """Bring a delayed key forward, to a random time within ``spread`` seconds."""
         due = self._due.get(key)
         delay = random.uniform(0.0, spread)  # noqa: S311
         if due is not None and self._now() + delay < due[0]:
@@ -345,11 +345,11 @@ class WorkQueue(Generic[K]):
 
 
 QUEUE_BUCKETS = tuple(10.0**exponent for exponent in range(-8, 4))
-"""Seconds; the buckets of controller-runtime's queue histograms."""
+"""Upper bounds of waiting and working times in seconds, those of controller-runtime."""
 
 
 class QueueStats:
-    """Counts what happens to the queues of one name."""
+    """Counters and durations of the queues of one controller name."""
 
     def __init__(self) -> None:
         self.adds = 0

@@ -41,13 +41,13 @@ class TerminalError(Exception):
 
 
 Reconciler = Callable[[Request], Awaitable[Result | None]]
-"""Brings one object closer to its wanted state; raises to be called again after a back-off."""
+"""Function that brings one object closer to its wanted state; an exception asks for a retry."""
 
 Mapper = Callable[[Delta], Iterable[Request]]
-"""The requests that a change gives rise to."""
+"""Function that returns the requests for a change."""
 
 Predicate = Callable[[Delta], bool]
-"""Whether a change is of interest."""
+"""Function that tells whether a change makes requests."""
 
 
 def object_mapper(cluster: str = "") -> Mapper:
@@ -83,26 +83,29 @@ def owner_mapper(
 
 
 def changed(view: Callable[[Object | None], object]) -> Predicate:
-    """Return a predicate: ``view`` of the object has changed; it gets None without an object."""
+    """Return a predicate that holds if ``view`` of the old and the new object differ.
+
+    ``view`` gets None for the old state of a new object and the new state of a deleted one.
+    """
     return lambda delta: view(delta.old) != view(delta.new)
 
 
 def metadata_changed(*fields: str) -> Predicate:
-    """Return a predicate: the object came or went, or one of these metadata fields has changed."""
+    """Return a predicate for created, deleted and those objects whose metadata fields changed."""
     values = attrgetter(*fields)
     return changed(lambda obj: None if obj is None else (values(obj.meta),))
 
 
 def any_of(*predicates: Predicate) -> Predicate:
-    """Return a predicate: one of these holds."""
+    """Return a predicate that holds if one of these holds."""
     return lambda delta: any(predicate(delta) for predicate in predicates)
 
 
 spec_changed: Predicate = metadata_changed("generation", "deletion_timestamp")
-"""Predicate: the object came or went, or its spec has changed.
+"""Predicate for objects that were created or deleted, or whose spec has changed.
 
 API servers raise the generation with the spec, and leave it alone when the status is written: so
-our own status writes do not bring us back.
+the status writes of a controller do not call its reconciler again.
 https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/
 """
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 Check = Callable[[], str]
-"""Returns the fault, "" if there is none."""
+"""Function that returns the fault of a part of the program, "" if there is none."""
 
 
 class AddressError(ValueError):
-    """An address to listen on that is none; the text says what one looks like."""
+    """A text is no address to listen on; the message shows the form ``host:port``."""
 
 
 class Checks:
@@ -42,7 +42,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def report(name: str, checks: dict[str, Check], *, verbose: bool) -> tuple[bool, str]:
-    """Whether all checks hold, and the text of the answer."""
+    """Return whether all checks hold, and the answer's text in the form of kube-apiserver."""
     lines: list[str] = []
     healthy = True
     for check, ask in checks.items():

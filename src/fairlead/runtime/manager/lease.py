@@ -1,8 +1,8 @@
-"""Leader election on a Lease (coordination.k8s.io/v1), as client-go does it.
+"""Leader election on a Lease (coordination.k8s.io/v1), as in client-go.
 
 https://pkg.go.dev/k8s.io/client-go/tools/leaderelection. Clocks of different machines are never
-compared: a lease is free when it has not changed for its duration by the clock of the one who
-waits.
+compared: a Lease is free when it has not changed for its duration, by the clock of the candidate
+that waits for it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def default_identity() -> str:
 
 
 class _Moment(NamedTuple):
-    """The loop's time and the machine's, in seconds."""
+    """Time of the event loop, and ``time.monotonic()``, in seconds."""
 
     loop: float
     machine: float
@@ -85,6 +85,7 @@ class LeaderElection:
         name: str,
         identity: str = "",
         *,
+        # The defaults of client-go's components: kube-controller-manager, controller-runtime.
         lease_duration: float = 15.0,
         renew_deadline: float = 10.0,
         retry_period: float = 2.0,
@@ -128,7 +129,7 @@ class LeaderElection:
             raise LeadershipLost(f"lost the lease {self._title}: {lost}")
 
     def stale(self) -> str:
-        """Say why this process must not call itself leader; "" when it may."""
+        """Return why this process must not write as the leader; "" if it may, or does not lead."""
         if not self.is_leader:
             return ""
         # The loop's time stands still within one turn, and a process may be frozen in the middle.
@@ -175,7 +176,7 @@ class LeaderElection:
         self.error = text
 
     async def _renew(self) -> str:
-        """Renew until that fails; returns why."""
+        """Renew the Lease until that fails; return the reason."""
         while True:
             await asyncio.sleep(self._retry)
             try:
@@ -195,7 +196,7 @@ class LeaderElection:
             await asyncio.sleep(self._retry)
 
     async def _attempt(self) -> bool:
-        """Take or keep the lease; False when another holds it."""
+        """Take or renew the Lease; return False if another process holds it."""
         if self.is_leader and self._lease is not None:
             try:
                 # A renewal is one write on the known version; it fails after any other write.
@@ -247,6 +248,8 @@ class LeaderElection:
     async def _write(self, lease: Object) -> bool:
         body: JSON = lease.to_dict()
         body["spec"] = msgspec.to_builtins(self._spec(lease.decode(_Lease).spec))
+        # The body carries the resourceVersion: of two candidates that saw the Lease free, the
+        # server refuses one with a Conflict.
         begun = _Moment.now()
         self._keep(await self._client.update(LEASES, body), begun)
         return True
@@ -272,7 +275,7 @@ class LeaderElection:
         )
 
     async def _release(self) -> None:
-        """Let the next candidate lead at once, if the lease is still ours."""
+        """Give up the Lease if this process holds it, so that the next candidate need not wait."""
         if self._lease is None:
             return
         body: JSON = self._lease.to_dict()

@@ -1,4 +1,4 @@
-"""The manager: one task tree of clusters, controllers and what joins and leaves at run time."""
+"""The manager: one task tree of clusters, controllers, and clusters that join at run time."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ class Manager:
 
     @property
     def health_url(self) -> str:
-        """Where health is served once the manager runs."""
+        """URL of /healthz and /readyz without the path; "" before the manager runs."""
         return self._health.url
 
     @property
     def metrics_url(self) -> str:
-        """Where /metrics is served once the manager runs."""
+        """URL of /metrics without the path; "" before the manager runs."""
         return self._servers[-1].url
 
     def add_cluster(self, cluster: Cluster) -> None:
@@ -89,7 +89,7 @@ class Manager:
         self._checks.ready[f"caches-{cluster.name}"] = cluster.unsynced
 
     def add(self, runnable: Runnable, *, leader_only: bool = True) -> None:
-        """Run something, once leadership is won where it is only for leaders.
+        """Add a runnable; with ``leader_only`` it starts once this process leads.
 
         Raises:
             RuntimeError: the manager is running; use :meth:`engage`.
@@ -103,9 +103,9 @@ class Manager:
         self._checks.ready[name] = check
 
     async def engage(self, cluster: Cluster, runnables: Sequence[Runnable]) -> Engagement:
-        """Let a cluster join with controllers of its own; it works as long as this one leads.
+        """Start a cluster and its controllers at run time; they work while this process leads.
 
-        For a cluster that was added or engaged before, only the runnables are started.
+        If the cluster was added or engaged before, only the runnables are started.
         """
         self._fence(cluster)
         watch = cluster not in self._clusters and not cluster.running
@@ -115,7 +115,8 @@ class Manager:
         if watch:
             self.metrics.clusters.append(cluster)
             engagement.on_done = lambda: self.metrics.clusters.remove(cluster)
-        # Those that have ended go, or the list would grow with each cluster that joins and leaves.
+        # Ended engagements are dropped: the list would grow with each cluster that joins and
+        # leaves.
         self._engagements = [known for known in self._engagements if not known.done.is_set()]
         self._engagements.append(engagement)
         if self._group is not None:
@@ -201,9 +202,10 @@ class Manager:
                 self._group = None
 
     def _fence(self, cluster: Cluster) -> None:
-        """Stop every write of a process that slept through the end of its leadership.
+        """Refuse the writes of a process that was frozen until after the end of its leadership.
 
-        Cancelling its tasks comes too late: tasks with work to do go on as soon as it wakes up.
+        Cancelling its tasks comes too late: a task that was about to write goes on at once when
+        the process wakes up.
         """
         if self._election is not None:
             cluster.client.fence(self._election.stale)
@@ -214,23 +216,23 @@ class Manager:
 
 
 class Runnable(Protocol):
-    """Something that works until it is cancelled."""
+    """A part of a program that runs until it is cancelled, such as a controller."""
 
     @property
     def name(self) -> str:
-        """Name in logs."""
+        """Name for logs and tasks."""
         ...
 
     async def run(self) -> None:
-        """Work; an exception ends the manager or engagement that runs this."""
+        """Run until cancelled; an exception ends the manager or the engagement that runs this."""
         ...
 
 
 class Engagement:
     """A cluster, or controllers on one, that joined at run time; it leaves with :meth:`stop`.
 
-    ``done`` is set when its tasks have ended; ``error`` says why they ended by themselves, "" when
-    they were stopped.
+    ``done`` is set when its tasks have ended; ``error`` is the fault that ended them, "" if they
+    were stopped.
     """
 
     def __init__(self, cluster: Cluster, runnables: Sequence[Runnable], *, watch: bool) -> None:
@@ -244,9 +246,9 @@ class Engagement:
         self._stopped = False
 
     async def stop(self) -> None:
-        """Cancel this subtree, nothing else, and wait until it has ended.
+        """Cancel the tasks of this engagement alone, and wait until they have ended.
 
-        Must not be called by one of its own tasks, which cannot outlive it.
+        None of its own tasks may call this: it would wait for its own end.
         """
         self._stopped = True
         if self._task is None:
@@ -256,7 +258,7 @@ class Engagement:
         await self.done.wait()
 
     def start(self, group: asyncio.TaskGroup) -> None:
-        """Run in this group, unless it was stopped already."""
+        """Start the tasks in this group, unless the engagement was stopped already."""
         if not self._stopped:
             self._task = group.create_task(self._run(), name=f"cluster {self.cluster.name}")
             # A task that is cancelled before its first step never enters its own finally.
@@ -281,9 +283,10 @@ class Engagement:
 
 
 async def together(runnables: Sequence[Runnable]) -> None:
-    """Run all until cancelled, also when each of them has come to its end before.
+    """Run all until cancelled, even if each of them ends before.
 
-    They are a task group of their own, so that they end before the cluster that they read from.
+    They form a task group of their own, so that controllers end before the cluster whose caches
+    they read.
     """
     async with asyncio.TaskGroup() as group:
         for runnable in runnables:
@@ -292,7 +295,7 @@ async def together(runnables: Sequence[Runnable]) -> None:
 
 
 def first_error(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first exception that is no group."""
+    """Return the first exception in nested groups that is no group itself."""
     error: BaseException = failures
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -32,7 +32,7 @@ from fairlead.runtime.manager.lease import LeaderElection
 
 _PREFIX = "controller_runtime"
 _LAG_SECONDS = 1.0
-"""Seconds between two measurements of the event loop's lag."""
+"""Seconds between two measurements of how late the event loop is."""
 _RESULTS = ("success", "error", "requeue", "requeue_after")
 _QUEUE_LABELS = ("name", "controller")
 
@@ -60,7 +60,7 @@ class Metrics:
         self.clusters: list[Cluster] = []
         self.elections: list[LeaderElection] = []
         self.certificates: dict[str, Callable[[], datetime | None]] = {}
-        """Ends of the program's serving certificates, by purpose."""
+        """Functions that return the end of a serving certificate, by its purpose."""
         self.lag = 0.0
         self._controllers: dict[str, ControllerStats] = {}
         self.registry.register(_ControllerCollector(self._controllers))
@@ -130,7 +130,7 @@ class _ControllerCollector(Collector):
 
 
 class _Reader(Protocol):
-    """Reads one number of a controller."""
+    """Function that reads one number of a controller's counters."""
 
     def __call__(self, stats: ControllerStats) -> float:
         """Return the number."""
