@@ -5,7 +5,7 @@ which decode into the types of the resources that Fairlead works on. In the othe
 package makes bodies to write, and generates the CRDs of these types (``crd``).
 
 ``resource`` names resources and their paths, ``conditions``, ``selectors``, ``patch``, ``status``,
-``durations`` and ``timestamps`` are the parts that many kinds share, and ``manifests`` writes the
+``durations`` and ``timestamps`` are parts of many kinds, and ``manifests`` writes the
 objects that are applied with kubectl. ``kubebind`` has the types of kube-bind.io/v1alpha2,
 ``servicebinding`` those of Service Binding, and ``postgresaccess`` those of
 access.k8s.delta10.nl/v1. Every package may import this one, and it imports nothing of Fairlead.

@@ -1,8 +1,9 @@
-"""Certificate authorities and what they sign, made in memory.
+"""Certificate authorities and their certificates, made in memory.
 
-Keys are EC P-256: they are made in less than a millisecond. Every certificate carries subject and
-authority key identifiers, so that clients that verify strictly (Python 3.13) accept them. The
-library is in extras: programs that make no certificates do without this module.
+Keys are EC P-256, which are generated in less than a millisecond. Every certificate carries
+subject and authority key identifiers, so that clients that verify strictly (Python 3.13) accept
+them. The library cryptography is an extra: programs that make no certificates do not import this
+module.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 
 CA_LIFE = timedelta(days=3650)
-"""Lifetime of an authority."""
+"""Lifetime of an authority, in days: ten years."""
 _SKEW = timedelta(minutes=5)
-"""Age of a certificate that was made just now, for clients whose clocks are behind."""
+"""Minutes by which a new certificate is dated back, for clients whose clocks are behind."""
 
 
 class KeyPair(NamedTuple):
@@ -62,7 +63,7 @@ def load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
 
 
 def general_name(host: str) -> x509.GeneralName:
-    """Return a host's name, or its address, as certificates have it."""
+    """Return the subject alternative name of a host: an IP address or a DNS name."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
@@ -70,7 +71,7 @@ def general_name(host: str) -> x509.GeneralName:
 
 
 class Authority:
-    """A certificate authority: its certificate, its key, and what it issues."""
+    """A certificate authority: its certificate and key, and the certificates that it issues."""
 
     def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
         self._certificate = certificate
@@ -110,7 +111,11 @@ class Authority:
     def client(
         self, user: str, groups: Sequence[str] = (), *, now: datetime, life: timedelta
     ) -> KeyPair:
-        """Issue a certificate that makes its holder ``user``, a member of ``groups``."""
+        """Issue a client certificate for a user and its groups.
+
+        API servers read the user from the common name and the groups from the organizations:
+        https://kubernetes.io/docs/reference/access-authn-authz/authentication/#x509-client-certificates.
+        """
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, user))
         return self._issue(x509.Name(attributes), ExtendedKeyUsageOID.CLIENT_AUTH, now, life)
@@ -144,6 +149,7 @@ def _builder(
     signs: bool,
 ) -> x509.CertificateBuilder:
     public = key.public_key()
+    # A path length of 0 keeps the authority from making other authorities.
     path_length = 0 if signs else None
     return (
         x509.CertificateBuilder()

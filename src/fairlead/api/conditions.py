@@ -44,7 +44,7 @@ class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
 
 
 def set_condition(conditions: Iterable[Condition], new: Condition, *, now: str) -> list[Condition]:
-    """Return the list with ``new`` in it, in the place of the condition of its type.
+    """Return the conditions with ``new`` in the place of the one of its type, or at the end.
 
     The transition time changes only with the status (API conventions).
     """
@@ -73,7 +73,7 @@ def stored_conditions(body: JSON) -> list[Condition]:
 
 
 def unready(body: JSON) -> Condition | None:
-    """Return the condition Ready of an object if it is not True."""
+    """Return the condition Ready of an object if its status is False, else None."""
     found = get_condition(stored_conditions(body), "Ready")
     return found if found is not None and found.status == "False" else None
 

@@ -1,9 +1,9 @@
 """CustomResourceDefinitions made from msgspec types, the one source of their schemas.
 
 A type is a Struct with ``spec`` and ``status`` fields (either may be missing). Each field's
-description, pattern and bounds come from ``msgspec.Meta``. What JSON Schema has no word for goes
-into ``Meta(extra_json_schema=...)``: every ``x-kubernetes-*`` key, and ``x-default`` for a default
-that the API server shall write. Defaults of the Python types stay Python's own.
+description, pattern and bounds come from ``msgspec.Meta``. Keys beyond JSON Schema stand in
+``Meta(extra_json_schema=...)``: every ``x-kubernetes-*`` key, and ``x-default`` for a default that
+the API server writes into stored objects. Defaults of the Python types do not reach the schema.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 
 
+# A structural schema has no titles and no references. A Python default must not become a default
+# of the API server: it would be written into every stored object.
 _DROPPED = {"title", "default", "$defs"}
 
 
@@ -36,7 +38,7 @@ AGE = PrinterColumn("Age", ".metadata.creationTimestamp", type="date")
 
 
 class Version(msgspec.Struct, frozen=True):
-    """One version of a CRD: its name, its type and how it is served."""
+    """One version of a CRD: its name, its Python type, and whether it is served and stored."""
 
     name: str
     type: type
@@ -186,7 +188,10 @@ def _transform(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[s
 
 
 def _open_objects(schema: JSON) -> None:
-    """Let bare objects, and values of any type, keep their undescribed fields."""
+    """Let objects without properties, and values of any type, keep all their fields.
+
+    API servers prune fields that a structural schema does not describe.
+    """
     described = {"properties", "additionalProperties", "x-kubernetes-int-or-string"}
     if schema.get("type") in {"object", None} and not described & schema.keys():
         if "type" not in schema and "enum" in schema:

@@ -1,6 +1,7 @@
-"""CustomResourceDefinitions as programs read them; :mod:`fairlead.api.crd` makes them.
+"""Readers of stored CustomResourceDefinitions; :mod:`fairlead.api.crd` makes new ones.
 
-Fields that nothing reads are skipped, schemas above all: one may be large, or nested deeply.
+Only the fields that Fairlead needs are decoded. Schemas are skipped unless :func:`crd_schema` asks
+for one: they may be large, or nested deeply.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from fairlead.api.resource import Resource
 
 
 class CRDNames(msgspec.Struct, frozen=True):
-    """How a kind is called in paths and in objects."""
+    """Plural name of a kind, as in paths, and the kind, as in objects."""
 
     plural: str
     kind: str
@@ -58,9 +59,9 @@ class CRDSpec(msgspec.Struct, frozen=True):
         return Resource(self.group, version, names.plural, names.kind, self.namespaced)
 
     def readable(self) -> Resource | None:
-        """Return the resource to read objects by; None where no version is served.
+        """Return the resource in which to read objects; None if no version is served.
 
-        As it is stored an object needs no conversion, which may be what fails.
+        The stored version comes first: it needs no conversion, whose webhook may be down.
         """
         served = self.served
         if not served:
@@ -69,7 +70,7 @@ class CRDSpec(msgspec.Struct, frozen=True):
 
 
 class CRDStatus(msgspec.Struct, rename="camel", frozen=True):
-    """The state of a CustomResourceDefinition; a fresh one has nulls and empty names."""
+    """Status of a CustomResourceDefinition; the API server writes nulls into a new one."""
 
     accepted_names: dict[str, Any] | None = None
     stored_versions: list[str] | None = None

@@ -12,7 +12,7 @@ from fairlead.api.meta import JSON, Object
 
 
 KEY_BYTES = 32
-"""Random bytes of a key: as many as SHA-256 gives."""
+"""Random bytes of a key, the length of a SHA-256 digest."""
 
 _KEY = "key"
 

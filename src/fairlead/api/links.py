@@ -1,7 +1,7 @@
-"""Links of the chain from a workload to a role: how each stands, and what helps.
+"""Links of the chain from a workload to a PostgreSQL role, each with its state and remedy.
 
-Workload < binding < Secret < service < the provider's object < role: each needs the next one. The
-systems tell of their links in this one way, and are joined by those who know several of them.
+The order is workload, binding, Secret, service, provider's object, role: each link needs the next
+one. Each system reports its own links in this form, and ``fairlead.explain`` joins them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ ORDER: Final[tuple[LinkName, ...]] = (
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One link, and its state; ``waiting`` is one that goes on after another has.
+    """One link, and its state; a ``waiting`` link goes on by itself when the next one is well.
 
-    ``object`` names it, ``about`` is the text about it. ``since`` is the start of this state, as
-    RFC 3339, "" if it is unknown.
+    ``object`` names the object of the link, ``about`` describes its state. ``since`` is the start
+    of the state in RFC 3339, "" if it is unknown.
     """
 
     name: LinkName
@@ -39,14 +39,17 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
     @property
     def message(self) -> str:
-        """The object, and the text about it if there is one."""
+        """The object's name, followed by ``about`` if that is set."""
         return f"{self.object}: {self.about}" if self.about else self.object
 
 
 def wrong(
     table: Reasons, reason: str, *, name: LinkName, subject: str, about: str, remedy: str = ""
 ) -> Link:
-    """Return a link in the state of its reason in a table; ``remedy`` replaces the table's own."""
+    """Return a link with the state of a reason, as its table has it.
+
+    ``remedy`` replaces the remedy of the table.
+    """
     return Link(
         name=name,
         object=subject,

@@ -23,8 +23,8 @@ METRICS_PORT = 8080
 RBAC_GROUP = "rbac.authorization.k8s.io"
 _RBAC_VERSION = f"{RBAC_GROUP}/v1"
 _USER = 65532
-"""The uid and gid that the image's process has: nonroot, as distroless images call it."""
-# Client certificates of kubeconfigs reach TLS through files that are gone at once.
+"""Uid and gid of the container: those of the user nonroot in distroless images."""
+# Python loads client certificates from files alone, and the root file system is read-only.
 _TEMPORARY: JSON = {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}
 
 
@@ -48,20 +48,20 @@ def lease_rules(lease: str) -> list[JSON]:
 
 
 REPLICAS = 2
-"""Pods of a program: with a Lease one works and one stands by; otherwise both work."""
+"""Number of Pods of a program: with a Lease one works and one stands by, else both work."""
 MEMORY_REQUEST = "128Mi"
 MEMORY_LIMIT = "512Mi"
-"""Memory of one Pod: some 40,000 objects of a konnector (docs/reference/sizes.md)."""
+"""Memory limit of one Pod, enough for 40,000 objects of a konnector (docs/reference/sizes.md)."""
 CPU_REQUEST = "10m"
 SPREAD = ("kubernetes.io/hostname",)
-"""Topology keys: replicas on one node fail with it."""
+"""Topology keys over whose values replicas are spread: not all of them fail with one node."""
 
 
 class Pods(msgspec.Struct, frozen=True, kw_only=True):
-    """How many Pods a program has, how large they are and where they may go.
+    """Number, size and placement of a program's Pods.
 
-    ``cpu_limit`` "" is none. ``spread`` has topology keys, over whose values replicas are spread
-    as far as there is room.
+    A ``cpu_limit`` of "" sets none. ``spread`` has topology keys, over whose values the scheduler
+    spreads replicas if it can.
     """
 
     replicas: int = REPLICAS
@@ -75,7 +75,7 @@ class Pods(msgspec.Struct, frozen=True, kw_only=True):
     pull_secrets: tuple[str, ...] = ()
 
     def resources(self) -> JSON:
-        """Requests and limits of the container."""
+        """Return the requests and limits of the container."""
         limits = {"cpu": self.cpu_limit, "memory": self.memory_limit}
         return {
             "requests": {"cpu": self.cpu_request, "memory": self.memory_request},
@@ -127,7 +127,7 @@ def _with(metadata: JSON, labels: Mapping[str, str]) -> JSON:
 
 
 class PodProgram(msgspec.Struct, frozen=True, kw_only=True):
-    """A program in a cluster; ``command`` is what follows ``fairlead``, without flags.
+    """A program in a cluster; ``command`` has the words after ``fairlead``, without flags.
 
     Without a ``lease`` all replicas work at once. ``ports`` are those beside health and metrics,
     by name, and ``environment`` has members of the container's ``env``.
@@ -176,8 +176,8 @@ class PodProgram(msgspec.Struct, frozen=True, kw_only=True):
     ) -> JSON:
         """Return a ClusterRole that aggregates all with ``label: "true"``.
 
-        It says nothing of rules: Kubernetes' own controller fills them in, and applying or
-        upgrading must not take them away until it has done so again.
+        It has no ``rules``: Kubernetes' controller fills them in. With an empty list, applying the
+        manifest again would take all rights away until that controller has run.
         """
         selector = {"matchLabels": {label: "true"}}
         return {

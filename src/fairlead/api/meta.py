@@ -1,4 +1,4 @@
-"""Metadata of every Kubernetes object, and objects as metadata plus bytes.
+"""Metadata of Kubernetes objects, and objects as metadata beside their JSON bytes.
 
 An :class:`Object` is typed metadata beside the immutable JSON it was decoded from. Reading its
 body decodes a private copy, so that no reader can change an object in a cache.
@@ -16,7 +16,7 @@ from fairlead.api.nesting import NestedTooDeeply, member, without
 T = TypeVar("T")
 
 JSON = dict[str, Any]
-"""A JSON object as Python has it; ``Any`` stands only at this edge."""
+"""A decoded JSON object."""
 
 
 class Key(NamedTuple):
@@ -64,7 +64,7 @@ class ObjectMeta(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
 
     @property
     def deleting(self) -> bool:
-        """True once a delete was accepted and finalizers are awaited."""
+        """Whether the object was deleted and waits for its finalizers."""
         return self.deletion_timestamp is not None
 
     def controller(self) -> OwnerReference | None:
@@ -87,7 +87,7 @@ class ObjectMeta(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
 # Caches hold very many objects, which take part in no reference cycle: with gc=False the collector
 # of cycles does not visit them.
 class Object(msgspec.Struct, frozen=True, gc=False):
-    """One object as a server sent it: typed metadata and the JSON bytes of the whole."""
+    """One object of a server: typed metadata, and the JSON bytes of the whole object."""
 
     api_version: str
     kind: str
@@ -182,8 +182,8 @@ def _known(found: str, expected: str) -> str:
 def decode_item(raw: bytes | memoryview, api_version: str, kind: str) -> Object:
     """Decode one object of a list or a watch, under the kind of the requested resource.
 
-    What the item says of its kind is not read: items of built-in lists say nothing, and those of
-    metadata-only ones say PartialObjectMetadata. The bytes are copied, for a slice pins the whole.
+    The item's own kind is not read: items of built-in lists have none, and items of metadata-only
+    lists have PartialObjectMetadata. The bytes are copied, since a slice keeps the page in memory.
 
     Raises:
         msgspec.ValidationError: the metadata is not that of a Kubernetes object.
@@ -203,5 +203,5 @@ def _unmanaged(raw: bytes | memoryview) -> bytes:
 
 
 def object_from_dict(body: JSON) -> Object:
-    """Make an object of a decoded body, for tests and new bodies."""
+    """Return the object of a decoded body."""
     return decode_object(msgspec.json.encode(body))

@@ -1,9 +1,9 @@
-"""JSON that is nested deeper than a decoder goes.
+"""Access to members of JSON that is nested too deeply for the decoder.
 
-An API server stores objects of up to 10,000 levels, from any user with the right to write one: in
-fields without a schema, and for every kind in ``metadata.managedFields``. A decoder ends at some
-1,000 levels and refuses the whole list for that one object. Then the text is cut at its outermost
-levels, in one pass over it.
+An API server stores objects of up to 10,000 levels from any user who may write one: in fields
+without a schema, and in ``metadata.managedFields`` of every kind. msgspec's decoder ends at some
+1,000 levels, so that one such object would make a whole list unreadable. The functions here split
+the text at its outermost levels, in one pass over it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}:,]')
 
 
 class NestedTooDeeply(msgspec.ValidationError):
-    """A text is nested deeper than can be read."""
+    """A JSON text is nested more deeply than the decoder can read."""
 
     def __init__(self) -> None:
         super().__init__("it is nested too deeply to be read; take away what is below")
 
 
 class Member(NamedTuple):
-    """A value in a list or an object: its name with quotes, "" in a list, and where it stands."""
+    """Position of a value in a list or an object; ``name`` is quoted, "" in a list."""
 
     name: bytes
     begin: int
     end: int
 
     def of(self, text: bytes) -> bytes:
-        """Return the value's own text."""
+        """Return the text of the value."""
         return text[self.begin : self.end]
 
 

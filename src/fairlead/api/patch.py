@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7386), made from two bodies and applied; and JSON patches (RFC 6902)."""
+"""JSON merge patches (RFC 7386) and JSON patches (RFC 6902) between two bodies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def apply_merge_patch(target: Any, patch: Any) -> Any:
 def create_json_patch(old: JSON, new: JSON) -> list[JSON]:
     """Return the operations from ``old`` to ``new``, none if they are equal.
 
-    They name what differs and no more; of lists, only items of two that are equally long.
+    Each operation is on the smallest member that differs. Lists of different length are replaced
+    as a whole.
     """
     found: list[JSON] = []
     _compare(old, new, "", found)

@@ -1,4 +1,4 @@
-"""Amounts of memory and CPU as Kubernetes writes them, such as 10m, 512Mi or 1.5."""
+"""Amounts of memory and CPU in Kubernetes' form (``resource.Quantity``), such as 10m or 512Mi."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ _SUFFIXES = {
     **{unit: Decimal(1000) ** power for power, unit in enumerate("kMGTPE", 1)},
     **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", 1)},
 }
+# Without the exponents (1e3), signs and the units n and u of resource.Quantity: flags for Pods
+# need none of them. The digits are bounded, since Decimal would keep any number of them.
 _PATTERN = re.compile(rf"([0-9]{{1,15}}(?:\.[0-9]{{1,9}})?)({'|'.join(filter(None, _SUFFIXES))})?")
 PATTERN = f"^{_PATTERN.pattern}$"
-"""A regular expression of quantities that can be read, for JSON schemas."""
+"""Regular expression of the quantities that :func:`parse_quantity` reads, for JSON schemas."""
 
 
 def parse_quantity(text: str) -> Decimal:

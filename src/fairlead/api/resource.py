@@ -1,4 +1,4 @@
-"""Names of resources: group, version, plural and kind, and where their paths are."""
+"""Names of resources: group, version, plural and kind, and their paths on an API server."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Resource(msgspec.Struct, frozen=True, order=True):
 
 @lru_cache(maxsize=1024)
 def _api_version(group: str, version: str) -> str:
-    """Return ``group/version``, the same string each time, for every cached object has it."""
+    """Return ``group/version``; the cache makes all objects of a kind share one string."""
     return f"{group}/{version}" if group else version
 
 

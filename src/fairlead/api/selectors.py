@@ -25,7 +25,7 @@ _ATOMIC_LIST: JSON = {"x-kubernetes-list-type": "atomic"}
 class LabelSelectorRequirement(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """One of ``metav1.LabelSelector``'s matchExpressions."""
+    """Entry of matchExpressions in ``metav1.LabelSelector``."""
 
     key: Annotated[str, Meta(description="The label's name.")]
     operator: Annotated[str, Meta(description="In, NotIn, Exists or DoesNotExist.")]
@@ -117,7 +117,7 @@ class LabelSelector(NamedTuple):
     def from_dict(cls, selector: JSON | None, *, most: int | None = None) -> LabelSelector:
         """Return the selector of a ``metav1.LabelSelector``; None matches nothing, {} everything.
 
-        ``most`` is how many terms it may have, and each of them how many values.
+        ``most`` limits the number of terms, and of values in each term.
 
         Raises:
             SelectorError: an operator is unknown, a key or value is not valid, or there are more
@@ -156,13 +156,13 @@ class LabelSelector(NamedTuple):
 
 
 class LabelMatcher:
-    """A selector prepared for many objects: it looks up only labels that it needs."""
+    """A label selector compiled for many objects: it looks up only the labels that it names."""
 
     def __init__(self, selector: LabelSelector) -> None:
         self._nothing = selector.nothing
         self._wanted: dict[str, frozenset[str] | None] = {}
         self._refused: dict[str, frozenset[str] | None] = {}
-        """By keys, None for every value."""
+        """Refused values by key, None if the key itself is refused."""
         self._others: list[Requirement] = []
         for term in selector.requirements:
             values = frozenset(term.values)
@@ -182,7 +182,7 @@ class LabelMatcher:
 
     @property
     def keys(self) -> Iterable[str]:
-        """The labels that every object has which is selected."""
+        """Names of the labels that every selected object has."""
         return self._wanted.keys()
 
     def matches(self, labels: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""``metav1.Status``: an API server's answer to a request that it did not carry out."""
+"""``metav1.Status``: the body of an API server's answer to a failed request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class StatusCause(msgspec.Struct, rename="camel", omit_defaults=True, frozen=Tru
 
 
 class StatusDetails(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """Object that the answer is about; ``retry_after_seconds`` is in seconds."""
+    """Object of the failed request, its wrong fields, and the seconds to wait, 0 for none."""
 
     name: str = ""
     group: str = ""
@@ -25,7 +25,7 @@ class StatusDetails(msgspec.Struct, rename="camel", omit_defaults=True, frozen=T
 
 
 class Status(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """The body of every answer that is not a success, and of ERROR watch events."""
+    """Body of every answer that is no success, and object of ERROR events in a watch."""
 
     status: str = ""
     message: str = ""
@@ -56,4 +56,4 @@ REASON_CODES = {
     "ServerTimeout": 500,
     "Timeout": 504,
 }
-"""The HTTP code that goes with each reason (``metav1.StatusReason``)."""
+"""HTTP code of each ``metav1.StatusReason``."""

@@ -1,4 +1,4 @@
-"""Times as Kubernetes writes them."""
+"""Times in the forms of ``metav1.Time`` and ``metav1.MicroTime``."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def parse_time(text: str) -> datetime:
 
 
 def moment() -> datetime:
-    """Return this moment, in UTC."""
+    """Return the current time, aware and in UTC."""
     # Not datetime.now(): a test that replaces time.time() moves all clocks of the process.
     return datetime.fromtimestamp(time.time(), UTC)
 
 
 def now() -> str:
-    """Return this moment as :func:`format_time` writes it."""
+    """Return the current time in RFC 3339 with whole seconds."""
     return format_time(moment())

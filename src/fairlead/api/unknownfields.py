@@ -1,4 +1,4 @@
-"""Fields that a schema does not know: an API server prunes them without a word."""
+"""Detection of fields that a schema lacks: an API server would prune them silently."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fairlead.api.meta import JSON, ObjectMeta
 
 
 _SHOWN = 3
-"""Unknown fields that one message names."""
+"""Number of unknown fields that a message names."""
 _CHOICES = 12
-"""Names of known fields that a message lists where none of them is close."""
+"""Number of known fields that a message lists if none is similar."""
 _OF_SERVERS = ("managedFields", "selfLink")
 _OPEN = "x-kubernetes-preserve-unknown-fields"
 

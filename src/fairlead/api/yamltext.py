@@ -1,4 +1,4 @@
-"""YAML read with care: what a stranger wrote neither ends the program nor fills its memory."""
+"""Bounded reading of YAML: a hostile text neither crashes the program nor fills its memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Builds what JSON has; a date is a text there."""
+    """Loader of JSON's types alone: dates stay texts."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own declaration
         first: [(tag, pattern) for tag, pattern in found if not tag.endswith(":timestamp")]
@@ -19,7 +19,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
 
 class UnwelcomeYAMLError(ValueError):
-    """Valid YAML of a shape that is not read; the message goes after the name of its place."""
+    """Valid YAML beyond a bound; the message continues a sentence that begins with its name."""
 
 
 YAMLError = yaml.YAMLError
@@ -30,7 +30,7 @@ def load(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes: int = 0
 
     Args:
         text: the document; bytes are UTF-8.
-        aliases: whether YAML aliases are welcome; a small text full of them is a huge value.
+        aliases: whether YAML aliases are allowed; a small text of aliases expands to a huge value.
         max_depth: the most collections that may be nested.
         max_nodes: the most values, without the contents of aliases; 0 for any number.
 
@@ -48,7 +48,7 @@ def load(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes: int = 0
 def load_all(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes: int = 0) -> list[Any]:
     """Load the values of all documents in a stream; see :func:`load`.
 
-    ``max_nodes`` is how many values there may be in all, with aliases written out; 0 for any.
+    ``max_nodes`` limits the values of all documents, with aliases expanded; 0 is no limit.
 
     Raises:
         UnwelcomeYAMLError: one of them is too deep or too large, or has aliases or a value that
@@ -76,7 +76,7 @@ def _building() -> Iterator[None]:
 def refusal(error: Exception) -> str:
     """Return why a text is not read as YAML, in the same words for all commands.
 
-    They go after the name of the text, or after "it".
+    The text continues a sentence that begins with the name of the text, or with "it".
     """
     if isinstance(error, UnwelcomeYAMLError):
         return str(error)

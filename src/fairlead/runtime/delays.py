@@ -40,7 +40,7 @@ NAMESPACE_EMPTY = BackoffPolicy(initial=5.0, maximum=60.0, factor=1.5)
 The provider's controllers watch no kind of the copies, so that no event tells when they are gone.
 """
 COPIES_GONE = BackoffPolicy(initial=0.5, maximum=60.0, factor=1.5)
-"""Delays between looks at copies that the controller of clearing deletes; no event tells of them."""
+"""Delays between looks at copies that are being cleared away; no event tells of their end."""
 LAGGING_CACHE = BackoffPolicy(initial=0.2, maximum=30.0)
 """Delays before a pass repeats its look into a cache that lags behind the server."""
 ISSUER_AWAY = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.0)

@@ -1,4 +1,4 @@
-"""Go's values: its types and their names, literals, and the text that it prints.
+"""Go's values in Python: type names, literals, and printing as ``fmt`` does it.
 
 Messages of Kubernetes show values as Go does, and so do templates (https://pkg.go.dev/fmt).
 """

@@ -12,6 +12,7 @@ class LiteralError(ValueError):
     """A literal that Go refuses; the text is Go's."""
 
 
+# Source: https://go.dev/ref/spec#Rune_literals and #String_literals.
 _NAMED = dict(zip("abfnrtv\\'\"", (7, 8, 12, 10, 13, 9, 11, 92, 39, 34), strict=True))
 _LETTERS = {code: letter for letter, code in _NAMED.items() if letter not in "'\""}
 _ESCAPE = re.compile(
@@ -28,6 +29,7 @@ def unquote(text: str) -> str:
         LiteralError: an escape is invalid.
     """
     body = text[1:-1]
+    # Raw strings have no escapes, and Go drops carriage returns from them.
     if text[0] == "`":
         return body.replace("\r", "")
     if "\\" not in body:
@@ -112,7 +114,7 @@ _HEXADECIMAL = re.compile(
     re.ASCII,
 )
 _DIGITS = 400
-"""Largest number of parsed digits; a longer integer does not fit anyway."""
+"""Largest number of digits to parse: a longer integer fits no type of Go, and costs time."""
 _COMPLEX = re.compile(r"(.*?[^eEpP])([+-].*)i")
 
 
@@ -150,6 +152,7 @@ def _whole(text: str) -> int | None:
     if len(digits) > _DIGITS:
         return None
     value = int(digits, _BASES[name]) * (-1 if text[0] == "-" else 1)
+    # Go parses an unsigned integer first, which has no sign, and then a signed one.
     low = 0 if text[0] == "+" or value >= 2**63 else -(2**63)
     fits = value < 2**64 and text[0] not in "+-" if value >= 2**63 else value >= low
     return value if fits else None

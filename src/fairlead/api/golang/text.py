@@ -16,7 +16,7 @@ import msgspec
 
 _INT64 = 2**63
 _BRIEF = 200
-"""Longest shown value in a message, in characters."""
+"""Characters of a value that a message shows."""
 _NO_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
@@ -30,6 +30,7 @@ def go_text(value: Any) -> str:
         case str():
             return value
         case int():
+            # Kubernetes decodes an integer that is no int64 to a float64 (sigs.k8s.io/json).
             return str(value) if -_INT64 <= value < _INT64 else _float(float(value), 6)
         case float():
             return _float(value, 6)
@@ -69,6 +70,7 @@ def go_type(value: Any) -> str:
     return _TYPES.get(type(value), "<nil>")
 
 
+# encoding/json escapes these so that its output may stand in HTML and JavaScript.
 _ESCAPED = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
 
 
@@ -116,6 +118,8 @@ def json_by_member(value: Any) -> str:
         case int():
             return json_by_member(float(value))
         case float():
+            # encoding/json writes exponents below 1e-6 and from 1e21 on, as ES6 does, and e-7 for
+            # the e-07 of strconv.
             return _float(value, 21, lowest=-6).replace("e-0", "e-")
         case dict():
             entries = (

@@ -8,6 +8,7 @@ import msgspec
 
 
 _LONGEST = 1_000
+"""Characters of an error's text."""
 
 
 class JSONPathError(ValueError):
@@ -25,15 +26,15 @@ class MissingField(JSONPathError):  # noqa: N818 (named after what it says)
 
 
 class Exhausted(JSONPathError):  # noqa: N818 (named after what it says)
-    """The template exceeds a bound; the text names it."""
+    """The template exceeds a bound; the text names the bound."""
 
 
 class BudgetExhausted(Exhausted):
-    """Several templates together exceed their shared bound; the text names it."""
+    """Several templates together exceed their shared bound; the text names the bound."""
 
 
 class Budget:
-    """Number of values that several templates may visit together; ``text`` is the error."""
+    """Number of values that several templates may visit together; ``text`` is the error's."""
 
     def __init__(self, left: int, text: str) -> None:
         self.left = left

@@ -23,6 +23,8 @@ from fairlead.api.jsonpath.nodes import (
 
 _TERMINATORS = set(".,[]$@{} \t\r\n")
 _NAME = re.compile(r"(?:\\.|[^\\.,\[\]$@{} \t\r\n])*+\\?", re.DOTALL)
+# The parser follows client-go, util/jsonpath/parser.go, with its quirks: templates that kubectl
+# takes must give the same result here.
 _FILTER = re.compile(r"^([^!<>=]+)([!<>=]+)(.+?)$", re.DOTALL)
 _QUOTED = {
     '"': re.compile(r'"(?:[^"\\\n]|\\[^\n])*+"'),
@@ -186,7 +188,7 @@ def _filter(text: str) -> Filter:
 
 
 def _inner(text: str) -> Path:
-    """Parse the path in a filter. The depth is bounded, since only quotes hide parentheses."""
+    """Parse the path in a filter; only quotes hide parentheses, so that filters hardly nest."""
     first = parse(f"{{{text}}}")[0]
     return first if isinstance(first, Path) else Path(())
 

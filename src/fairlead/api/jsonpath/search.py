@@ -39,7 +39,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 _NESTING = 50
-"""Deepest nesting of ranges: each takes a few frames of Python's stack."""
+"""Largest number of nested ranges: each takes a few frames of Python's stack."""
 _TEXT = 1024 * 1024
 """Longest output of a template, in characters."""
 _VALUES = 200_000
@@ -51,7 +51,7 @@ A path that consists of as many filters of as many items looks at 123,000 values
 ``_VALUES``.
 """
 _OF_A_STEP = 3
-"""Values that a step from one value to one value looks at: both, and one for itself."""
+"""Values that a step from one value to one value counts: input, output and the step itself."""
 _OF_A_FILTERED = 4 * _OF_A_STEP
 """Values that a filter looks at for one item: two paths of one step each."""
 
@@ -70,7 +70,7 @@ class JSONPath:
         self._allow_missing = allow_missing
 
     def find(self, value: Any, budget: Budget | None = None) -> list[list[Any]]:
-        """Return what each text and action of the template gives, in their order.
+        """Return the results of each text and action of the template, in their order.
 
         Args:
             value: the input.
@@ -311,6 +311,7 @@ def _children(value: Any) -> list[Any]:
         case list():
             return value
         case str():
+            # Go's reflection sees a string as a list of bytes.
             return list(to_bytes(value))
         case _:
             return []

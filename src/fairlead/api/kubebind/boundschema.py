@@ -1,7 +1,7 @@
 """BoundSchema: a provider's CRD for a consumer, with the conversions in both directions.
 
-What is lost on purpose: names, labels and annotations of the provider's CRD, and conversion
-webhooks that are reached by a Service, which the consumer's cluster does not have.
+The conversion omits names, labels and annotations of the provider's CRD, and conversion webhooks
+that are reached by a Service, which the consumer's cluster does not have.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WRAPPER = "openAPIV3Schema"
 
 
 class SchemaNames(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """How the kind is called."""
+    """Names of the kind, as in ``spec.names`` of a CRD."""
 
     kind: Annotated[str, Meta(description="The kind.")]
     plural: Annotated[str, Meta(description="The plural, as in paths.")]
@@ -45,7 +45,7 @@ class SchemaNames(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
 
 
 class SchemaScale(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Where the scale subresource finds its numbers."""
+    """JSONPaths of the scale subresource."""
 
     spec_replicas_path: Annotated[str, Meta(description="JSONPath of the wanted number.")]
     status_replicas_path: Annotated[str, Meta(description="JSONPath of the number that there is.")]
@@ -109,7 +109,7 @@ class SchemaVersion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
 class WebhookClientConfig(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """How a conversion webhook is reached: by its URL only."""
+    """Address of a conversion webhook: a URL, since a Service of the provider is out of reach."""
 
     url: Annotated[str, Meta(description="Address of the webhook.")] = ""
     ca_bundle: Annotated[
@@ -133,7 +133,7 @@ class SchemaWebhook(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
 class SchemaConversion(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """How versions are converted into one another."""
+    """Conversion between versions, as in ``spec.conversion`` of a CRD."""
 
     strategy: Annotated[Literal["None", "Webhook"], Meta(description="None, or Webhook.")]
     webhook: SchemaWebhook | None = None
@@ -153,7 +153,7 @@ _WEBHOOK_RULE: JSON = {
 class BoundSchemaSpec(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """A CRD's spec, and how the konnector shall watch its objects."""
+    """Spec of a CRD, and the scope in which the konnector watches its objects."""
 
     informer_scope: Annotated[
         Scope, Meta(description="Whether the konnector watches the cluster or single namespaces.")
@@ -182,7 +182,7 @@ class BoundSchemaSpec(
         return resource_name(self.names.plural, self.group)
 
     def sync_version(self) -> SchemaVersion | None:
-        """Return the version for synchronising objects: the first served one, as listed."""
+        """Return the version in which objects are synchronised: the first served one."""
         return next((version for version in self.versions if version.served), None)
 
     def resource(self) -> Resource | None:

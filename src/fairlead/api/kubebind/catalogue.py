@@ -1,4 +1,4 @@
-"""A provider's catalogue: what consumers may ask for by name, and asking for it as an object."""
+"""A provider's catalogue: templates, collections, and BindableResourcesRequests for templates."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TemplateSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=T
 
 
 class APIServiceExportTemplate(Kind, kw_only=True):
-    """On the provider: something consumers may ask for by name."""
+    """On the provider: resources and claims that consumers may request under one name."""
 
     spec: TemplateSpec
     status: ConditionsStatus = ConditionsStatus()
@@ -55,7 +55,7 @@ class APIServiceExportTemplate(Kind, kw_only=True):
 class CollectionSpec(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """Templates that belong together."""
+    """Description and templates of a collection."""
 
     description: Annotated[
         str, Meta(description="What the templates have in common, for people.")
@@ -77,7 +77,7 @@ class ClusterSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
 
 
 class ProviderCluster(Kind, kw_only=True):
-    """On the provider, one object named ``default``: the cluster as a place that consumers use."""
+    """On the provider: the cluster itself, one object named ``default``."""
 
     spec: ClusterSpec = ClusterSpec()
     status: ConditionsStatus = ConditionsStatus()
@@ -116,7 +116,7 @@ PlainCondition = Annotated[dict[str, Any], Meta(extra_json_schema=structural_sch
 class BindableResourcesRequestStatus(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """How far the handshake has come; these conditions are ``metav1.Condition``."""
+    """Phase and result of the handshake; these conditions are ``metav1.Condition``."""
 
     phase: Annotated[
         Phase,

@@ -40,7 +40,7 @@ class ClaimError(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """Objects that one object refers to; a key without a namespace matches in any namespace."""
+    """Keys of objects that a referrer names; a key without a namespace matches in every one."""
 
     keys: frozenset[Key]
 
@@ -55,7 +55,7 @@ class Targets(NamedTuple):
 
 
 def claimable(claim: GroupResource) -> bool:
-    """Whether a claim may name this resource at all."""
+    """Whether a claim may name this resource: one of :data:`CLAIMABLE` in the core group."""
     return not claim.group and claim.resource in CLAIMABLE
 
 
@@ -87,7 +87,7 @@ def matches(
     *,
     referrers: Callable[[SelectorReference], Iterable[JSON]],
 ) -> bool:
-    """Whether an object is claimed.
+    """Whether a selector of a claim matches an object.
 
     Args:
         selector: the claim's.
@@ -106,7 +106,7 @@ def matches(
 
 
 def label_matches(selector: Selector, labels: dict[str, str]) -> bool:
-    """Whether the selector has a label selector, and it matches."""
+    """Whether the selector has a label selector that matches the labels."""
     if selector.label_selector is None:
         return False
     try:
@@ -117,7 +117,7 @@ def label_matches(selector: Selector, labels: dict[str, str]) -> bool:
 
 
 def name_matches(named: Iterable[NamedResource], key: Key) -> bool:
-    """Whether an object is named; without a namespace it is named in all."""
+    """Whether the list names an object; an entry without a namespace names it in all."""
     return any(item.name == key.name and item.namespace in {"", key.namespace} for item in named)
 
 

@@ -1,4 +1,4 @@
-"""Conditions as kube-bind has them: with a severity, and Ready as a summary of all others.
+"""Conditions of kube-bind: with a severity, and with Ready as a summary of all others.
 
 Unlike ``metav1.Condition`` there is no observedGeneration, and the transition time changes with
 the message too.
@@ -19,35 +19,38 @@ Severity = Literal["", "Error", "Warning", "Info"]
 
 READY: Final = "Ready"
 ANOTHER_KONNECTOR: Final = "AnotherKonnector"
-"""Ours, on an APIServiceBinding: True while another konnector works with its ClusterBinding."""
+"""Fairlead's, on an APIServiceBinding: True while another konnector uses its ClusterBinding."""
 SEVERAL_KONNECTORS: Final = "SeveralKonnectors"
-"""The reason of AnotherKonnector where all of them are ours."""
+"""Reason of AnotherKonnector if the other konnectors are Fairlead's too."""
 CONFLICTS: Final = "Conflicts"
 CONNECTED: Final = "Connected"
 COPIES_HELD: Final = "CopiesHeld"
-"""Ours, on an APIServiceBinding: its copies were made for another cluster, and none is deleted."""
+"""Fairlead's, on an APIServiceBinding: its copies are of another cluster, and none is deleted."""
 CREDENTIALS_IN_USE: Final = "CredentialsInUse"
-"""Ours, on a ClusterBinding: its message is the digest of the kubeconfig that wrote it."""
+"""Fairlead's, on a ClusterBinding: the message is the digest of the kubeconfig that wrote it."""
 CONSUMER_CLUSTER: Final = "ConsumerCluster"
-"""Ours, on an APIServiceExport: its message is the uid of the cluster in which it is bound."""
+"""Fairlead's, on an APIServiceExport: the message is the uid of the cluster that binds it."""
 CONSUMER_IN_SYNC: Final = "ConsumerInSync"
 EXPORTS_READY: Final = "ExportsReady"
 HEALTHY: Final = "Healthy"
 HEARTBEATING: Final = "Heartbeating"
 INFORMERS_SYNCED: Final = "InformersSynced"
 KONNECTORS: Final = "KonnectorsAtWork"
-"""Ours, on a ClusterBinding: its message names the konnectors that work with it, with times."""
+"""Fairlead's, on a ClusterBinding: the message names the konnectors that use it, with times."""
 NAMESPACE_READY: Final = "NamespaceReady"
-"""Our own condition: kube-bind's APIServiceNamespace has none."""
+"""Fairlead's, on an APIServiceNamespace, which has no condition in kube-bind."""
 OBJECTS_FAILING: Final = "ObjectsFailing"
-"""Ours, on an APIServiceBinding: servers refuse to write some of its objects."""
+"""Fairlead's, on an APIServiceBinding: an API server refuses writes to some of its objects."""
 OBJECTS_REWRITTEN: Final = "ObjectsRewritten"
-"""Ours, on an APIServiceBinding: another writer undoes the konnector's writes to its objects."""
+"""Fairlead's, on an APIServiceBinding: another writer undoes the konnector's writes to objects."""
 OBJECTS_REMAIN: Final = "ObjectsRemain"
 OBJECTS_UNKNOWN: Final = "ObjectsUnknown"
-"""Why NamespaceReady is False while a provider namespace that should go is kept."""
+"""Reasons of NamespaceReady while a provider namespace that should go is kept.
+
+Objects remain in it, or some kinds of objects cannot be listed.
+"""
 PERMISSIONS_GRANTED: Final = "PermissionsGranted"
-"""Ours, on an APIServiceExport: the consumer's rights are as the export says."""
+"""Fairlead's, on an APIServiceExport: the consumer has the rights that the export needs."""
 PERMISSION_CLAIM: Final = "PermissionClaim"
 PROVIDER_IN_SYNC: Final = "ProviderInSync"
 SCHEMA_IN_SYNC: Final = "SchemaInSync"
@@ -55,14 +58,17 @@ SECRET_VALID: Final = "SecretValid"  # noqa: S105  # the type of a condition
 SYNCED: Final = "Synced"
 VALID_VERSION: Final = "ValidVersion"
 VERSIONS_REMOVED: Final = "VersionsRemoved"
-"""Ours, on an APIServiceBinding: the provider lacks versions in which objects are stored."""
+"""Fairlead's, on an APIServiceBinding: the provider lacks versions in which objects are stored."""
 
 
 WRONG_WHILE_TRUE: Final = (
     *(ANOTHER_KONNECTOR, COPIES_HELD, OBJECTS_FAILING, OBJECTS_REWRITTEN, CONFLICTS),
     VERSIONS_REMOVED,
 )
-"""Ours, on an APIServiceBinding: absent when all is well, and never lowering Ready."""
+"""Conditions of Fairlead on an APIServiceBinding that are True during a fault, else absent.
+
+Ready summarizes only conditions that are False in a fault: these do not change it.
+"""
 
 
 class KubeBindCondition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -90,7 +96,7 @@ class KubeBindCondition(msgspec.Struct, rename="camel", omit_defaults=True, froz
     message: Annotated[str, msgspec.Meta(description="Why, in words, with names.")] = ""
 
     def same_state(self, other: KubeBindCondition) -> bool:
-        """Whether everything but the time is equal."""
+        """Whether two conditions are equal but for the transition time."""
         return msgspec.structs.replace(self, last_transition_time="") == msgspec.structs.replace(
             other, last_transition_time=""
         )
@@ -191,7 +197,8 @@ def status_events(old: Object, new: Object) -> list[Event]:
 def happening(condition: KubeBindCondition) -> Event:
     """Return the Event about a condition that has turned.
 
-    What is wrong is a warning, and so is what is wrong while it is True.
+    It is a Warning for a condition that is False with severity Error or Warning, or that is True
+    and one of :data:`WRONG_WHILE_TRUE`.
     """
     failed = condition.status == "False" and condition.severity in {"Error", "Warning"}
     warns = failed or (condition.type in WRONG_WHILE_TRUE and condition.status == "True")

@@ -1,7 +1,7 @@
-"""How much one APIServiceExportRequest may ask for.
+"""Bounds of one APIServiceExportRequest.
 
-The provider works on all of a request at once, so that one without a bound would be work without
-one. kube-bind itself has no bounds.
+The provider works on a whole request in one pass: an unbounded request would hold up all others.
+kube-bind itself has no such bounds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ DUPLICATE_RESOURCE = "DuplicateResource"
 LARGE_PERMISSION_CLAIM = "LargePermissionClaim"
 
 MOST_NAMED = 256
-"""Objects that one claim may name, and values that one expression of a claim may have."""
+"""Number of objects that a claim may name, and of values in one expression of its selector."""
 MOST_TERMS = 64
-"""Labels, expressions or references that one claim may have."""
+"""Number of labels, of expressions and of references that a claim may have."""
 _LONG = 128
 """Characters of a name that a message repeats: a consumer chooses the length of its names."""
 

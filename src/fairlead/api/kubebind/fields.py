@@ -23,13 +23,13 @@ RESOURCE_PATTERN = r"^[a-z][-a-z0-9]*[a-z0-9]$"
 
 
 def immutable(field: str) -> JSON:
-    """Return the rule that a field never changes once it is set, as keys of its schema."""
+    """Return the schema keys of the CEL rule that a field does not change once it is set."""
     rule = {"rule": "self == oldSelf", "message": f"{field} is immutable"}
     return {"x-kubernetes-validations": [rule]}
 
 
 class GroupResource(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """A resource of any version."""
+    """API group and plural name of a resource, without a version."""
 
     # Made by a factory, so that it is written even when it is empty: servers store the empty
     # value, and a body without it would differ from the stored one at every comparison.
@@ -52,7 +52,7 @@ class GroupResource(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
 
     @property
     def group_resource(self) -> tuple[str, str]:
-        """Group and resource alone, to compare with those of another type."""
+        """Group and resource as a pair, to compare with objects of other types."""
         return self.group, self.resource
 
 
@@ -63,14 +63,14 @@ class ExportResource(GroupResource, kw_only=True, frozen=True):
 
 
 class NamedResource(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """One object by name; without a namespace it is the name in any."""
+    """Name of an object; without a namespace, the objects of this name in all namespaces."""
 
     name: Annotated[str, Meta(description="Name of the object.")]
     namespace: Annotated[str, Meta(description="The consumer's namespace; empty means any.")] = ""
 
 
 class SelectorPaths(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Where a referring object names what it refers to, as gjson paths."""
+    """gjson paths at which a referring object holds the names and namespaces of its targets."""
 
     name: Annotated[str, Meta(description="gjson path to names, such as spec.refs.#.name.")] = ""
     namespace: Annotated[str, Meta(description="gjson path to namespaces.")] = ""
@@ -98,13 +98,13 @@ class Selector(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True,
 
 
 class PermissionClaim(GroupResource, kw_only=True, frozen=True):
-    """Related objects that a binding brings along."""
+    """Objects of a core resource that are copied beside the exported ones, by a selector."""
 
     selector: Annotated[Selector, Meta(description="Which objects are claimed.")]
 
 
 class NamespaceName(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """A namespace of the consumer, to be made before any object needs it."""
+    """Consumer namespace whose provider namespace is made before an object needs it."""
 
     name: Annotated[str, Meta(description="Name of the namespace at the consumer.")]
 

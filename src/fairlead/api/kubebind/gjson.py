@@ -1,4 +1,4 @@
-r"""The part of gjson paths that kube-bind's references are written in.
+r"""The subset of gjson paths that references of permission claims use.
 
 https://github.com/tidwall/gjson/blob/master/SYNTAX.md
 

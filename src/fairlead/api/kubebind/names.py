@@ -36,19 +36,19 @@ COLLECTIONS = _resource("collections", "Collection", namespaced=False)
 BINDABLERESOURCESREQUESTS = _resource("bindableresourcesrequests", "BindableResourcesRequest")
 
 LABEL_EXPORTED: Final = "kube-bind.io/exported"
-"""On a provider's CRD, value ``true``: it may be exported."""
+"""Label of a provider's CRD; with the value ``true`` it may be exported."""
 LABEL_OWNER: Final = "kube-bind.io/owner"
-"""On claimed objects, APIServiceNamespaces and consumer namespaces: whose the original is."""
+"""Label of claimed objects and of namespaces for them: which side owns the original."""
 OWNER_PROVIDER: Final = "provider"
 OWNER_CONSUMER: Final = "consumer"
 LABEL_PROVIDER_KUBECONFIG: Final = "kube-bind.io/provider-kubeconfig"
-"""On a consumer's Secret, value ``true``: connect to that provider before any binding exists."""
+"""Label of a consumer's Secret; with ``true`` the konnector connects before a binding exists."""
 LABEL_AGGREGATE_TO_PARENT: Final = "rbac.kube-bind.io/aggregate-to-parent"
 LABEL_AGGREGATE_TO_PROVIDER: Final = "rbac.kube-bind.io/aggregate-to-provider"
-"""On ClusterRoles whose rights the provider's controllers get, to hand them out."""
+"""Label of ClusterRoles whose rights the provider's controllers get and hand out."""
 LABEL_AGGREGATE_TO_KONNECTOR: Final = "rbac.kube-bind.io/aggregate-to-konnector"
 LABEL_AGGREGATE_TO_SERVE: Final = "rbac.kube-bind.io/aggregate-to-serve"
-"""On ClusterRoles whose rights the front door gets, to show objects to permitted people."""
+"""Label of ClusterRoles whose rights the front door gets, to show objects to permitted people."""
 
 ANNOTATION_CLUSTER_NAMESPACE: Final = "kube-bind.io/cluster-namespace"
 ANNOTATION_CONSUMER_NAMESPACE: Final = "kube-bind.io/consumer-namespace"
@@ -56,21 +56,26 @@ ANNOTATION_CONSUMER_UID: Final = "kube-bind.io/consumer-uid"
 ANNOTATION_PROVIDER_NAMESPACE: Final = "kube-bind.io/provider-namespace"
 ANNOTATION_PROVIDER_UID: Final = "kube-bind.io/provider-uid"
 ANNOTATION_SERVICE_NAMESPACE: Final = "kube-bind.io/api-service-namespace"
-"""On a provider namespace: ``<cluster namespace>/<name of the APIServiceNamespace>``."""
+"""Annotation of a provider namespace: ``<cluster namespace>/<name of APIServiceNamespace>``."""
 ANNOTATION_SOURCE_SPEC_HASH: Final = "kube-bind.io/source-spec-hash"
 ANNOTATION_DELETION_POLICY: Final = "kube-bind.io/deletion-policy"
-"""On a consumer's object, or on an APIServiceBinding for all its objects: the treatment of copies
-on the provider when the object goes. ``Orphan`` leaves them; any other value deletes them.
+"""Annotation of a consumer's object, or of an APIServiceBinding for all its objects.
+
+When the object is deleted, ``Orphan`` leaves its copy on the provider; any other value deletes it.
 """
 DELETION_POLICY_ORPHAN: Final = "Orphan"
 ANNOTATION_HELD_COPIES: Final = "kube-bind.io/held-copies"
-"""Ours, on an APIServiceBinding or its bundle: what becomes of copies that another cluster made
-and whose objects are not here. ``Keep`` lets them go; ``Discard:UID``, with the uid of that
-cluster, has them deleted; ``Hold``, said before a cluster is put back to a backup of itself, has
-them held there too."""
+"""Fairlead's annotation of an APIServiceBinding or bundle: treatment of another cluster's copies.
+
+It is about copies whose objects are missing in this cluster. ``Keep`` leaves them and stops
+tracking them; ``Discard:UID``, with the uid of the cluster that made them, deletes them; ``Hold``,
+written before a cluster is restored from a backup of itself, holds them there too.
+"""
 ANNOTATION_BOUND_BY: Final = "kube-bind.io/bound-by"
-"""On a consumer's CRD: the name of the APIServiceBinding that brought it. A backup keeps it, which
-gives objects other uids and may leave owners out."""
+"""Annotation of a consumer's CRD: the name of the APIServiceBinding that created it.
+
+Unlike an owner reference, it stays true in a restored backup, where objects have other uids.
+"""
 ANNOTATION_RESOURCES: Final = "kube-bind.io/resources"
 ANNOTATION_IDENTITY: Final = "backend.kube-bind.io/identity"
 ANNOTATION_LEGACY_IDENTITY: Final = "example-backend.kube-bind.io/identity"
@@ -78,23 +83,23 @@ ANNOTATION_AUTHOR: Final = "backend.kube-bind.io/author"
 ANNOTATION_CLUSTER_PRETTY_NAME: Final = "backend.kube-bind.io/cluster-pretty-name"
 
 FINALIZER_SYNCER: Final = "kubebind.io/syncer"
-"""On consumer objects; the protocol spells it without the dash."""
+"""Finalizer of a consumer's objects; kube-bind spells the group without the dash."""
 
 FINALIZER_UNBIND: Final = "kubebind.io/unbind"
-"""Ours, on an APIServiceBinding that has CRDs: they are deleted before it goes."""
+"""Fairlead's finalizer of an APIServiceBinding: its CRDs are deleted before it goes."""
 
 FINALIZER_NAMESPACE: Final = "kubebind.io/namespace"
-"""On APIServiceNamespaces, spelled like the syncer's: they stay until their provider namespace is
-gone, and that stays while it holds synced objects."""
+"""Fairlead's finalizer of APIServiceNamespaces: they stay until their provider namespace is gone,
+which stays while it holds synced objects."""
 
 FIELD_MANAGER: Final = "kube-bind.io"
 CLUSTER_BINDING_NAME: Final = "cluster"
 CLUSTER_NAME: Final = "default"
-"""The one object of kind Cluster."""
+"""Name of the only object of kind Cluster."""
 BINDER_NAME: Final = "kube-binder"
-"""The ServiceAccount, ClusterRole and RoleBinding of a consumer in its cluster namespace."""
+"""Name of a consumer's ServiceAccount and RoleBinding, and of the ClusterRole of consumers."""
 KUBECONFIG_NAME: Final = "kubeconfig"
-"""The Secret of a cluster namespace that holds the consumer's kubeconfig, and its key."""
+"""Name of the Secret with the kubeconfig in a cluster namespace, and of the key in it."""
 CORE_GROUP_NAME: Final = "core"
 
 CLAIMABLE: Final = frozenset({"configmaps", "secrets", "serviceaccounts"})
@@ -142,7 +147,7 @@ def cluster_namespace(identity: str, prefix: str) -> str:
 def service_namespace(cluster_ns: str, name: str) -> str:
     """Return the provider namespace for one consumer namespace, at most 63 characters.
 
-    A longer name is cut and ends in a hash of the whole, so that two never become one.
+    A longer name is cut and ends in a hash of the whole name, so that two names stay different.
     """
     full = f"{cluster_ns}-{name}"
     if len(full) <= 63:

@@ -47,9 +47,9 @@ Resources = Annotated[
     ),
 ]
 MOST_RESOURCES = 64
-"""Resources that one request may name."""
+"""Number of resources that one request may name."""
 MOST_NAMESPACES = 100
-"""Namespaces that one request may have created beforehand."""
+"""Number of namespaces that one request may have created beforehand."""
 
 Claims = Annotated[
     list[PermissionClaim],
@@ -164,7 +164,7 @@ class ExportRequestSpec(
 class ExportRequestStatus(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """How far a request has come; Failed is for ever and ``terminal_message`` says why."""
+    """Phase of a request; for Failed, ``terminal_message`` gives the reason."""
 
     conditions: Annotated[
         list[KubeBindCondition], Meta(description="How the request stands.")
@@ -179,7 +179,7 @@ class ExportRequestStatus(
 
 
 class APIServiceExportRequest(Kind, kw_only=True):
-    """On the provider, made by or for a consumer: a wish that becomes an APIServiceExport."""
+    """On the provider: the request of a consumer for an APIServiceExport of the same name."""
 
     spec: ExportRequestSpec
     status: Annotated[ExportRequestStatus, Meta(extra_json_schema={"x-default": {}})] = (
@@ -188,7 +188,7 @@ class APIServiceExportRequest(Kind, kw_only=True):
 
 
 class NamespaceSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Empty: the name says it all."""
+    """Empty: the name is that of the consumer's namespace."""
 
 
 class NamespaceStatus(
@@ -254,7 +254,7 @@ class ClusterBindingStatus(
 
 
 class ClusterBinding(Kind, kw_only=True):
-    """On the provider, one in each cluster namespace: the tie to one consumer cluster."""
+    """On the provider, one in each cluster namespace: the connection with one consumer cluster."""
 
     spec: ClusterBindingSpec
     status: ClusterBindingStatus = ClusterBindingStatus()

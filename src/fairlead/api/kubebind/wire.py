@@ -28,7 +28,7 @@ _REQUEST = "APIServiceExportRequest"
 
 
 class NameOnly(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Metadata that is a name; the receiver decides the rest."""
+    """Metadata with a name alone; the receiver adds the namespace."""
 
     name: str = ""
 
@@ -64,7 +64,7 @@ class Authentication(
 class OAuth2CodeGrantMethod(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """Where a browser authenticates."""
+    """URL at which a browser authenticates."""
 
     authenticated_url: str = msgspec.field(name="authenticatedURL")
 
@@ -103,7 +103,7 @@ class BindingProvider(_Document, kw_only=True, frozen=True):
 
 
 class ErrorCode(StrEnum):
-    """The kinds of refusal."""
+    """Codes of refused or failed requests."""
 
     AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
     AUTHORIZATION_FAILED = "AUTHORIZATION_FAILED"
@@ -116,7 +116,7 @@ class ErrorCode(StrEnum):
 class Error(_Document, kw_only=True, frozen=True):
     """Reason why a provider refused or failed a request over HTTP.
 
-    ``code`` is an :class:`ErrorCode`, or one that a later provider has come to know.
+    ``code`` is an :class:`ErrorCode`, or a newer code of a later provider.
     """
 
     message: str
@@ -160,11 +160,11 @@ def new_binding_response(
 
 
 ANSWERS = ("BindingResponse", "BindingResourceResponse")
-"""Both names of one document: kube-bind's HTTP answer has the first, and its answer to a
-BindableResourcesRequest the second, with ``requests: null``."""
+"""Kinds of the same document in kube-bind's HTTP answers and in its answers to a
+BindableResourcesRequest; the latter has ``requests: null``."""
 
 _MAX_DEPTH = 64
-"""Collections of an invitation's YAML that may stand in one another."""
+"""Levels of nested collections that an invitation's YAML may have."""
 _MISTAKES = {
     "Config": "it is a kubeconfig, and an invitation has one in it",
     "Secret": (

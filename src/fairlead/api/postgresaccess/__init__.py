@@ -1,7 +1,7 @@
 """The objects of PostgresAccess, ``access.k8s.delta10.nl/v1``, and their CRDs.
 
 A PostgresAccess (``access``) asks for a PostgreSQL role with its ``grants`` and a Secret to log in
-with; ``status`` tells what became of it. It names the server by a PostgresServer (``server``),
+with; ``status`` is its result. It names the server by a PostgresServer (``server``),
 which the platform's team owns, or by a ``connection`` of its own. A Controller (``controller``) is
 the operator's settings, and ``crds`` are made from all of these.
 

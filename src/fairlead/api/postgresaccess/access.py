@@ -1,4 +1,4 @@
-"""PostgresAccess: its spec as upstream has it and beyond, and the names that go with it.
+"""PostgresAccess: its spec, with fields beyond access-operator's, and its annotations.
 
 A PostgresAccess asks for a PostgreSQL role with its grants and a Secret to log in with. It names
 the server by a PostgresServer, which the platform's team owns, or by a connection of its own.
@@ -37,8 +37,10 @@ FINALIZER = f"{GROUP}/finalizer"
 ABANDON_ANNOTATION = f"{GROUP}/abandon"
 """Annotation: with "true" a deletion proceeds without a change in the database."""
 ROTATE_ANNOTATION = f"{GROUP}/rotate-at"
-"""On a PostgresAccess: each new value asks for a new password, once. On the generated Secret: the
-value that its password was made for."""
+"""Annotation of a PostgresAccess: each new value asks for one new password.
+
+The generated Secret has the value that its password was made for.
+"""
 
 PROVISIONED_SERVICE_LABEL = "servicebinding.io/provisioned-service"
 
@@ -48,7 +50,7 @@ IN_PROGRESS = "InProgress"
 RECONCILING = "Reconciling"
 STALLED = "Stalled"
 APPROVE_ANNOTATION = f"{GROUP}/approve"
-"""The digest of the plan that may be carried out where spec.approval is Manual."""
+"""Annotation with the digest of the approved plan, for spec.approval Manual."""
 
 
 class SecretTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):

@@ -1,7 +1,7 @@
-"""The ways to a PostgreSQL server, and what all kinds of ``access.k8s.delta10.nl/v1`` share.
+"""Connections to PostgreSQL servers, and types that all kinds of this API group share.
 
-A connection names a PostgresServer, or a Secret that describes the server, or has everything
-written out. One of these ways is given, and one alone.
+A connection names a PostgresServer, or a Secret that describes the server, or has host and
+credentials written out: exactly one of the three.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Pattern = Annotated[str, Meta(min_length=1, max_length=253)]
 
 
 def rules(*given: tuple[str, str]) -> JSON:
-    """CEL rules with their messages, for ``extra_json_schema``."""
+    """Return CEL rules with their messages, as keys for ``extra_json_schema``."""
     return {
         "x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in given]
     }
@@ -127,7 +127,7 @@ CONNECTION_RULES = Meta(
 
 
 class Connection(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """How the operator reaches the server: serverRef, or existingSecret, or all written out."""
+    """Connection of an access: serverRef, or existingSecret, or host and credentials."""
 
     server_ref: Annotated[
         ServerRef | None,

@@ -1,8 +1,8 @@
 """Controller: the operator's settings as an object, of which one counts.
 
 The kind and the fields ``existingSecretNamespace``, ``excludedUsers``, ``rabbitmq`` and ``redis``
-are access-operator's (https://github.com/delta10/access-operator), the others ours. What a
-Controller does not say is as the operator's flags have it.
+are access-operator's (https://github.com/delta10/access-operator), the others Fairlead's. Fields
+that a Controller leaves out have the values of the operator's flags.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UnmanagedUsers = Literal["Report", "Owned", "Drop"]
 ConnectionsPolicy = Literal["Allowed", "Forbidden", "Listed"]
 
 _SET = {"x-kubernetes-list-type": "set"}
-"""Schema keys of a list without duplicates, as Kubernetes checks lists of this type."""
+"""Schema keys of a list in which API servers refuse duplicates."""
 Roles = Annotated[list[str], Meta(max_length=1024, extra_json_schema=_SET)]
 Patterns = Annotated[list[Pattern], Meta(max_length=256, extra_json_schema=_SET)]
 
@@ -160,14 +160,14 @@ class ControllerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
 
 
 class Accesses(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """How many accesses are in sync, and how many are not."""
+    """Numbers of accesses that are in sync and that are not."""
 
     ready: Annotated[int, Meta(description="How many are in sync.")] = 0
     failing: Annotated[int, Meta(description="How many are not.")] = 0
 
 
 class ServerSummary(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """How many accesses of a PostgresServer are in sync, and how many are not."""
+    """Numbers of accesses of one PostgresServer that are in sync and that are not."""
 
     name: Annotated[str, Meta(description="Name of the PostgresServer.")]
     ready: Annotated[int, Meta(description="How many accesses are in sync.")] = 0
@@ -175,7 +175,7 @@ class ServerSummary(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
 
 
 class ControllerStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Whether the settings are in force, and how the servers are."""
+    """Conditions of the settings, and numbers of accesses by server."""
 
     conditions: Annotated[
         list[Condition], CONDITIONS, Meta(description="Whether the settings are in force.")

@@ -1,6 +1,6 @@
-"""Grants of a PostgresAccess: which privileges on what, and the rules that bind them.
+"""Grants of a PostgresAccess: privileges on databases, schemas and objects, and their CEL rules.
 
-On each level PostgreSQL knows other privileges; CEL refuses at admission what does not fit.
+Each level has other privileges; the rules refuse a privilege on the wrong level at admission.
 """
 
 from __future__ import annotations
@@ -216,5 +216,5 @@ class Grant(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 
     @property
     def level(self) -> GrantLevel | None:
-        """``on``, quoted or not."""
+        """Level of the grant: the field ``on``, or ``true`` as YAML 1.1 reads that name."""
         return self.on or self.on_unquoted

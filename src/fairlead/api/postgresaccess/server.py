@@ -1,4 +1,4 @@
-"""PostgresServer: a server that the platform's team offers, and what it may be used for."""
+"""PostgresServer: a server that the platform's team offers, and its permitted uses."""
 
 from __future__ import annotations
 

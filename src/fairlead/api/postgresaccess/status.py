@@ -1,4 +1,4 @@
-"""The status of a PostgresAccess: what became of it, where, and what stands in the way."""
+"""The status of a PostgresAccess: conditions, Secret, password, server, plan and blockers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each reason of conditions and Events once: what happened, what helps, and how bad it is.
+"""Tables of the reasons of conditions and Events: explanation, remedy and state of each.
 
-A table for each of the three systems; their commands, pages and docs tell it in these words.
+Each of the three systems has a table; commands, pages and docs take their texts from it.
 """

@@ -1,6 +1,6 @@
-"""How an object stands by one of its conditions: whether True or False is bad, and how bad.
+"""State of an object by one of its conditions: the bad status of each type of condition.
 
-What is bad by its type is as bad as the tables say of its reason.
+If the status is the bad one, the state is that of the reason in the tables.
 """
 
 from __future__ import annotations
@@ -94,14 +94,14 @@ TYPES: Final[Mapping[str, ConditionType]] = MappingProxyType(
         )
     }
 )
-"""Every type of conditions that is known, by its name."""
+"""Known types of conditions, by name."""
 
 
 def state_of(condition: AnyCondition) -> State:
     """Return the state of an object by one of its conditions.
 
-    What is not known is never well: neither a status Unknown, nor a type that is in no table, of
-    which only a reason that is in one can tell something.
+    The status Unknown and types outside of :data:`TYPES` never count as ok. A type outside of it
+    has the state of its reason, if a table has the reason.
     """
     if condition.status == "Unknown":
         return "unknown"

@@ -1,4 +1,4 @@
-"""The reasons of kube-bind's objects: the original's, and some of ours."""
+"""The reasons of kube-bind's objects: kube-bind's own, and those that Fairlead adds."""
 
 from __future__ import annotations
 

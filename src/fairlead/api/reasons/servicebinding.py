@@ -1,4 +1,4 @@
-"""The reasons of both Service Binding APIs: the originals', and some of ours."""
+"""The reasons of both Service Binding APIs: their own, and those that Fairlead adds."""
 
 from __future__ import annotations
 

@@ -32,9 +32,9 @@ APPLICATION_UPDATED = "ApplicationUpdated"
 APPLICATION_NOT_FOUND = "ApplicationNotFound"
 EMPTY_APPLICATION = "EmptyApplication"
 WRITES_PACED = "WritesPaced"
-"""Ours: a workload was changed so often that it is left alone for a while."""
+"""Reason that Fairlead adds: a workload is written too often, and is left alone for a while."""
 WORKLOAD_NOT_ALLOWED = "WorkloadNotAllowed"
-"""Ours: a binding may not write to workloads of this kind."""
+"""Reason that Fairlead adds: bindings may not write to workloads of this kind."""
 NO_BINDING_DATA = "NoBindingData"
 REQUIRED_BINDING_NOT_FOUND = "RequiredBindingNotFound"
 ERROR = "Error"
@@ -74,8 +74,8 @@ IMMUTABLE = (
 def validations(*rules: tuple[str, str]) -> JSON:
     """Return the schema keys for CEL rules, each with the message for a violation.
 
-    All of them compare with the old object: before 1.30 a server validates the whole object at
-    every write, and an object from before the rule must be able to lose its finalizers.
+    Each rule must hold for an unchanged object: servers before 1.30 validate the whole object at
+    every write, and an object older than the rule must be able to lose its finalizers.
     """
     found = [{"rule": rule, "message": message} for rule, message in rules]
     return {"x-kubernetes-validations": found}
@@ -121,7 +121,7 @@ _CONDITION: JSON = {
 
 
 def with_strict_conditions(crd: JSON) -> JSON:
-    """Return a CRD of bindings whose conditions are as ``metav1.Condition`` demands.
+    """Return a CRD of bindings with the validation of ``metav1.Condition`` for its conditions.
 
     https://github.com/kubernetes/apimachinery/blob/master/pkg/apis/meta/v1/types.go
     """

@@ -1,4 +1,4 @@
-"""``servicebinding.io/requester-proof``: signs the requester of a binding for its spec.
+"""``servicebinding.io/requester-proof``: a signature over the requester and spec of a binding.
 
 While no webhook is registered, a writer of a binding can name another user as its requester. So
 the webhook signs the requester, with a key that the controllers alone have.

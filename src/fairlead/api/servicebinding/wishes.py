@@ -1,4 +1,4 @@
-"""Options of a binding that are given as annotations, since neither API has a field for them."""
+"""Options of a binding in annotations, since neither Service Binding API has fields for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BOOLEANS = {"": False, "false": False, "true": True}
 
 
 class Wishes(msgspec.Struct, frozen=True):
-    """The annotations of one binding; without a mode the API server chooses it."""
+    """Options of one binding; with ``mode`` None the API server chooses the mode of the files."""
 
     mode: int | None = None
     roll: bool = False
