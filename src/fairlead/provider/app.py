@@ -1,4 +1,4 @@
-"""The provider's controllers, put together."""
+"""Construction of the provider's controllers, their manager and their CRDs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def controllers(
 ) -> list[Controller]:
     """Return all controllers of a provider's cluster, ready to run; they share their informers.
 
-    ``invitations`` says how consumers are invited who ask for it by an object.
+    ``invitations`` are the options for consumers that ask by a BindableResourcesRequest.
     """
     chosen = options or ProviderOptions()
     watches = ProviderWatches(cluster)

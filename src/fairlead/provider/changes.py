@@ -1,4 +1,4 @@
-"""Bodies with changed status fields and conditions, to store."""
+"""Bodies of objects with changed status fields and conditions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def with_status(
 ) -> JSON:
     """Return the object's body with conditions and other fields of its status set.
 
-    A field that is None is removed. Other fields of the status stay, and so do conditions that
-    others set.
+    A field that is None is removed. Other fields of the status, and conditions of other writers,
+    stay as they are.
     """
     body = obj.to_dict()
     merged = set_conditions(stored_conditions(obj), *conditions, now=now, summary=summary)

@@ -29,7 +29,7 @@ from fairlead.provider.namespaces import identity_of, owner_of
 
 
 class CopyNamespaces(NamedTuple):
-    """Places of consumers' copies.
+    """Namespaces and isolations by which a copy's consumer is found.
 
     ``homes`` maps a namespace to the cluster namespace of its consumer; ``isolations`` maps
     cluster namespace, group and plural to the isolations of the consumer's exports of that kind.
@@ -50,7 +50,7 @@ class CopyNamespaces(NamedTuple):
 
 
 def places(namespaces: Iterable[Object], exports: Iterable[Object]) -> CopyNamespaces:
-    """Return the places of consumers' copies, given all namespaces and exports of the cluster."""
+    """Return where consumers have copies, by all namespaces and exports of the cluster."""
     homes: dict[str, str] = {}
     for namespace in namespaces:
         if identity_of(namespace):
@@ -112,7 +112,7 @@ async def tally(client: Client, exports: Iterable[Object], where: CopyNamespaces
     """Count copies one kind after the other and page by page, so that no full list is held.
 
     Raises:
-        Unauthorized: the server does not know who asks.
+        Unauthorized: the server refused the credentials.
         ApiError: the server refused to tell which kinds it has.
     """
     found = Copies(Counter(), {})
@@ -142,10 +142,10 @@ async def tally(client: Client, exports: Iterable[Object], where: CopyNamespaces
 
 
 _PAGE = 500
-"""Objects of one page."""
+"""Number of objects of one page."""
 
 _AT_ONCE = 8
-"""Kinds that are listed at a time: one without an answer delays no other."""
+"""Number of kinds that are listed at the same time, so that a slow one delays no other."""
 
 
 def exported(export: Object) -> set[str]:

@@ -47,13 +47,13 @@ D = TypeVar("D")
 
 
 _Dumper: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-"""libyaml's dumper, for its speed: a person waits for their kubeconfig."""
+"""libyaml's dumper if there is one; PyYAML's own takes many times as long."""
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """The kubeconfig of a consumer as its cluster namespace has it.
+    """The stored kubeconfig of a consumer, in its cluster namespace.
 
-    ``config`` is None if there is none, or none that can be used.
+    ``config`` is None if the Secret is missing or its content is no usable kubeconfig.
     """
 
     secret: Object | None
@@ -71,8 +71,8 @@ async def ensure_credentials(
 ) -> tuple[bytes, str]:
     """Return the consumer's kubeconfig, stored for the konnector too, and its server.
 
-    A token that was handed out stays, and so does the address unless the options name another:
-    a konnector takes over whatever is written here.
+    An existing token stays valid, and the address stays unless the options name another: running
+    konnectors use the kubeconfig that is written here.
 
     Raises:
         InviteError: the cluster makes no token.
@@ -112,7 +112,7 @@ async def _ensure_rights(client: Client, namespace: str) -> None:
 async def _together(
     one: Awaitable[A], two: Awaitable[B], three: Awaitable[C], four: Awaitable[D]
 ) -> tuple[A, B, C, D]:
-    """Await all to their end, then raise the first error, so that none is lost."""
+    """Await all four; raise the first error only after the others have ended."""
     found = await asyncio.gather(one, two, three, four, return_exceptions=True)
     for result in found:
         if isinstance(result, BaseException):
@@ -136,6 +136,7 @@ async def _ensure(client: Client, resource: Resource, body: JSON, *fields: str) 
         try:
             return await client.create(resource, body)
         except AlreadyExists:
+            # Another invitation of the same consumer was faster.
             stored = await client.get(resource, metadata["name"], metadata.get("namespace", ""))
     live = stored.to_dict()
     for field in fields:
@@ -163,7 +164,7 @@ async def stored_kubeconfig(client: Client, namespace: str) -> Stored:
 
 
 async def store_kubeconfig(client: Client, namespace: str, kubeconfig: bytes) -> None:
-    """Hand a kubeconfig to the konnector, which fetches it from here.
+    """Store a kubeconfig in the cluster namespace, from which the konnector fetches it.
 
     Raises:
         ApiError: the server refused.
@@ -275,6 +276,9 @@ async def make_token(client: Client, namespace: str, name: str, *, seconds: floa
         InviteError: the cluster has not filled it in within so many seconds.
         ApiError: the server refused.
     """
+    # A token in a Secret does not expire. Tokens of the TokenRequest API do, and a konnector that
+    # was switched off for longer could never log in again:
+    # https://kubernetes.io/docs/concepts/configuration/secret/#serviceaccount-token-secrets.
     body: JSON = {
         "apiVersion": "v1",
         "kind": "Secret",

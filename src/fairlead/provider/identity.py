@@ -1,4 +1,4 @@
-"""The cluster namespace of a consumer, found by its identity."""
+"""The cluster namespace of a consumer, found or created by the consumer's identity."""
 
 from __future__ import annotations
 
@@ -18,26 +18,25 @@ from fairlead.runtime import commit
 
 
 GROUP_AUTHOR = "group:"
-"""Prefix of an author that is a group, as reviews name it, and owns an identity together."""
+"""Prefix of an author that is a group, whose members own an identity together."""
 ANNOTATION_REQUESTED_IN = "fairlead.dev/requested-in"
-"""The annotation with the only namespace whose requests are answered with a consumer's
-credentials."""
+"""Annotation of a cluster namespace: only requests in this namespace get the credentials."""
 
 
 def title_of(identity: str, pretty_name: str) -> str:
-    """Return the identity with the pretty name behind it, if that differs.
+    """Return the pretty name followed by the identity, or the identity alone if they are equal.
 
-    All clusters that one person binds for may have the same pretty name.
+    Pretty names are not unique: all clusters of one person may have the same.
     """
     return identity if pretty_name in {"", identity} else f"{pretty_name} ({identity})"
 
 
 class InviteError(Exception):
-    """An invitation is refused; the text says why and what to do."""
+    """An invitation is refused; the text gives the reason and the remedy."""
 
 
 class OtherAuthorError(InviteError):
-    """The identity is another author's or another namespace's, or this author can begin none."""
+    """The identity belongs to another author or namespace, or a group asks for a new one."""
 
 
 class TooManyConsumersError(InviteError):
@@ -55,15 +54,15 @@ async def ensure_cluster_namespace(
 ) -> Object:
     """Return the namespace whose annotation has the identity, or a new one named by its hash.
 
-    A new one is refused to an author who has ``most`` already. It is counted by the API server's
-    list; two that are made at the same moment do not count each other.
+    An author with ``most`` consumers gets no new one. Consumers are counted by a list of the API
+    server: two that are created at the same moment do not count each other.
 
-    A request names its author itself, so that who may make one in any namespace could pass for
-    each. The first namespace with a request for an identity is therefore the only one: it is
-    ``requested_in``, "" for an administrator's invitation, which is never refused by it.
+    A request states its author itself: the right to create requests in some namespace would be
+    enough to act as any author. So an identity is bound to the namespace of its first request,
+    ``requested_in``. It is "" for an administrator's invitation, which this never refuses.
 
     Raises:
-        TooManyConsumersError: the consumer would be a new one, and one too many.
+        TooManyConsumersError: the author would have more than ``most`` consumers.
         OtherAuthorError: the identity is another author's, requests in another namespace are
             answered with it, or the author is a group and it is new.
         InviteError: its namespace cannot be used.

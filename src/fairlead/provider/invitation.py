@@ -1,7 +1,7 @@
-"""Inviting a consumer: all that it needs to bind, in one file.
+"""Invitation of a consumer: the document with a kubeconfig and a request, with which it binds.
 
-Doing it again gives the same answer: the namespace is found by the identity, and what is there
-stays. The template is recorded with the consumer's others: it may request what these offer.
+A second invitation gives the same answer: the namespace is found by the identity, and existing
+objects stay. The template is added to the recorded ones, whose resources the consumer may request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recognition of kube-bind's own konnector, and of the rights that it would lack.
 
-Versions do not tell: both konnectors have semantic ones. The last writer of version or heartbeat
-does, as the server keeps it in ``metadata.managedFields``: Fairlead's konnector writes on the
+The version number does not tell the two apart. The last writer of version or heartbeat does, which
+the server records in ``metadata.managedFields``: Fairlead's konnector writes on the
 provider as ``kube-bind.io``, kube-bind's own by its program's name, ``konnector``.
 """
 
@@ -19,9 +19,9 @@ from fairlead.provider.rights import cluster_names
 
 
 _PROVIDER = frozenset({"fairlead", "fairlead-provider"})
-"""Our own names on the provider, which write no heartbeats.
+"""Field managers of Fairlead on the provider, which write no heartbeats.
 
-Kubernetes 1.20 lists them for fields beside the part of a status that they write.
+Kubernetes 1.20 lists them as managers of the whole status, although they write a part of it.
 """
 
 

@@ -36,9 +36,9 @@ from fairlead.provider.options import DEFAULT_NAMESPACE
 
 NAME = "fairlead-provider"
 SERVE = "fairlead-serve"
-"""Name of the front door, which reads exported objects."""
+"""Name of the front door's program and ServiceAccount."""
 DEFAULT_CLAIMS = ("secrets",)
-"""The claimable resources whose rights are printed together with exports."""
+"""Core resources that consumers may claim, if no flag names others."""
 
 
 def manifests(
@@ -201,6 +201,8 @@ def _controller_rules() -> list[JSON]:
         rule(GROUP, ["apiserviceexports/finalizers"], ("update",)),
         rule("", ["namespaces"], (*READ_VERBS, "create", "delete")),
         rule("", ["events"], ("create", "patch")),
+        # Without the verbs escalate and bind, a server lets a writer grant only rights that it has
+        # itself: https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping.
         rule(
             RBAC_GROUP,
             ["roles", "rolebindings", "clusterroles", "clusterrolebindings"],

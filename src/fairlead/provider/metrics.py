@@ -39,13 +39,13 @@ from fairlead.runtime import Cluster
 
 
 MOST_CONSUMERS = 200
-"""Consumers that have series of their own."""
+"""Number of consumers that have series of their own."""
 OTHER = "other"
 """Label of all consumers without series of their own."""
 COUNT_SECONDS = 600.0
-"""Seconds between two counts of all copies; 25,000 of them are 19 MB of metadata, page by page."""
+"""Seconds between two counts of all copies; 25,000 copies are 19 MB of metadata, read in pages."""
 _LONG = 128
-"""Characters of an identity that a label has."""
+"""Characters of an identity in a label."""
 _VERSION = re.compile(r"v?[0-9][0-9A-Za-z.+-]{0,62}")
 _SILENT = frozenset({"HeartbeatTimeout", "HeartbeatTimeDrift"})
 _LABELS = ("consumer",)
@@ -82,7 +82,7 @@ class ConsumerMetrics(Collector):
         self._uncounted = 0
 
     async def run(self) -> None:
-        """Count copies now and then, until cancelled."""
+        """Count the copies every ``interval`` seconds, until cancelled."""
         for informer in (self._namespaces, self._exports):
             await informer.synced()
         while True:

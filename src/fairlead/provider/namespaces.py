@@ -1,8 +1,8 @@
 """Ownership of the provider's namespaces, by their annotations.
 
 A cluster namespace belongs to the consumer with the identity that it was made for. A provider
-namespace belongs to an APIServiceNamespace if, and only if, its annotation says so. No other is
-ever used, granted or deleted, whatever its name; some names no consumer can have.
+namespace belongs to an APIServiceNamespace if, and only if, its annotation says so. No other
+namespace is used, granted or deleted, whatever its name; some names are reserved.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def owner_of(namespace: Object) -> Key | None:
 
 
 def kept_by(service_namespace: Object) -> str | None:
-    """Return the only namespace where the consumer of a going APIServiceNamespace keeps rights.
+    """Return the only namespace where a deleted APIServiceNamespace still gives rights.
 
-    "" means that it has none any more, so that a look at the rest is final. None is for one that
-    stays, which has rights in all its namespaces.
+    "" means that it gives none any more: no object can appear after a look. None is returned for
+    an APIServiceNamespace that is not deleted, which gives rights in all its namespaces.
     """
     if not service_namespace.meta.deleting:
         return None

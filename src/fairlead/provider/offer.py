@@ -27,7 +27,7 @@ from fairlead.api.selectors import LabelSelectorTerms
 
 
 _NAMED = 5
-"""Names of a list that a message repeats."""
+"""Number of names of a list that a message repeats."""
 _LONG = 128
 """Characters of a name that a message repeats."""
 
@@ -88,7 +88,7 @@ def with_clearing(service_provider_spec: JSON, *, clearing: bool) -> JSON:
 def beyond(
     offer: Offer, resources: Iterable[ExportResource], claims: Iterable[PermissionClaim]
 ) -> str:
-    """Return how resources and claims exceed the consumer's invitation; "" if they do not."""
+    """Return which resource or claim exceeds the consumer's invitation, and how; "" if none."""
     if offer.record.revoked:
         return "the provider is taking this consumer's access away"
     if offer.record.templates is None:
@@ -140,7 +140,7 @@ def _beyond_claims(asked: PermissionClaim, templates: Sequence[TemplateSpec]) ->
 
 
 def covers(offered: Selector, asked: Selector) -> bool:
-    """Whether one selector surely matches every object that another one matches.
+    """Whether ``offered`` certainly matches every object that ``asked`` matches.
 
     A selector matches in any of three ways, so that each part of the narrower one has to be in the
     same part of the wider one.
@@ -183,7 +183,7 @@ def _requirements(terms: LabelSelectorTerms) -> list[_Requirement]:
 
 
 def _implies(asked: _Requirement, offered: _Requirement) -> bool:
-    """Whether labels that meet one requirement always meet another."""
+    """Whether labels that meet ``asked`` always meet ``offered``."""
     if asked.key != offered.key:
         return False
     # NotIn also matches objects that do not have the label at all, as it does in Kubernetes:
@@ -249,7 +249,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _cut(name: str) -> str:
-    """Shorten a name to the length of names: a consumer writes any text into its request."""
+    """Cut a name to :data:`_LONG` characters, since a consumer may write a text of any length."""
     return name if len(name) <= _LONG else f"{name[:_LONG]}..."
 
 

@@ -15,13 +15,14 @@ from fairlead.api.kubebind import Isolation, Scope
 
 DEFAULT_NAMESPACE = "fairlead-provider"
 DEFAULT_PREFIX = "kube-bind-"
-"""The default of kube-bind's own chart; its binary alone has ``cluster-``."""
+"""Prefix of cluster namespaces, that of kube-bind's chart; its binary has ``cluster-``."""
 
 DEFAULT_SYNC_INTERVAL = 300.0
+"""Seconds between two reads of the CRDs of a request that follows them."""
 MINIMAL_SYNC_INTERVAL = 10.0
-"""Seconds between two looks at the CRDs of a request that follows them."""
+"""Least seconds that a flag may set for :data:`DEFAULT_SYNC_INTERVAL`."""
 _PREFIX_LENGTH = 30
-"""Characters of the prefix, so that prefix, hash, dash and a namespace name mostly fit into 63."""
+"""Characters of the prefix: with hash, dash and namespace name, most names fit into 63."""
 _PREFIX = re.compile(rf"([a-z0-9][-a-z0-9]{{0,{_PREFIX_LENGTH - 1}}})?")
 
 _ISOLATIONS: dict[str, Isolation] = {
@@ -79,8 +80,8 @@ class InviteOptions(msgspec.Struct, kw_only=True, frozen=True):
 def parse_isolation(text: str) -> Isolation:
     """Parse the isolation of a flag, in any case.
 
-    kube-bind takes whatever it does not know for ``none``, which keeps nothing apart; of these
-    only the empty text means it here too.
+    kube-bind reads every unknown text as ``none``, which keeps no objects apart; here only the
+    empty text means ``none``.
 
     Raises:
         ValueError: the text is none of prefixed, namespaced and none, nor empty.

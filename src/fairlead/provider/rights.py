@@ -2,7 +2,7 @@
 
 Everything goes to the ServiceAccount ``kube-binder`` of the cluster namespace, and to no other.
 Namespaced objects are granted in the consumer's own provider namespaces alone; the whole cluster
-is granted only where the protocol cannot do without:
+is granted only where the protocol needs it:
 
 * cluster-scoped kinds: all verbs, since RBAC knows no name prefixes;
 * informerScope Cluster: reading exported kinds, since the konnector watches them cluster-wide.
@@ -199,7 +199,7 @@ def _rules(resources: Iterable[GroupResource], verbs: tuple[str, ...]) -> list[J
 def _grant(key: Key, namespace: str, name: str, rules: list[JSON]) -> dict[Id, JSON]:
     """Return a role and its binding to the consumer, for a namespace or else the cluster.
 
-    Without rules there is nothing to bind.
+    Returns {} without rules.
     """
     if not rules:
         return {}
@@ -210,6 +210,8 @@ def _grant(key: Key, namespace: str, name: str, rules: list[JSON]) -> dict[Id, J
         metadata["namespace"] = namespace
     role_metadata = metadata
     if not namespace:
+        # Aggregated into ClusterRole kube-binder-exports, which the manifests have as in
+        # kube-bind.
         labels = MANAGED_BY | {LABEL_AGGREGATE_TO_PARENT: "true"}
         role_metadata = metadata | {"labels": labels}
     identity = Key(namespace, name)

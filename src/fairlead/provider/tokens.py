@@ -40,7 +40,7 @@ class TokenSecret(msgspec.Struct, frozen=True, kw_only=True):
 def token_secrets(secrets: Iterable[Object]) -> list[TokenSecret]:
     """Return the tokens of ServiceAccount ``kube-binder`` among the Secrets, the oldest first.
 
-    One that was made by hand, under any other name, counts as older than all of ours.
+    A token with another name than ours, made by hand, counts as older than all others.
     """
     found: list[TokenSecret] = []
     for secret in secrets:
@@ -72,9 +72,9 @@ def next_name(existing: Iterable[TokenSecret]) -> str:
 
 
 def chosen_token(existing: Iterable[TokenSecret], in_use: str) -> TokenSecret | None:
-    """Return the token to hand out: the former one, else the newest of ours.
+    """Return the token to hand out: the one in use, else the newest of ours.
 
-    Old clusters make tokens by themselves, and may delete them again.
+    Kubernetes before 1.24 makes tokens of other names by itself, and may delete them.
     """
     last = None
     for one in existing:

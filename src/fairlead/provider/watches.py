@@ -1,4 +1,4 @@
-"""Informers of the provider's controllers: one lease of each, and the indexes on it."""
+"""Informers that the provider's controllers share, with their indexes and mappers."""
 
 from __future__ import annotations
 
@@ -158,8 +158,7 @@ def by_schema(cluster: str, dependents: Informer) -> Callable[[Delta], Iterable[
 def in_turns(name: str, reconcile: Callable[[Request], Awaitable[Result | None]]) -> Controller:
     """Return a controller of consumers' objects in which their namespaces take turns.
 
-    A consumer makes as many objects as it likes, and no other is to wait for more than one of
-    them.
+    A consumer may create any number of objects; another consumer waits for one of them at most.
     """
     return Controller(name, terminal_when_invalid(reconcile), group=attrgetter("namespace"))
 
@@ -167,7 +166,7 @@ def in_turns(name: str, reconcile: Callable[[Request], Awaitable[Result | None]]
 def terminal_when_invalid(
     reconcile: Callable[[Request], Awaitable[Result | None]],
 ) -> Reconciler:
-    """Return the reconciler without retries for an object that its own schema forbids."""
+    """Return the reconciler, without retries for objects that cannot be decoded."""
 
     async def guarded(request: Request) -> Result | None:
         try:

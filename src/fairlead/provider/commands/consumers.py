@@ -1,4 +1,4 @@
-"""Finds a consumer of a provider's cluster by the name that a person gives."""
+"""Search for a consumer of a provider's cluster by its identity or cluster namespace."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def find_consumer(client: Client, name: str) -> Object:
 
 
 def choose(namespaces: Sequence[Object], name: str) -> Object:
-    """Return the one of the namespaces that a name means.
+    """Return the cluster namespace with this identity or this name.
 
     Raises:
         UnknownConsumerError: no consumer has the name, or several have.

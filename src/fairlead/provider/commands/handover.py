@@ -1,4 +1,4 @@
-"""Hands a consumer over to another person, or to a group: its identity is theirs from then on."""
+"""Transfer of a consumer's identity to another person or to a group."""
 
 from __future__ import annotations
 

@@ -65,15 +65,15 @@ class ConsumerRow(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """The identity, and what people call it where that is something else."""
+        """Identity of the consumer, with its pretty name if that differs."""
         return title_of(self.identity, self.pretty_name)
 
 
 class ProviderState(NamedTuple):
-    """All of a provider's cluster that rows are made from.
+    """Objects of a provider's cluster from which the rows are made.
 
-    ``counts`` are copies by cluster namespace, ``unseen`` why kinds are not counted, by plural
-    and group, ``granted`` the names of ClusterRoleBindings.
+    ``counts`` are numbers of copies by cluster namespace, ``unseen`` the reasons why kinds are not
+    counted, by plural and group, and ``granted`` the names of ClusterRoleBindings.
     """
 
     namespaces: Sequence[Object]

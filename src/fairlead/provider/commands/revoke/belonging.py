@@ -38,6 +38,7 @@ from fairlead.provider.rights import MANAGED_BY
 
 
 _NAMED = 3
+"""Number of objects that a message names."""
 
 
 def provider_namespaces(namespaces: Iterable[Object], consumer: str) -> list[Object]:
@@ -46,7 +47,7 @@ def provider_namespaces(namespaces: Iterable[Object], consumer: str) -> list[Obj
 
 
 def is_copy(obj: Object, consumer: str) -> bool:
-    """Whether an object is a consumer's, as its own annotation says."""
+    """Whether an object is a copy of this consumer, by its annotation."""
     return obj.meta.annotations.get(ANNOTATION_CLUSTER_NAMESPACE) == consumer
 
 
@@ -121,7 +122,7 @@ def without_identity(namespace: Object) -> JSON:
 
 
 _KEPT_FINALIZERS = frozenset({FINALIZER_NAMESPACE, "foregroundDeletion", "orphan"})
-"""Finalizers of ours, and those that the garbage collector removes by itself."""
+"""Finalizer of Fairlead, and those that Kubernetes' garbage collector removes by itself."""
 
 
 def foreign_finalizers(obj: Object) -> list[str]:
@@ -175,7 +176,7 @@ def is_managed(role: Object) -> bool:
 
 
 def held(objects: Sequence[Object]) -> str:
-    """Return the remaining objects and their finalizers, of many the first; "" for none."""
+    """Return a text with the first remaining objects and their finalizers; "" for none."""
     told = [_held(obj) for obj in objects[:_NAMED]]
     if len(objects) > _NAMED:
         told.append(f"and {len(objects) - _NAMED} more")
@@ -183,7 +184,7 @@ def held(objects: Sequence[Object]) -> str:
 
 
 def count(number: int, one: str, many: str = "") -> str:
-    """Return a number of things, in words."""
+    """Return a number with its noun, such as ``2 exports``."""
     return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"
 
 

@@ -31,7 +31,7 @@ from fairlead.runtime import commit, remove_finalizer
 Progress = Callable[[str], None]
 
 _AT_ONCE = 16
-"""Requests that are open at a time."""
+"""Number of requests that are open at the same time."""
 _PAUSE = 0.5
 """Seconds between two looks at the objects that have to go."""
 _QUIET = 2.0
@@ -45,14 +45,15 @@ class UnseenError(Exception):
 
 
 Holding = Sequence[tuple[Resource, Object]]
-"""Objects that delay the deletion of others."""
+"""Objects with finalizers that delay the deletion of others, each with its resource."""
 
 
 class Desk:
-    """A client that tells what it waits for; ``waiting`` is what that is at the moment.
+    """Operations on the cluster that report their progress.
 
-    Objects of the ``forced`` kinds lose finalizers that hold them for longer than a while.
-    ``unseen`` is why kinds could not be looked at when that was last tried, by plural and group.
+    ``waiting`` names the objects that are being waited for. Objects of the ``forced`` kinds lose
+    foreign finalizers after :data:`GRACE_SECONDS`. ``unseen`` has the errors of kinds whose last
+    list failed, by plural and group.
     """
 
     def __init__(self, client: Client, progress: Progress) -> None:
@@ -73,7 +74,7 @@ class Desk:
         return sorted(found)
 
     async def look(self, resource: Resource, namespace: str = "") -> list[Object]:
-        """List objects of a kind that may fail by itself; a failure is noted as unseen."""
+        """Return the objects of a kind; [] if the list failed, which ``unseen`` records."""
         kind = resource.group_resource
         try:
             found = await look_at(self.client, resource, namespace)
@@ -86,7 +87,7 @@ class Desk:
         return found
 
     async def list(self, resource: Resource, namespace: str = "") -> list[Object]:
-        """List metadata of all objects; none of a kind that has disappeared."""
+        """Return the metadata of all objects of a kind; [] if the kind is not served any more."""
         try:
             return (await self.client.list(resource, namespace, metadata_only=True)).items
         except NotFound:
@@ -110,9 +111,9 @@ class Desk:
         objects: Iterable[Object],
         body: Callable[[Object], JSON | None],
     ) -> int:
-        """Write objects with a body made from their fresh state; return how many.
+        """Write objects with a body made from their fresh state; return the number of writes.
 
-        None leaves an object alone.
+        An object for which ``body`` returns None is not written.
         """
         changed = 0
 
@@ -128,7 +129,7 @@ class Desk:
         return changed
 
     async def let_go(self, resource: Resource, objects: Iterable[Object], finalizer: str) -> None:
-        """Take a finalizer off the objects that are being deleted."""
+        """Remove a finalizer from the objects that are being deleted."""
 
         async def one(found: Object) -> None:
             if found.meta.deleting:
@@ -153,7 +154,7 @@ class Desk:
                 except Conflict:
                     continue
                 except NotFound:
-                    # It went by itself, perhaps between the two.
+                    # It was deleted, perhaps between the read and the write.
                     pass
                 return
 
@@ -164,9 +165,10 @@ class Desk:
         look: Callable[[], Awaitable[Sequence[Object]]],
         holders: Callable[[Sequence[Object]], Awaitable[Holding]],
     ) -> None:
-        """Wait until a look finds no objects, and report the remaining ones when it takes long.
+        """Wait until ``look`` finds no objects; report the remaining ones after some seconds.
 
-        ``holders`` says what holds the objects that were found: themselves, or what is in them.
+        ``holders`` returns the objects whose finalizers delay the deletion: the objects
+        themselves, or the contents of a namespace.
 
         Raises:
             UnseenError: the obstacle has not been among the listed objects for a while.
@@ -177,7 +179,7 @@ class Desk:
             now = held(left)
             passed = loop.time() - began
             if passed > _QUIET:
-                # The last answer stands until the next one is there, whenever the time is up.
+                # ``waiting`` keeps the last answer meanwhile: a timeout may come at any moment.
                 holding = await holders(left)
                 now = held([obj for _, obj in holding]) or now
                 if self.unseen and not holding and passed > GRACE_SECONDS:
@@ -206,8 +208,8 @@ class Desk:
 async def forgotten(config: ClusterConfig, token: str) -> None:
     """Wait until a server refuses a token whose Secret is gone.
 
-    Servers remember for some seconds that it was good. Being forbidden something is not being
-    refused: the controllers may give a right back.
+    kube-apiserver caches the result of authentication for some seconds. A 403 is no refusal of the
+    token: it is still valid, and a controller may grant a right again.
     """
     theirs = replace(
         config,

@@ -55,7 +55,7 @@ class RevokeError(Exception):
 
 
 class UnlookedError(RevokeError):
-    """The access is gone, and data stays for now: some of it cannot be looked at."""
+    """The access is removed, and data remains: objects of some kinds cannot be listed."""
 
 
 async def lock_out(client: Client, consumer: Object, progress: Progress) -> None:
@@ -78,8 +78,8 @@ async def revoke(
 ) -> None:
     """Remove a consumer from a provider's cluster, with its data or without.
 
-    Works beside the provider's controllers and without them. Doing it again finishes what was
-    interrupted.
+    The provider's controllers may run at the same time or not at all. A second call finishes an
+    interrupted one.
 
     Args:
         client: with an administrator's rights.
@@ -87,8 +87,8 @@ async def revoke(
         keep_data: leave provider namespaces and copies, which then have no owner.
         timeout: limit in seconds.
         progress: called with each step.
-        force: take finalizers off objects of the kinds that the consumer could write, if they
-            are still there after a while: a consumer can put as many there as it likes.
+        force: remove finalizers from objects of the kinds that the consumer could write, after
+            some seconds; a consumer can add any number of finalizers to its objects.
 
     Raises:
         UnlookedError: the access is gone, and what is left is of kinds that cannot be listed.
@@ -125,7 +125,7 @@ class _Revocation:
         self._keep = keep_data
         self._untaken: dict[str, str] = {}
         self.locked_out = False
-        """Whether the whole access is taken away."""
+        """Whether all access of the consumer is removed."""
 
     async def lock_out(self) -> None:
         """Remove all access that can be removed, even if a part of it fails."""
@@ -142,7 +142,7 @@ class _Revocation:
         self.locked_out = True
 
     def unlooked(self, more: str = "") -> UnlookedError:
-        """Return the error that the rest has to wait for kinds that cannot be listed."""
+        """Return the error about kinds that cannot be listed, so that their objects remain."""
         kinds = "; ".join(f"{kind}: {why}" for kind, why in sorted(self._desk.unseen.items()))
         return UnlookedError(
             f"{identity_of(self._consumer)} has no access any more, but not all that it has could "
@@ -152,7 +152,7 @@ class _Revocation:
 
     @contextmanager
     def _noted(self, what: str) -> Iterator[None]:
-        """Note that a part of the access could not be taken, and let the others be tried."""
+        """Record an error of one part of the access, so that the other parts are still removed."""
         try:
             yield
         except ClientError as error:
@@ -163,8 +163,9 @@ class _Revocation:
     async def run(self) -> None:
         await self.lock_out()
         await self._look()
-        # From here on the provider's controllers go on if this ends. Objects that are kept they
-        # would delete, until these have no owner.
+        # From here on the provider's controllers go on if this process is killed. They delete
+        # every object of the consumer: objects to keep must lose their owner before that is
+        # recorded.
         if not self._keep:
             await self._clear(clearing=True)
         elif await self._unreleased():
@@ -192,7 +193,7 @@ class _Revocation:
         await self._finish()
 
     async def _look(self) -> None:
-        """Learn what the consumer could write, as long as its exports say so."""
+        """Read the kinds that the consumer could write, while its exports still name them."""
         exports = (await self._client.list(APISERVICEEXPORTS, self._name)).items
         schemas = (await self._client.list(BOUNDSCHEMAS, self._name, metadata_only=True)).items
         self._bound = frozenset(schema.meta.name for schema in schemas)
@@ -203,7 +204,7 @@ class _Revocation:
             self._desk.forced = frozenset(kind.group_resource for kind in own)
 
     async def _mark(self) -> None:
-        """Mark the consumer as revoked, so that controllers and invitations give nothing back."""
+        """Mark the consumer as revoked: controllers and invitations grant it no access again."""
         stored = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
         if stored is not None:
             await self._desk.change(CLUSTERBINDINGS, [stored], belonging.marked)
@@ -226,7 +227,7 @@ class _Revocation:
         return bool(page.items)
 
     async def _take_access(self) -> None:
-        """Delete the login first, which takes a few requests, however many rights there are."""
+        """Delete the login, then the rights: the login is a few requests, rights may be many."""
         tokens: list[TokenSecret] = []
         dead = gone = 0
         with self._noted(f"the tokens in namespace {self._name}"):
@@ -318,7 +319,7 @@ class _Revocation:
         await self._desk.gone(lambda: self._desk.list(resource, self._name), _themselves(resource))
 
     async def _take_service_namespaces(self) -> None:
-        """Delete APIServiceNamespaces before namespaces, which they would have made again."""
+        """Delete APIServiceNamespaces before their namespaces, which would be created again."""
         found = await self._desk.list(APISERVICENAMESPACES, self._name)
         await self._desk.delete(APISERVICENAMESPACES, found)
         if not self._keep:
@@ -336,7 +337,7 @@ class _Revocation:
         return left
 
     async def _let_go(self) -> Sequence[Object]:
-        """Remove our finalizer from the remaining APIServiceNamespaces, and return the rest."""
+        """Remove our finalizer from APIServiceNamespaces; return those that remain."""
         left = await self._desk.list(APISERVICENAMESPACES, self._name)
         await self._desk.delete(APISERVICENAMESPACES, left)
         held = [one for one in left if FINALIZER_NAMESPACE in one.meta.finalizers]
@@ -348,7 +349,7 @@ class _Revocation:
         return belonging.provider_namespaces(listed, self._name)
 
     async def _contents(self, namespaces: Sequence[Object]) -> Holding:
-        """Return the objects whose finalizers keep namespaces from going."""
+        """Return the objects whose finalizers delay the deletion of namespaces."""
         kinds = [*await self._desk.kinds(namespaced=True), *_CLAIMABLE]
         holding: list[tuple[Resource, Object]] = []
         self._desk.unseen.clear()
@@ -360,7 +361,7 @@ class _Revocation:
         return holding
 
     async def _release_namespaces(self) -> None:
-        """Release the provider namespaces, each after the copies in it."""
+        """Remove the consumer's marks from its provider namespaces, each after its copies."""
         owned = await self._provider_namespaces()
         kinds = [*await self._desk.kinds(namespaced=True), *_CLAIMABLE]
         for kind in kinds:
@@ -381,7 +382,7 @@ class _Revocation:
             self._say(f"what stays, {count(copies, 'copy', 'copies')} in: {names}")
 
     async def _unreleased(self) -> bool:
-        """Whether the controllers would delete objects that are to stay."""
+        """Whether objects to keep still have marks, by which the controllers would delete them."""
         if await self._provider_namespaces() or await self._kept_here():
             return True
         kinds = await self._desk.kinds(namespaced=False)
@@ -417,7 +418,8 @@ class _Revocation:
     async def _own(self, kind: Resource, namespace: str = "") -> list[Object]:
         """Return the consumer's copies of a kind.
 
-        For cluster-scoped kinds the annotation alone is not enough where the exports are known.
+        Every consumer of a cluster-scoped kind may write the annotation of any object: while the
+        exports are known, name and isolation have to agree with it.
         """
         found = await self._desk.look(kind, namespace)
         known = (self._name, kind.group, kind.plural) in self._places.isolations
@@ -430,7 +432,7 @@ class _Revocation:
         return kind in self._bound or kind in {one.group_resource for one in self._exported}
 
     def _own_unseen(self) -> bool:
-        """Whether kinds that the consumer could write cannot be looked at."""
+        """Whether a kind that the consumer could write cannot be listed."""
         return any(map(self._is_own, self._desk.unseen))
 
     async def _finish(self) -> None:
@@ -466,7 +468,7 @@ class _Revocation:
 
 
 def _themselves(resource: Resource) -> Callable[[Sequence[Object]], Awaitable[Holding]]:
-    """Return a look for the case that objects hold themselves, by their finalizers."""
+    """Return the ``holders`` of :meth:`Desk.gone` for objects that hold themselves."""
 
     async def holders(left: Sequence[Object]) -> Holding:
         return [(resource, obj) for obj in left]

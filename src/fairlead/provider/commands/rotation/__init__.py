@@ -1,7 +1,7 @@
 """New credentials for a consumer, without an interruption of its access.
 
-A server does not tell which token a request came with, so that the end of the old ones' use has to
-be reported: the konnector writes condition CredentialsInUse of its ClusterBinding with the
+An API server does not tell with which token a request came. So the konnector reports which one it
+uses: it writes condition CredentialsInUse of its ClusterBinding with the
 credentials whose digest it carries. A konnector that does not report keeps both tokens until a
 person decides.
 """

@@ -1,4 +1,4 @@
-"""The state of a rotation, by the tokens and the ClusterBinding."""
+"""Decisions of a rotation: its next step, and whether the konnector uses the new token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead.provider.tokens import TokenSecret, next_name
 
 
 class RotationPlan(msgspec.Struct, frozen=True):
-    """The Secret of the new token; ``written`` is whether the konnector can fetch it already."""
+    """Name of the new token's Secret; ``written`` is True if the kubeconfig has its token."""
 
     name: str
     written: bool

@@ -1,6 +1,6 @@
-"""Gives a consumer new credentials; a repetition goes on where an interrupted run ended.
+"""Steps of a rotation of a consumer's credentials; a second run continues an interrupted one.
 
-New credentials are tried before a konnector gets them.
+New credentials are tested before the konnector can fetch them.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from fairlead.provider.tokens import ANNOTATION_TOKEN_MADE, TokenSecret, token_s
 
 _SECONDS = 10.0
 _PAUSE = 0.3
-"""Seconds between two tries of credentials that the server may not know yet."""
+"""Seconds between two tests of credentials that the API server may not know yet."""
 
 
 class ProbeError(Exception):
-    """The credentials do not work; says why."""
+    """The credentials do not work; the text gives the reason."""
 
 
 class NotReachedError(Exception):
-    """The address cannot be tried from here; says why."""
+    """The address cannot be reached from this machine; the text gives the reason."""
 
 
 async def probe(kubeconfig: bytes) -> None:
-    """Use a consumer's kubeconfig as its konnector will.
+    """Test a consumer's kubeconfig with a request that its konnector makes.
 
     Raises:
         ProbeError: the kubeconfig does not work.
@@ -126,7 +126,7 @@ async def rotate(
         consumer: its cluster namespace.
         options: the consumer's access to the provider from now on; empty fields stay as they are.
         timeout: for how many seconds to wait for the konnector.
-        finish: take the old token away whatever the konnector says or does not say.
+        finish: delete the old token without a report of the konnector.
         progress: called with each step.
 
     Raises:
@@ -165,7 +165,7 @@ class _Rotation:
         return f"interrupted: {self._identity} {self._stands}"
 
     async def hand_out(self, *, finish: bool) -> bytes:
-        """Write the new token where the konnector fetches it, unless that was done before."""
+        """Store a kubeconfig with the new token for the konnector, unless an earlier run did."""
         binding = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
         if record_of(binding).revoked:
             raise RotateError(
@@ -271,9 +271,10 @@ class _Rotation:
                 self._say(f"token {token.name} is taken away")
 
     async def _note(self, token: TokenSecret) -> None:
-        """Record the age of the remaining token, for readers without a right to Secrets.
+        """Record when the remaining token was made, for readers without a right to Secrets.
 
-        This comes before the other tokens go: they mark a rotation as unfinished.
+        This happens before the other tokens are deleted: while they exist, the rotation counts as
+        unfinished, and a second run comes here again.
         """
         binding = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
         made = token.secret.meta.creation_timestamp
@@ -301,7 +302,7 @@ class _Rotation:
         )
 
     async def _check(self, kubeconfig: bytes, token: TokenSecret) -> None:
-        """Try the new credentials; where their address is not for here, the token alone.
+        """Test the new credentials; if their address is unreachable from here, the token alone.
 
         Raises:
             RotateError: the credentials do not work, and no object was written.

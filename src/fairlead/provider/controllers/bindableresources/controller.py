@@ -45,8 +45,9 @@ from fairlead.runtime import Cluster, Delta, Request, Result, StatusWriter, comm
 NAME = "bindableresourcesrequest"
 _BY_TEMPLATE = "template"
 _LOOK_AGAIN = 30.0
-"""Seconds until a refused request is tried again: no event tells that the cause has gone."""
+"""Seconds until a failed request is tried again: no event tells of the end of its cause."""
 _MESSAGE_LIMIT = 300
+"""Characters of an API server's message that a condition repeats."""
 
 
 class BindableResourcesController:
@@ -67,7 +68,7 @@ class BindableResourcesController:
         self.controller.watch(cluster.informer(APISERVICEEXPORTTEMPLATES), self._from_template)
 
     async def reconcile(self, key: Request) -> Result:
-        """Bring one request to its end, and take it away when its time is up."""
+        """Answer one request, and delete it when its ttlAfterFinished is over."""
         request = self._requests.get(key.namespace, key.name)
         if request is None:
             return Result()
@@ -89,7 +90,7 @@ class BindableResourcesController:
         """Invite the consumer of a request, and return the outcome.
 
         Raises:
-            ClientError: trying again may help; the status says why it has to be.
+            ClientError: a retry may help; the status has the reason.
         """
         spec = request.decode(BindableResourcesRequest).spec
         if why := fault(spec):
@@ -124,7 +125,10 @@ class BindableResourcesController:
         return await self._answered(request, response)
 
     def _turn(self, author: str, most: int | None) -> AbstractAsyncContextManager[None]:
-        """Hold off the author's other requests, where consumers are counted before one is made."""
+        """Return the author's lock, if its consumers are counted before a new one is made.
+
+        Two requests at once would count the same number, and both would be granted.
+        """
         if most is None:
             return nullcontext()
         return self._turns.setdefault(author, asyncio.Lock())
@@ -151,7 +155,7 @@ class BindableResourcesController:
         await self._statuses.write(request, body)
 
     async def _delete(self, request: Object) -> None:
-        """Delete a request that is as it was when its time was found to be up."""
+        """Delete a finished request, unless it has changed since the decision."""
         meta = request.meta
         with suppress(NotFound):
             await self._client.delete(
@@ -190,7 +194,7 @@ def _template(request: Object) -> list[str]:
 
 
 class SecretRefusedError(Exception):
-    """The answer cannot be stored where it is wanted; says why."""
+    """The answer cannot be stored in the wanted Secret; the text gives the reason."""
 
 
 async def store_answer(

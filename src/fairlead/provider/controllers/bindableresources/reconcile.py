@@ -36,6 +36,7 @@ ANNOTATION_MOST_CONSUMERS = "fairlead.dev/most-consumers"
 
 
 _DIGITS = 9
+"""Digits of the number in :data:`ANNOTATION_MOST_CONSUMERS`."""
 
 
 class InvitationPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +96,7 @@ def secret_ref(request: Object, spec: BindableResourcesRequestSpec) -> LocalSecr
 
 
 def most_consumers(request: Object) -> int | None:
-    """Return the most consumers that the request's author may have; None without a limit.
+    """Return the limit of consumers for the request's author; None without a limit.
 
     Raises:
         ValueError: the annotation is no number; the text says so.
@@ -152,7 +153,7 @@ def ready_events(old: Object, new: Object) -> list[Event]:
 
 
 def _up_to_date(request: Object, body: BindableResourcesRequest) -> bool:
-    """Whether the status is about the current spec."""
+    """Whether the condition Ready is about the current generation of the spec."""
     for condition in body.status.conditions:
         if condition.get("type") == READY:
             return bool(condition.get("observedGeneration", 0) == request.meta.generation)

@@ -1,1 +1,1 @@
-"""Deletes the objects of a revoked consumer, once its access is gone."""
+"""Deletion of a revoked consumer's objects, once its access is gone."""

@@ -1,7 +1,7 @@
 """Watches the ClusterBindings of revoked consumers, and their provider namespaces.
 
-It has no right for this alone: it deletes namespaces that the provider made, and copies of kinds
-that the provider may hand out.
+It needs no rights beyond those of the other controllers: it deletes namespaces that the provider
+made, and copies of kinds whose rights the provider may hand out.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ClearingController:
         self.controller.watch(watches.namespaces, self._from_namespace)
 
     async def reconcile(self, request: Request) -> Result:
-        """Take the next step of one consumer's end."""
+        """Do the next step of the deletion of one consumer's objects."""
         consumer = request.namespace
         key = Key(consumer, request.name)
         if not record_of(self._watches.cluster_bindings.get(*key)).clearing:
@@ -79,11 +79,11 @@ class ClearingController:
             await self._delete(resource, copy)
         for namespace in plan.namespaces:
             await self._delete(NAMESPACES, namespace)
-        # The end of a namespace is an event, and that of a copy is none.
+        # Namespaces are watched, and their end is an event; copies are not watched.
         return Result(backoff=delays.COPIES_GONE) if looked and plan.waiting else Result()
 
     async def _owned(self, consumer: str) -> list[Object]:
-        """Return a consumer's provider namespaces, as the server and not the cache has them."""
+        """Return a consumer's provider namespaces, read from the server and not from the cache."""
         known = self._watches.namespaces.by_index(BY_CONSUMER, consumer)
         found = [await find(self._client, NAMESPACES, one.meta.name) for one in known]
         return [

@@ -1,4 +1,4 @@
-"""The order in which a revoked consumer is cleared away: namespaces, copies, identity."""
+"""Order of the deletion of a revoked consumer: namespaces, copies, cluster namespace."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class ClearingPlan(msgspec.Struct, kw_only=True, frozen=True):
 def reconcile(state: State) -> ClearingPlan:
     """Return the next step for a consumer.
 
-    The cluster namespace has the identity, and its exports name the kinds: it is deleted when no
-    other object is left, and stays as long as a kind cannot be listed.
+    The cluster namespace is deleted last, and not while a kind cannot be listed: it has the
+    identity, by which the consumer is found, and the exports, which name the kinds.
     """
     consumer = state.consumer
     if consumer is None or consumer.meta.deleting or not identity_of(consumer):

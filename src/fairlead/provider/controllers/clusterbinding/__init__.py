@@ -1,1 +1,1 @@
-"""ClusterBinding: whether a consumer's konnector is alive."""
+"""ClusterBinding: the condition Healthy, by the heartbeats of a consumer's konnector."""

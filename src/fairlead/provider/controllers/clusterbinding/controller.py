@@ -78,7 +78,7 @@ class ConsumerHealthController:
         self._told[binding.key] = told
 
     def _settled(self, binding: Object) -> list[Object]:
-        """Return the consumer's exports that have their rights: others may still get them."""
+        """Return the consumer's exports whose rights are granted; others may follow soon."""
         exports = self._watches.exports.list(binding.meta.namespace)
         return [one for one in exports if is_true(stored_conditions(one), PERMISSIONS_GRANTED)]
 

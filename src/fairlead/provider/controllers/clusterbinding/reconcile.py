@@ -14,7 +14,7 @@ from fairlead.provider.changes import with_status
 
 
 ALLOWED_DRIFT = timedelta(seconds=10)
-"""Allowed lead of a heartbeat over our clock before the clocks are reported as different."""
+"""Seconds that a heartbeat may lie in the future before the clocks count as different."""
 
 AGAIN_SECONDS = 30.0
 """Seconds until a heartbeat with an implausible time is judged again.
@@ -54,7 +54,7 @@ def health(
     if now >= deadline:
         return _timeout(status), AGAIN_SECONDS
     if beat > now + ALLOWED_DRIFT:
-        # Sooner, if the clock of this cluster reaches the time by then.
+        # Judged again when this cluster's clock reaches that time, if it is soon.
         return _drift(), min(AGAIN_SECONDS, (beat - now).total_seconds())
     return true(HEALTHY), (deadline - now).total_seconds()
 

@@ -1,1 +1,1 @@
-"""APIServiceExport: its hash tells the konnector when a schema has changed."""
+"""APIServiceExport: the hash of its schemas, by which the konnector notices a change."""

@@ -1,6 +1,6 @@
 """Watches requests and their dependencies, and carries out their plans.
 
-The CRDs that requests ask for come from a watch, and now and then from the server itself.
+The CRDs that requests ask for come from a watch, and periodically from the server itself.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Sources:
         return found
 
     def forget(self, key: Request) -> None:
-        """Forget the request, which is gone."""
+        """Drop the state of a deleted request."""
         self._looked.pop(key, None)
 
     def _due(self, key: Request) -> bool:
@@ -131,14 +131,14 @@ class Sources:
 
 
 class LabelledCRDs:
-    """Finds the invitations of consumers: in the watches, or on the server itself."""
+    """Reads the offer of a consumer's invitations: from the caches, or from the server."""
 
     def __init__(self, client: Client, watches: ProviderWatches) -> None:
         self._client = client
         self._watches = watches
 
     def known(self, namespace: str) -> Offer:
-        """Return the offer in the watches, which may lag behind."""
+        """Return the offer by the caches, which may lag behind."""
         record = record_of(self._watches.cluster_bindings.get(namespace, CLUSTER_BINDING_NAME))
         names = record.templates or ()
         return Offer(
@@ -146,7 +146,7 @@ class LabelledCRDs:
         )
 
     async def asked(self, namespace: str) -> Offer:
-        """Return the offer as the server has it.
+        """Return the offer, read from the server.
 
         Raises:
             ClientError: the server refused or cannot be reached.
@@ -278,7 +278,7 @@ class RequestController:
         return cached if cached is not None else await self._asked(request)
 
     async def _asked(self, request: Object) -> Object | None:
-        """Return the export of the same name, as the server has it.
+        """Return the export of the same name, read from the server.
 
         Raises:
             ClientError: the server does not say whether there is one.

@@ -53,7 +53,7 @@ NOT_INVITED = "NotInvited"
 
 
 class NotExportableError(Exception):
-    """A kind cannot be exported; the text says why, ``reason`` is for the request's condition."""
+    """A kind cannot be exported; ``reason`` is that of the condition, the text its message."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -105,7 +105,7 @@ def bound_schema_spec(crd: Object, options: ProviderOptions) -> BoundSchemaSpec:
 
 
 class RequestState(NamedTuple):
-    """Facts for a decision, all from the request's own namespace but the CRDs.
+    """Objects for a decision, from the request's own namespace except for the CRDs.
 
     ``crds`` are those labelled for export, by name; ``namespaces`` the names of the
     APIServiceNamespaces. ``offer`` is the consumer's invitation, None if it may request any
@@ -121,9 +121,9 @@ class RequestState(NamedTuple):
 
 
 class RequestPlan(msgspec.Struct, kw_only=True, frozen=True):
-    """Writes, in this order; ``status`` is the whole body of the request.
+    """Writes in their order; ``status`` is the whole body of the request.
 
-    ``excess`` tells how the request exceeds the invitation of its consumer, "" if it does not.
+    ``excess`` describes what the request asks for beyond the consumer's invitation, "" if nothing.
     """
 
     create_schemas: list[JSON] = []
@@ -178,10 +178,10 @@ def _failed_for_ever(request: APIServiceExportRequest) -> bool:
 
 
 def _beyond(request: APIServiceExportRequest, state: RequestState) -> str:
-    """Return how a request exceeds the invitation of its consumer, where that matters.
+    """Return what a request asks for beyond its consumer's invitation, "" if that has no effect.
 
-    An existing export stays; only the changes of its CRDs can be withheld. A consumer without a
-    record, invited before records existed, gets these too.
+    An existing export stays; only later changes of its CRDs can be withheld. A consumer that was
+    invited before invitations were recorded gets these changes too.
     """
     if state.offer is None:
         return ""
@@ -207,7 +207,7 @@ def follows(request: Object) -> bool:
 
 
 def waiting_status(request: Object, condition: KubeBindCondition, *, now: str) -> JSON:
-    """Return the request's body when a condition keeps it from going on; a refusal is over."""
+    """Return the request's body with the condition that it waits for; it leaves phase Failed."""
     phase = request.decode(APIServiceExportRequest).status.phase
     return with_status(
         request,

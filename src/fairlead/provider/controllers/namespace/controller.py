@@ -56,7 +56,7 @@ _BY_TARGET = "target"
 
 
 class NamespaceController:
-    """Gives every APIServiceNamespace its provider namespace, and takes it away again."""
+    """Creates the provider namespace of each APIServiceNamespace, and deletes it at its end."""
 
     def __init__(
         self, cluster: Cluster, watches: ProviderWatches, options: ProviderOptions
@@ -123,8 +123,8 @@ class NamespaceController:
                 return
 
     async def _leave(self, key: Key, stored: Object, owned: list[Object]) -> Result:
-        """Let an APIServiceNamespace go once its namespace is gone."""
-        # It does not wait for us. Its own namespaces are cleared once it is gone.
+        """Release a deleted APIServiceNamespace once its provider namespace is gone."""
+        # Without our finalizer it goes at once; its namespaces are deleted when it is gone.
         if FINALIZER_NAMESPACE not in stored.meta.finalizers:
             return Result()
         target = target_name(self._bare(stored, owned), self._options.isolation)
@@ -163,13 +163,13 @@ class NamespaceController:
         return Result(backoff=delays.NAMESPACE_EMPTY) if plan.held or plan.closing else Result()
 
     async def _heir(self, key: Key, stored: Object | None) -> Object | None:
-        """Return the export that goes on with these namespaces, as the server has it."""
+        """Return another export of the consumer that takes over the namespaces, else None."""
         if self._record(key).revoked:
             return None
         return heir(stored, (await self._client.list(APISERVICEEXPORTS, key.namespace)).items)
 
     def _record(self, key: Key) -> InvitationRecord:
-        """Return the record of the consumer that an APIServiceNamespace is of."""
+        """Return the invitation record of an APIServiceNamespace's consumer."""
         return record_of(self._watches.cluster_bindings.get(key.namespace, CLUSTER_BINDING_NAME))
 
     async def _exists(self, key: Key) -> bool:

@@ -1,6 +1,6 @@
-"""Deletes provider namespaces once no synced object of the consumer remains in them.
+"""Deletion of provider namespaces, once no synced object of the consumer remains in them.
 
-The server itself is asked for these objects, not a cache.
+The objects are listed from the server: their kinds are not watched here.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from fairlead.provider.watches import crd_names
 
 
 FIRST = 5
-"""Objects of a kind that one look lists; there may be more."""
+"""Number of objects of a kind that one look names; there may be more."""
 
 _PAGE = 50
+"""Number of objects of one page."""
 
 
 async def remains(client: Client, namespace: str, cluster_namespace: str) -> Remains:
@@ -86,7 +87,7 @@ async def _objects(
 def synced(meta: ObjectMeta, cluster_namespace: str) -> bool:
     """Whether an object is a copy of the consumer's, or was one before it was orphaned.
 
-    Orphaned copies lose the mark of their consumer, and are to stay all the more.
+    An orphaned copy has lost the mark of its consumer, and must not be deleted with the namespace.
     """
     owner = meta.annotations.get(ANNOTATION_CLUSTER_NAMESPACE)
     if owner is None:
@@ -142,10 +143,10 @@ class Departure:
     async def proceed(
         self, key: Key, names: Iterable[str], assigned: str = "", *, keep: bool = False
     ) -> LeavingPlan:
-        """Delete what may be deleted of the namespaces that belong to an APIServiceNamespace.
+        """Delete the empty namespaces of an APIServiceNamespace; return the decision about each.
 
-        ``assigned`` is the one that its status names, in which the consumer has its rights. With
-        ``keep`` nothing is deleted.
+        ``assigned`` is the namespace in its status, where the consumer has its rights. With
+        ``keep`` no namespace is deleted.
 
         Raises:
             ClientError: the server did not say what is there, or refused.
@@ -158,7 +159,7 @@ class Departure:
         return plan
 
     def forget(self, key: Key) -> None:
-        """Forget the APIServiceNamespace, which stays or is gone completely."""
+        """Drop the state of an APIServiceNamespace that stays or is gone completely."""
         self._told.pop(key, None)
 
     def news(self, key: Key, plan: LeavingPlan) -> list[tuple[Object, KubeBindCondition]]:

@@ -1,7 +1,7 @@
-"""Decisions about the provider namespaces of an APIServiceNamespace that goes.
+"""Decisions about the provider namespaces of a deleted APIServiceNamespace.
 
-They go too, but not before the consumer's objects in them are gone: neither a deleted export nor a
-namespace that is deleted by mistake on the consumer costs data.
+A provider namespace is deleted only when no object of the consumer is left in it: a deleted
+export, or a namespace that is deleted by mistake on the consumer, loses no data.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fairlead.api.meta import Object
 
 
 _NAMED = 3
+"""Number of objects that a condition names."""
 
 
 class Remains(msgspec.Struct, frozen=True):
@@ -42,9 +43,9 @@ class Remains(msgspec.Struct, frozen=True):
 
 
 class Leaving(NamedTuple):
-    """Provider namespace as the server has it; ``remains`` is None if it is being deleted.
+    """A provider namespace on the server; ``remains`` is None if it is being deleted.
 
-    While it is ``open`` the consumer may make objects there, also after the look.
+    While it is ``open``, the consumer has rights there and may create objects after the look.
     """
 
     namespace: Object
@@ -53,7 +54,7 @@ class Leaving(NamedTuple):
 
 
 class LeavingPlan(msgspec.Struct, kw_only=True, frozen=True):
-    """Decision about the namespaces of an APIServiceNamespace that goes.
+    """Decision about the namespaces of a deleted APIServiceNamespace.
 
     ``held`` are namespaces that have to stay, with their conditions. ``closing`` are empty ones
     where the consumer loses its rights before another look, and ``kept`` are those that stay for

@@ -92,10 +92,10 @@ def reconcile(state: NamespaceState, options: ProviderOptions, *, now: str) -> N
 
 
 def heir(service_namespace: Object | None, exports: Sequence[Object]) -> Object | None:
-    """Return the export that takes over the namespaces of an APIServiceNamespace that goes.
+    """Return the export that takes over the namespaces of a deleted APIServiceNamespace.
 
-    If its own export exists, it was deleted on purpose and has no heir. None stands for an
-    APIServiceNamespace that is gone.
+    While its own export exists, it was deleted on purpose, and no export takes over. None stands
+    for an APIServiceNamespace that does not exist any more.
     """
     live = {export.meta.uid: export for export in exports if not export.meta.deleting}
     if service_namespace is not None:
@@ -107,7 +107,7 @@ def heir(service_namespace: Object | None, exports: Sequence[Object]) -> Object 
 
 
 def new_service_namespace(key: Key, export: Object) -> JSON:
-    """Return the body of an APIServiceNamespace that goes with an export."""
+    """Return the body of an APIServiceNamespace that an export owns."""
     return {
         "apiVersion": API_VERSION,
         "kind": APISERVICENAMESPACES.kind,
@@ -121,7 +121,7 @@ def new_service_namespace(key: Key, export: Object) -> JSON:
 
 
 def leaving_status(stored: Object, plan: leaving.LeavingPlan, *, now: str) -> JSON | None:
-    """Return the body of an APIServiceNamespace that goes, while it has to wait.
+    """Return the body of a deleted APIServiceNamespace that waits for its namespaces.
 
     A namespace that is kept stays assigned: the konnector may have to delete objects in it.
     """
