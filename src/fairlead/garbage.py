@@ -1,4 +1,4 @@
-"""How often Python looks for cycles."""
+"""Frequency of Python's search for reference cycles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import gc
 
 
 THRESHOLDS = (50_000, 20, 50)
-"""Imports and decoding make many objects and few cycles; the default triples their cost."""
+"""Thresholds of :func:`gc.set_threshold`, in objects and in collections.
+
+Imports and decoding make many objects and few cycles; the defaults triple their cost.
+"""
 
 
 def relax() -> None:

@@ -1,4 +1,4 @@
-"""Runs a process with controllers: event loop, signals and the limit of open files."""
+"""Start of a process: its event loop, its signals and its limit of open files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead import garbage
 T = TypeVar("T")
 
 INTERRUPTED = 130
-"""Exit code after a second signal, as a shell's after Ctrl-C."""
+"""Exit code after a second signal: 128 and the number of SIGINT, as shells have it."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -26,8 +26,8 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
     """Run ``main(stop)`` on a fast event loop to its end and return its result.
 
     SIGINT, SIGTERM and SIGHUP (the terminal was closed) set ``stop``, on which ``main`` should
-    end; a second SIGINT or SIGTERM ends the process at once with code 130. A hangup that is
-    ignored, as below nohup, stays ignored.
+    end; a second SIGINT or SIGTERM ends the process at once with code 130. An ignored SIGHUP, as
+    under nohup, stays ignored.
 
     Raises:
         KeyboardInterrupt: ``main`` was stopped before it had a result.
@@ -61,7 +61,7 @@ async def _guarded(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T
     loop = asyncio.get_running_loop()
 
     def signalled(number: signal.Signals) -> None:
-        # A closing terminal hangs up twice: the kernel does it, and the shell.
+        # A closing terminal sends SIGHUP twice, by the kernel and by the shell: not a second wish.
         if stop.is_set() and number != signal.SIGHUP:
             # Buffers are flushed by hand, for no exit handler runs after this.
             for stream in (sys.stdout, sys.stderr):

@@ -1,15 +1,15 @@
-"""The command line: flags become options, options go to the packages below, and lines come out.
+"""The command line: commands turn flags into options, call a package below, and print the result.
 
 The input is the words of a command line. click finds the command in the module that
 ``_COMMANDS`` names for it; modules are imported when their command is called, so that ``--help``
 and shell completion are quick. A command reads its flags (``options``), calls one function of
 ``konnector.commands``, ``provider.commands``, ``sandbox`` or ``demo``, or runs one of the four
-programs until a signal (``running``). What goes out: tables, YAML or JSON on standard output, and
-an error as one line on standard error, with exit code 1, or 2 for wrong usage (``errors``).
+programs until a signal (``running``). The output is tables, YAML or JSON on standard output; an
+error is one line on standard error, with exit code 1, or 2 for wrong usage (``errors``).
 
 ``kubebind``, ``postgresaccess`` and ``servicebinding`` have the commands of the three systems,
 ``frontdoor`` those that speak to a provider over HTTP; those of the sandbox and the demo are
-modules beside them. No work is done here.
+modules beside them. Decisions and requests belong to the packages below.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fairlead.cli.errors import ARGUMENTS, explained, reported
 
 
 class _Lazy(NamedTuple):
-    """A command that is not imported yet, and the first sentence of its help."""
+    """Module of a command below ``fairlead.cli``, and the first sentence of the command's help."""
 
     module: str
     summary: str
@@ -102,7 +102,7 @@ _COMMANDS = {
 
 
 class _Commands(click.Group):
-    """Finds a command in its module, and explains every error in one line."""
+    """Group that imports the module of the called command, and reports errors in one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)

@@ -1,7 +1,7 @@
-"""Names of a cluster for the completion of options and arguments by shells.
+"""Completers of options and arguments, with names from a cluster.
 
-A person who presses the tab key waits, and reads only candidates: a cluster that is slow, cannot
-be reached or refuses has no names, and no error is printed.
+A person waits at the tab key, and a shell shows candidates alone: if the cluster is slow, away or
+refuses, there are no candidates and no error.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 PATIENCE_SECONDS = 1.5
-"""Seconds that a cluster may take to list its names, unless the environment sets others."""
+"""Seconds that a cluster may take to list names; ``$FAIRLEAD_COMPLETION_SECONDS`` overrides it."""
 PATIENCE_VARIABLE = "FAIRLEAD_COMPLETION_SECONDS"
 _HARD_LIMIT_SECONDS = 2.5
-"""Seconds later at which the process ends in any case: a resolver cannot be interrupted."""
+"""Seconds after the patience until the process is ended: a resolver cannot be cancelled."""
 Names = Callable[["Client"], Awaitable[Iterable[str]]]
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
 
 
 def names(list_names: Names) -> Completer:
-    """Return a completer with names from the cluster that the line names."""
+    """Return a completer with names from the cluster of --kubeconfig and --context."""
 
     def complete(
         context: click.Context, _parameter: click.Parameter, incomplete: str

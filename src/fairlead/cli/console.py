@@ -1,4 +1,4 @@
-"""``fairlead console``: pages about a cluster's own side, on this machine alone."""
+"""``fairlead console``: pages about a cluster, served on loopback with the caller's rights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _LOOK_SECONDS = 0.2
-"""Seconds between two looks for a key pressed in the terminal."""
+"""Seconds between two checks for a key that was pressed in the terminal."""
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Fairlead</title>
 <meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url={url}">
 <p><a href="{url}">Go on</a></p></html>
@@ -104,7 +104,7 @@ def command(
 
 
 async def _administers(client: Client) -> bool:
-    """Whether the console has pages about consumers; a cluster that is away has none for now."""
+    """Whether the caller may see consumers; False for a cluster that cannot be reached."""
     from fairlead.client import ClientError
     from fairlead.portal.own import administers
 
@@ -132,7 +132,11 @@ def print_link(url: str) -> None:
 
 @contextlib.contextmanager
 def _opening(url: str) -> Iterator[str]:
-    """Yield a file of this user alone that redirects a browser to an address."""
+    """Yield the URL of a file of this user alone that redirects a browser to an address.
+
+    All users of a machine see the arguments of its processes: the address itself, which signs a
+    browser in, must not be an argument.
+    """
     with tempfile.TemporaryDirectory(prefix="fairlead-console-") as folder:
         file = Path(folder) / "open.html"
         file.touch(mode=0o600)

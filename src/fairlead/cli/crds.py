@@ -23,12 +23,12 @@ GROUPS = {
 
 
 def to_yaml(documents: list[JSON]) -> str:
-    """Several objects as one YAML stream, fields in the order in which they were written."""
+    """Return objects as one YAML stream, with the fields in their order."""
     return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=100)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes repeated parts in full, since YAML anchors puzzle people who read the output."""
+    """Dumper without anchors and aliases: repeated parts are written in full, for readers."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

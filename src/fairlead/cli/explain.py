@@ -1,4 +1,4 @@
-"""``fairlead explain``: why something does not work, along the whole chain."""
+"""``fairlead explain``: the state of each link of the chain, and where it breaks first."""
 
 from __future__ import annotations
 

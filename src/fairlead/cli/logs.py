@@ -1,4 +1,4 @@
-"""Logs of a program: one JSON object a line, or lines for a person.
+"""Logs of a program: one JSON object per line, or lines for people.
 
 In JSON every line is an object, whatever its source: libraries through Python's ``logging`` and
 ``warnings``, uncaught exceptions, and the error that a command ends with.

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the reading and writing of their values."""
+"""Options that several commands share, and the parsing of their values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def cluster_options(function: F) -> F:
-    """``--kubeconfig`` and ``--context``; pass both to :func:`cluster_config`."""
+    """Add ``--kubeconfig`` and ``--context``, whose values go to :func:`cluster_config`."""
     kubeconfig = click.option(
         "--kubeconfig",
         metavar="FILE",
@@ -66,7 +66,7 @@ def log_to_stderr() -> None:
 
 
 def timeout_option(default: str, waits: str) -> Callable[[F], F]:
-    """``--timeout``, for ``parse_duration``; ``waits`` ends the sentence "How long to wait"."""
+    """Return ``--timeout``; ``waits`` ends the sentence "How long to wait" of its help."""
     return click.option(
         "--timeout",
         default=default,
@@ -77,12 +77,12 @@ def timeout_option(default: str, waits: str) -> Callable[[F], F]:
 
 
 def yes_option(function: F) -> F:
-    """``--yes``, for commands that ask before they take something away."""
+    """Add ``--yes``, for commands that ask before they delete objects."""
     return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
 
 
 def namespace_option(text: str) -> Callable[[F], F]:
-    """``-n``; ``text`` says whose namespace it is."""
+    """Return the option ``-n`` with ``text`` as its help."""
     return click.option(
         "-n",
         "--namespace",
@@ -94,14 +94,14 @@ def namespace_option(text: str) -> Callable[[F], F]:
 
 
 def json_option(function: F) -> F:
-    """``--json``."""
+    """Add ``--json``, for one JSON document on standard output."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(
         function
     )
 
 
 def konnector_namespace_option(function: F) -> F:
-    """``--namespace``, where the konnector keeps kubeconfigs."""
+    """Add ``--namespace``, the konnector's namespace with the kubeconfig Secrets."""
     # Imported here: a sandbox takes other options of this module, and starts without a konnector.
     from fairlead.konnector.options import DEFAULT_NAMESPACE
 
@@ -179,10 +179,10 @@ def run_options(function: F) -> F:
 
 
 def check_name(option: str, value: str) -> None:
-    """Refuse what no object can be named; "" stands for a default, and passes.
+    """Refuse a value that cannot be the name of an object; "" stands for a default, and passes.
 
     Raises:
-        click.UsageError: it is no name; the message names the option.
+        click.UsageError: the value is no DNS subdomain (RFC 1123); the message names the option.
     """
     if value and subdomain_errors(value):
         raise click.UsageError(
@@ -197,10 +197,10 @@ def parse_duration(text: str, *, option: str = "", least: str = "") -> float:
     Args:
         text: the given text.
         option: the option's name, for the message.
-        least: the shortest that is taken, a duration too; "" takes all above zero.
+        least: the shortest allowed duration; "" allows all above zero.
 
     Raises:
-        click.UsageError: it is none, not above zero, or shorter than the least.
+        click.UsageError: the text is no duration, not above zero, or shorter than ``least``.
     """
     seconds = _seconds(text)
     prefix = f"{option}: " if option else ""

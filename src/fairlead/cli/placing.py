@@ -190,7 +190,7 @@ def _toleration(text: str) -> JSON:
     """Return a toleration, written as ``kubectl taint`` writes a taint.
 
     Raises:
-        click.UsageError: it is none.
+        click.UsageError: the text is no toleration.
     """
     taint, _, effect = text.partition(":")
     key, equals, value = taint.partition("=")

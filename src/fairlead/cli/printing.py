@@ -14,7 +14,7 @@ from fairlead.cli.texts import plain
 
 
 _WIDE = 10_000
-"""Characters of a line for a program's reader, so that no line is wrapped."""
+"""Characters of a line without a terminal, so that no line is wrapped."""
 _MARKS: Mapping[State, str] = {
     "ok": "ok",
     "failed": "FAILED",
@@ -39,7 +39,7 @@ def console() -> Console:
 
 
 def note(lines: Iterable[str]) -> None:
-    """Print remarks beside the answer, on standard error."""
+    """Print remarks on standard error, each as ``note: ...``."""
     for line in lines:
         click.echo(f"note: {plain(line)}", err=True)
 

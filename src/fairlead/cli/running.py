@@ -30,7 +30,7 @@ from fairlead.runtime.manager.health import AddressError, split_address
 
 
 class RunOptions(msgspec.Struct, kw_only=True):
-    """The shared flags, as click hands them over."""
+    """Values of the flags that all ``run`` commands share."""
 
     kubeconfig: str | None
     context: str | None
@@ -107,10 +107,10 @@ def in_pod(environ: Mapping[str, str]) -> bool:
 
 
 async def outlasting(patience: BackoffPolicy | None, work: Callable[[], Awaitable[None]]) -> None:
-    """Do ``work``, repeated while the API server is away; without patience once.
+    """Do ``work``, and repeat it while the API server is away, with the delays of ``patience``.
 
     Raises:
-        ClientError: the server refused, or it is away and there is no patience.
+        ClientError: the server refused, or it is away and ``patience`` is None.
     """
     log = structlog.get_logger(logger_name="fairlead.cli")
     for failures in itertools.count():
@@ -129,7 +129,7 @@ _FLAGS = {"health": "health-probe", "metrics": "metrics"}
 
 
 class Addresses(NamedTuple):
-    """Addresses of a program; "" is none, and without one metrics are served beside health."""
+    """Addresses of a program; "" serves nothing, or in ``metrics`` serves them beside health."""
 
     health: str
     metrics: str
@@ -142,7 +142,7 @@ class Addresses(NamedTuple):
         takes a port that is free. "0" is kubebuilder's word for nowhere.
 
         Raises:
-            click.UsageError: an address is none; the message names the flag.
+            click.UsageError: a text is no address; the message names the flag.
         """
         pod = in_pod(environ)
         given = {"health": health, "metrics": metrics}

@@ -1,6 +1,6 @@
 """``fairlead sandbox``: embedded control planes, and pods as local processes.
 
-Each command imports only its own needs, for a person who starts a server waits for its imports.
+Each command imports its modules when it is called: a person who starts a server waits for them.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def up(folder: Path, clusters: tuple[str, ...], data: bool, postgres: bool) -> N
 
 
 async def _postgres(stack: AsyncExitStack) -> Callable[[str, Path], Awaitable[str]]:
-    """Run a PostgreSQL until the stack ends; the result makes it known to a cluster."""
+    """Run a PostgreSQL until the stack ends; return a function that adds it to a cluster."""
     from fairlead.client import Client, load_config
     from fairlead.demo import objects
     from fairlead.demo.postgres import database
@@ -142,7 +142,7 @@ async def _postgres(stack: AsyncExitStack) -> Callable[[str, Path], Awaitable[st
 def without_authorities() -> Iterator[None]:
     """Hide the system's certificate authorities from modules that are imported inside.
 
-    aiohttp reads them all, twice, when it is imported; that is a tenth of a server's start, and a
+    aiohttp reads all of them twice at its import, which is a tenth of the start of a server; and a
     server makes no requests.
     """
     names = ("SSL_CERT_FILE", "SSL_CERT_DIR")

@@ -1,6 +1,6 @@
-"""Texts without control characters: providers, consumers and tenants choose parts of them.
+"""Removal of control characters from printed texts, of which strangers choose parts.
 
-It imports little, for every command needs it when it fails.
+The module imports little, since every command needs it for its errors.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import click
 
 
 def printable(text: str) -> str:
-    """Return the text without characters that move the cursor or the direction of letters."""
+    """Return the text with ``?`` for characters that move the cursor or turn the direction."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 

@@ -27,7 +27,7 @@ from fairlead.uninstall.work import survey, uninstall
 
 
 _SHOWN = 20
-"""Uses of the program that are listed one by one."""
+"""Number of the program's users that are listed."""
 
 
 @click.command("uninstall")

@@ -27,7 +27,7 @@ TRIALS: Sequence[tuple[str, sql.SQL]] = (
 
 
 def find_binding(root: Path, type_: str) -> dict[str, str]:
-    """Return the entries of the first binding of this type.
+    """Return the entries of the first binding with this ``type``.
 
     Raises:
         LookupError: there is no such binding below the root.

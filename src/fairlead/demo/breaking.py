@@ -1,4 +1,4 @@
-"""Three things that a person can break in the story's world, with the console's answer."""
+"""Three faults that a person can cause in the demo, with the text that the console shows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from fairlead.demo.story import ACCESSES, FIRST_PRIVILEGES, SERVERS, SERVICE_BIN
 
 
 class Breakage(msgspec.Struct, frozen=True):
-    """A change of one object that breaks something, and the change that mends it.
+    """A change of one object that causes a fault, and the change that ends it.
 
-    ``shows`` is what the console shows meanwhile, at ``page``; ``says`` stands on that page.
+    ``shows`` describes the console's answer for a person, and ``says`` is the text on its
+    ``page``.
     """
 
     title: str

@@ -15,7 +15,7 @@ _PAGE_SECONDS = 60.0
 
 
 class _Form(HTMLParser):
-    """The form of a page: where it is sent, and what stands in its fields."""
+    """Form of a page: the URL that it is sent to, and the values of its fields."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class _Form(HTMLParser):
 
 
 async def sign_in(url: str, name: str, password: str) -> None:
-    """Open an address, fill in the form that it leads to, and go where that leads.
+    """Open an address, fill in the form that follows, and follow the redirects of its answer.
 
     Raises:
         StoryError: the page has no form, or a server refuses the input.

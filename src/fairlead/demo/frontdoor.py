@@ -38,7 +38,7 @@ _HOST = "127.0.0.1"
 _EXTERNAL = "https://bind.example.org"
 """Address in the Deployment, which is not started here."""
 _PATIENCE_SECONDS = 120.0
-"""Seconds for each wait, which takes one second, and this long on the busiest laptop."""
+"""Seconds that a wait may take; it takes about one on an idle machine."""
 
 
 class Someone(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Someone(msgspec.Struct, frozen=True):
 
 
 class FrontDoor:
-    """The server as its people reach it; ``program`` has to run."""
+    """The front door of the story: its URL, its people, and the program that serves it."""
 
     def __init__(self, *people: Someone, limits: Limits | None = None) -> None:
         self.people = people
@@ -84,7 +84,7 @@ class FrontDoor:
         self._listening.close()
 
     async def log_in(self, someone: Someone) -> None:
-        """Do what ``fairlead login`` does, with someone at the browser.
+        """Sign a person in as ``fairlead login`` does, with a simulated browser.
 
         Raises:
             ExceptionGroup: the server or the issuer refused.

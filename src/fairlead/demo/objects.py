@@ -29,7 +29,7 @@ def server(
     secret: str = "",
     databases: Sequence[str] = (DATABASE,),
 ) -> JSON:
-    """Return the platform team's database server, which only the operator opens."""
+    """Return the platform team's PostgresServer, whose credentials only the operator reads."""
     return {
         "apiVersion": f"{ACCESS_GROUP}/v1",
         "kind": "PostgresServer",
@@ -57,7 +57,7 @@ def server_secret(namespace: str, username: str, password: str, *, name: str = "
 
 
 def template() -> JSON:
-    """Return the template for consumers: PostgresAccess, with its generated Secret coming back."""
+    """Return the template for consumers: PostgresAccess, with a claim on its generated Secret."""
     return {
         "apiVersion": "kube-bind.io/v1alpha2",
         "kind": "APIServiceExportTemplate",

@@ -1,4 +1,4 @@
-"""Playing the story on embedded control planes and an embedded PostgreSQL."""
+"""Start of the story's world: embedded control planes, an embedded PostgreSQL, the programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def play(screen: Screen, *, keep: Keep | None = None) -> StoryReport:
     returns.
 
     Returns:
-        the report; a step that does not hold is its last one.
+        the report, which ends with the first failed step.
     """
     narrator = Narrator(screen)
     try:
@@ -53,10 +53,10 @@ async def _play(narrator: Narrator, keep: Keep | None) -> None:
 
 
 async def tell(narrator: Narrator, world: World, *, to_the_end: bool = True) -> None:
-    """Run the story's own steps, in a world that is up.
+    """Run the steps of the story in a world whose programs run.
 
     Raises:
-        StoryError: a step does not hold; the narrator has recorded it.
+        StoryError: a step has failed; the narrator has recorded it.
     """
     with narrator.step("1. The provider offers PostgresAccess") as saw:
         await story.offer(world, saw)

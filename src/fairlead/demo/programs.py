@@ -1,4 +1,4 @@
-"""Fairlead's controllers, each set up as its manifests say and run with that identity alone."""
+"""Fairlead's controllers, each installed by its manifests and run as its ServiceAccount."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ IMAGE = "fairlead:dev"
 
 
 class StoryProgram(msgspec.Struct, frozen=True):
-    """One program: its manifests, the ServiceAccount in them, and how it is put together."""
+    """One program: its manifests, its ServiceAccount, and the function that builds it."""
 
     name: str
     namespace: str

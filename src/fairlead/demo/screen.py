@@ -25,7 +25,7 @@ class SilentScreen:
 
 
 class PlainScreen:
-    """A line for each step and each piece of evidence; for logs and pipes."""
+    """Prints a line for each step and each piece of evidence, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -59,7 +59,7 @@ class LiveScreen:
         self._status: Status | None = None
 
     def started(self, step: StoryStep) -> None:
-        """Spin."""
+        """Show the spinner with the step."""
         self._lines = []
         if self._spin:
             self._status = self._console.status(Text(step.name, style="bold"))
@@ -88,7 +88,7 @@ class LiveScreen:
 
 
 def screen_for(console: Console) -> LiveScreen | PlainScreen:
-    """Live where lines can be drawn again and the encoding has our signs, else plain."""
+    """Return a live screen on a terminal whose encoding has the signs, else a plain one."""
     live = console.is_terminal and not console.is_dumb_terminal
     return LiveScreen(console) if live and _has_signs(console) else PlainScreen(console)
 
@@ -114,7 +114,7 @@ def _mark(*, ok: bool, signs: bool = True) -> Text:
 
 
 def _below(line: Text) -> RenderableType:
-    """Evidence stays indented where a narrow terminal wraps it."""
+    """Return a line of evidence that stays indented if the terminal wraps it."""
     return Padding(line, (0, 0, 0, 4), expand=False)
 
 

@@ -1,4 +1,4 @@
-"""Steps of the story: what each one shows, how long it took, and why it failed if it did."""
+"""Steps of the story: their evidence, durations and failures."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import msgspec
 
 
 class StoryError(Exception):
-    """A step of the story does not hold; the text has the expected and the actual state."""
+    """A step of the story has failed; the text has the expected and the actual state."""
 
 
 class StoryStep(msgspec.Struct):
-    """One step: ``detail`` is the evidence seen, or the reason why the step does not hold."""
+    """One step; ``detail`` is its evidence, or the reason of its failure."""
 
     name: str
     ok: bool = False
@@ -31,11 +31,11 @@ class StoryReport(msgspec.Struct):
 
     @property
     def ok(self) -> bool:
-        """Whether there is a step and every one holds."""
+        """Whether there is a step and all steps have succeeded."""
         return bool(self.steps) and all(step.ok for step in self.steps)
 
     def to_json(self) -> bytes:
-        """``{"steps": [{"name", "ok", "seconds", "detail"}], "ok": bool}``."""
+        """Return ``{"steps": [{"name", "ok", "seconds", "detail"}], "ok": bool}`` as JSON."""
         steps = [
             {
                 "name": step.name,
@@ -52,7 +52,7 @@ class Screen(Protocol):
     """Display of a story while it runs."""
 
     def started(self, step: StoryStep) -> None:
-        """Show the begin of a step."""
+        """Show the start of a step."""
 
     def saw(self, step: StoryStep, line: str) -> None:
         """Show a line of evidence."""
@@ -107,7 +107,7 @@ def _reason(error: BaseException) -> str:
 
 
 def expect(holds: object, otherwise: str) -> None:
-    """Go on when ``holds`` is true.
+    """Check a condition of a step.
 
     Raises:
         StoryError: ``holds`` is false; ``otherwise`` is the message.

@@ -25,7 +25,7 @@ from fairlead.portal.client.errors import Refused
 Saw = Callable[[str], None]
 
 PATIENCE_SECONDS = 120.0
-"""Seconds for each wait of a step, which takes one second, and this long on the busiest laptop."""
+"""Seconds that a wait of a step may take; it takes about one on an idle machine."""
 
 ACCESSES = Resource(objects.ACCESS_GROUP, "v1", "postgresaccesses", "PostgresAccess")
 SERVERS = Resource(
@@ -71,7 +71,7 @@ def exists(object_: Object | None) -> str:
 
 
 def gone(object_: Object | None) -> str:
-    """Return why an object is not gone, "" if it is."""
+    """Return the reason why an object still exists, "" if it does not."""
     if object_ is None:
         return ""
     if object_.meta.deleting:
@@ -165,7 +165,7 @@ async def _identity(world: World) -> str:
 
 
 async def bind(world: World, saw: Saw) -> None:
-    """Bind over HTTP as one of them; the kubeconfig in the answer cannot read the credentials."""
+    """Bind over HTTP as a signed-in person; check that the kubeconfig cannot read credentials."""
     ada, _ = world.door.people
     async with world.door.asked_by(ada) as backend:
         response = await backend.bind(objects.bind_request(await _identity(world)))
@@ -260,7 +260,7 @@ async def arrive(world: World, saw: Saw) -> None:
 
 
 def projected(deployment: Object) -> bool:
-    """Whether the pod template mounts the login and tells the app where."""
+    """Whether the pod template mounts the login and sets SERVICE_BINDING_ROOT."""
     pod = deployment.to_dict()["spec"]["template"]["spec"]
     secrets = {(volume.get("secret") or {}).get("secretName") for volume in pod.get("volumes", [])}
     env = {item["name"] for item in pod["containers"][0].get("env", [])}
@@ -268,7 +268,7 @@ def projected(deployment: Object) -> bool:
 
 
 def allowed(privileges: tuple[str, ...]) -> set[str]:
-    """Return the app's words for these privileges."""
+    """Return the line that the app prints for these privileges."""
     words = {"SELECT": "read orders", "INSERT": "add an order", "UPDATE": "change an order"}
     return {words[privilege] for privilege in privileges if privilege in words}
 

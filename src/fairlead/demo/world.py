@@ -24,7 +24,7 @@ EXPORTS = (f"postgresaccesses.{objects.ACCESS_GROUP}",)
 
 
 class Plane(Protocol):
-    """A control plane that is up, embedded or real."""
+    """A running control plane, embedded or real."""
 
     def kubeconfig(self) -> bytes:
         """Return the administrator's kubeconfig."""
@@ -32,9 +32,9 @@ class Plane(Protocol):
 
 
 class World:
-    """The two clusters as their administrators reach them, the database server, the front door.
+    """Both clusters with their administrators' clients, the database server and the front door.
 
-    Of the people of the front door the first is of the team of the story, the second of another.
+    The first person of the front door is of the story's team, the second of another team.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""One explanation for the whole chain, joined from the links of each system.
+"""Explanation of the whole chain, joined from the links of each system.
 
-Workload < binding < Secret < service < the provider's object < role. The four systems do not
-depend on one another; this package depends on all of them, and only reads.
+The chain is workload, binding, Secret, service, provider's object, role. The four systems do not
+import one another; this package imports all of them, and only reads from clusters and servers.
 """

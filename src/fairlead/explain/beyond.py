@@ -25,7 +25,7 @@ class Beyond:
         self._operator_namespace = operator_namespace
 
     async def __call__(self, resource: Resource, service: Object) -> list[Link]:
-        """Return the known links, the nearest first."""
+        """Return the known links behind a service, the nearest first."""
         origin = await self._origin(resource, service)
         links = [origin] if origin is not None else []
         if resource.group_resource != POSTGRESACCESSES.group_resource:

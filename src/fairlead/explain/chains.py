@@ -13,8 +13,8 @@ from fairlead.binding.commands.chain import BindingChain
 class Chain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The links of a subject, from its workload to its origin.
 
-    ``broken`` names the link that the others wait for; ``reason``, ``message`` and ``next_step``
-    are its own.
+    ``broken`` names the broken link that is nearest to the origin; ``reason``, ``message`` and
+    ``next_step`` are those of that link.
     """
 
     subject: str
@@ -49,7 +49,7 @@ def of_binding(found: BindingChain) -> Chain:
 
 
 def join(subject: str, links: Iterable[Link]) -> Chain:
-    """Sort links; a link that fails because of one behind it waits."""
+    """Return the chain of sorted links; a link that fails because of a later one is waiting."""
     ordered = sorted(links, key=lambda one: ORDER.index(one.name))
     judged: list[Link] = []
     for link in reversed(ordered):

@@ -1,12 +1,12 @@
-"""Taking a program away again: what still needs it, in which order it goes, what stays.
+"""Removal of a program: its users, the order of the deletions, and the objects that stay.
 
-The input is one of the programs of ``fairlead manifests`` and a cluster. ``footprints`` knows by
-these manifests what belongs to it, ``duties`` what it has to have done before it goes: bindings,
-consumers, roles, projections, sessions. ``work`` looks at all of it (:func:`.work.survey`), and
-takes it away in order (:func:`.work.uninstall`). What goes out: a :class:`.findings.Survey` for a
-person to agree to, and lines that tell of each step.
+The input is one of the programs of ``fairlead manifests`` and a cluster. ``footprints`` reads the
+program's objects from its manifests; ``duties`` finds the objects that only the program can clean
+up: bindings, consumers, roles, projections, sessions. ``work`` lists all of them
+(:func:`.work.survey`) and deletes them in order (:func:`.work.uninstall`). The output is a
+:class:`.findings.Survey`, to which a person agrees, and a line for each step.
 
-Every step looks at what is there and takes away what it finds, so that doing it again finishes
-what was interrupted. What has waited since a program was deleted in the wrong order is found by
-its finalizers, and let go only where a person says so.
+Every step lists the existing objects and deletes those that it finds, so that a second run
+finishes an interrupted one. Objects that wait for a program which was deleted too early are found
+by its finalizers; they are released only with ``--orphan``.
 """

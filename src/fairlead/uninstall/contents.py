@@ -1,4 +1,4 @@
-"""Objects in a namespace beside those that every namespace has."""
+"""Objects in a namespace that neither the program nor every namespace has."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_EACH = frozenset(
 
 
 def of_all(resource: Resource, obj: Object, footprint: Footprint) -> bool:
-    """Whether an object is in each namespace, or is deleted with the program."""
+    """Whether an object exists in every namespace, or is deleted with the program."""
     account = obj.meta.annotations.get(_ACCOUNT)
     return (
         resource.plural in _IGNORED
@@ -38,7 +38,7 @@ async def contents(client: Client, footprint: Footprint) -> list[FoundObject]:
     """Return objects in the program's namespace, without its own and those of each namespace.
 
     Raises:
-        Unseen: something there cannot be looked at.
+        Unseen: a kind cannot be listed.
         ApiError: the server does not tell what kinds it serves.
     """
     found: list[FoundObject] = []
@@ -53,10 +53,10 @@ async def contents(client: Client, footprint: Footprint) -> list[FoundObject]:
 
 
 async def listed(client: Client, resource: Resource, namespace: str) -> list[Object]:
-    """Return the objects of a kind in a namespace, by metadata; none of a kind without storage.
+    """Return the metadata of the objects of a kind in a namespace; [] if the kind has no storage.
 
     Raises:
-        Unseen: the server did not say what there is.
+        Unseen: the kind cannot be listed.
     """
     try:
         return await look_at(client, resource, namespace)
@@ -68,7 +68,7 @@ async def listed(client: Client, resource: Resource, namespace: str) -> list[Obj
 
 
 async def why_kept(client: Client, footprint: Footprint, namespace: Object | None) -> str:
-    """Return why the program's namespace has to stay, "" if it may go."""
+    """Return the reason why the program's namespace has to stay, "" if it may be deleted."""
     name = footprint.namespace
     if namespace is None:
         return ""

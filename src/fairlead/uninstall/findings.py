@@ -15,7 +15,7 @@ Option = Literal["orphan", "force"]
 
 
 class UninstallError(Exception):
-    """The removal of a program was refused or is unfinished; says why and how to go on."""
+    """The removal is refused or unfinished; the text gives the reason and how to go on."""
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,15 +33,16 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     prepare: bool = False
 
     def allows(self, use: Use) -> bool:
-        """Whether the choices allow to break this use."""
+        """Whether the choices allow the removal despite this use."""
         return self.orphan if use.option == "orphan" else self.force
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):
     """One user of the program.
 
-    ``what`` names it, ``remedy`` is the command that ends the use well, and ``option`` is the
-    choice that goes on all the same: ``breaks`` is the lasting damage of that.
+    ``what`` names it, and ``remedy`` is the command that ends the use without damage. ``option``
+    is the choice that removes the program all the same, ``breaks`` the lasting damage of that
+    choice.
     """
 
     what: str
@@ -61,7 +62,7 @@ class FoundObject(msgspec.Struct, frozen=True):
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
-    """A program as it was found: its users, the steps of its removal, and the rest."""
+    """A program in a cluster: its users, the steps of its removal, its CRDs and notes."""
 
     program: str
     namespace: str
@@ -93,7 +94,7 @@ _ALWAYS_TAKEN = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookCon
 
 
 def left_to_others(found: FoundObject) -> bool:
-    """Whether ``prepare`` leaves an object to the tool that installed it."""
+    """Whether ``prepare`` leaves an object for another tool, such as Helm, to delete."""
     return found.resource.kind not in _ALWAYS_TAKEN
 
 

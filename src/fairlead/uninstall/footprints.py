@@ -1,4 +1,4 @@
-"""Footprints of the programs, by the manifests that they were installed with."""
+"""Objects of each program, read from the manifests that install it."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ WORKLOADS = (SERVICES, DEPLOYMENTS)
 RIGHTS = (CLUSTERROLEBINDINGS, ROLEBINDINGS, CLUSTERROLES, ROLES, LEASES)
 ACCOUNTS = (SERVICEACCOUNTS,)
 ORDER: Sequence[Sequence[Resource]] = (WEBHOOKS, WORKLOADS, RIGHTS, ACCOUNTS, (NAMESPACES,))
-"""Kinds in the order of deletion.
+"""Kinds in the order of deletion: webhooks first, namespaces last.
 
-Webhooks first, so that no write waits for a server that is gone; namespaces last.
+A webhook configuration without its server would delay or refuse every write.
 """
 KINDS = {resource.kind: resource for stage in ORDER for resource in stage}
 LABELLED = (*WEBHOOKS, CLUSTERROLEBINDINGS, CLUSTERROLES)
@@ -61,7 +61,7 @@ LABELLED = (*WEBHOOKS, CLUSTERROLEBINDINGS, CLUSTERROLES)
 class Footprint(msgspec.Struct, frozen=True, kw_only=True):
     """A program in a namespace: its objects by name, its label, its Lease and its CRDs.
 
-    ``own`` are kinds whose objects the program makes itself, so that they keep no CRD.
+    ``own`` are kinds whose objects the program itself creates: they are no reason to keep a CRD.
     """
 
     program: Program

@@ -1,4 +1,4 @@
-"""The presence of a program, by its Deployment and its Lease."""
+"""Whether a program runs, by its Deployment and its Lease."""
 
 from __future__ import annotations
 

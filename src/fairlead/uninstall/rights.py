@@ -1,4 +1,4 @@
-"""Rights of a hook that runs ``fairlead uninstall PROGRAM --yes --prepare``, and no more.
+"""The least rights of a hook that runs ``fairlead uninstall PROGRAM --yes --prepare``.
 
 The hook looks at the users of the program, refuses, or deletes webhook configurations and objects
 that serve the program alone. Other objects of the manifests are left to the tool that runs the
@@ -73,8 +73,8 @@ _TAKEN: dict[Program, tuple[Sequence[Resource], Sequence[Resource]]] = {
 def hook_rights(program: Program) -> HookRights:
     """Return the rights of a hook for one program, to be bound to a ServiceAccount of its own.
 
-    Objects of other kinds that a program's users have, such as what a konnector has bound, are
-    looked at where the hook may, and are not told where it may not.
+    Kinds that only a running cluster knows, such as the kinds that a konnector has bound, are not
+    among them: the hook counts their objects if it has the right by other roles.
     """
     everywhere = (
         *(CUSTOMRESOURCEDEFINITIONS, NAMESPACES, DEPLOYMENTS),

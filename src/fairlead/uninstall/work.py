@@ -75,7 +75,7 @@ async def uninstall(
     timeout: float,  # noqa: ASYNC109
     progress: Progress,
 ) -> None:
-    """Remove a program in order, unless it is in use; a repetition goes on.
+    """Remove a program in order, unless it is in use; a second call continues an interrupted one.
 
     Args:
         client: with an administrator's rights.
@@ -86,7 +86,7 @@ async def uninstall(
         progress: called with each step.
 
     Raises:
-        UninstallError: something needs it, or the time is up; says what it waits for.
+        UninstallError: the program is in use, or the time is up; the text names the obstacle.
         ClientError: the server refused or cannot be reached.
     """
     desk = Desk(client, progress)
@@ -155,7 +155,7 @@ class _Uninstallation:
             await self._remove_crds()
 
     async def _installed(self, others: Sequence[Object]) -> list[FoundObject]:
-        """Return the existing objects in the order of deletion, but not ones of ``others``."""
+        """Return the existing objects in the order of deletion, without those of ``others``."""
         found: dict[str, FoundObject] = {}
         for resource, key, by_name in self._footprint.places():
             obj = await find(self._client, resource, key.name, key.namespace)
@@ -181,7 +181,7 @@ class _Uninstallation:
         return [one for one in labelled.items if one.meta.namespace != self._footprint.namespace]
 
     def _is_done_elsewhere(self, others: Sequence[Object]) -> bool:
-        """Whether another Deployment of the program is at work and serves the same users."""
+        """Whether another Deployment of the program runs, which serves the same users."""
         # A program without a Lease serves only its own clients.
         return bool(self._footprint.lease) and any(map(ready, others))
 
@@ -191,7 +191,7 @@ class _Uninstallation:
                 self._desk.progress(f"deleted {one}")
 
     async def _stopped(self) -> None:
-        """Wait until no Pod and no holder of the Lease does the program's work."""
+        """Wait until no Pod of the program runs and no process holds its Lease."""
         where = self._footprint
 
         async def pods() -> list[Object]:

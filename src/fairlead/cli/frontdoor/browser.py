@@ -15,13 +15,13 @@ from fairlead.cli.texts import printable
 
 
 def show(url: str, *, skip: bool, by: str = "") -> None:
-    """Open an address in a browser, and say it on standard error, for there may be none.
+    """Open an address in a browser, and print it on standard error in case there is no browser.
 
     Args:
         url: the address.
-        skip: whether it is only said.
-        by: what the browser is given where the address lets someone in: all users of a machine see
-            the arguments of its programs.
+        skip: whether the address is only printed.
+        by: the argument of the browser in place of the address, if the address is a secret: all
+            users of a machine see the arguments of its processes.
     """
     command = [] if skip else opener(os.environ, sys.platform)
     given = by or url

@@ -1,4 +1,4 @@
-"""``fairlead cluster-identity``: by which name providers know a cluster."""
+"""``fairlead cluster-identity``: the name by which providers know a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fairlead collections``: templates of a provider that belong together."""
+"""``fairlead collections``: the templates of a provider by collection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fairlead deploy``: bind what an answer says that lies in the cluster or in a file."""
+"""``fairlead deploy``: bind by a BindingResponse from a Secret of the cluster or from a file."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def command(
 
 
 def answer_of(secret: str, key: str, file: BinaryIO | None) -> Fetch:
-    """Return the source of the one answer that is named.
+    """Return the source of the BindingResponse: a Secret or a file.
 
     Raises:
-        click.UsageError: it is none, or both.
+        click.UsageError: neither is named, or both are.
     """
     if bool(secret) == (file is not None):
         raise click.UsageError(

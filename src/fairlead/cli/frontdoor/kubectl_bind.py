@@ -1,7 +1,7 @@
 """``kubectl bind``: the commands, arguments and flags of the original's plugin.
 
-It is the program ``kubectl-bind``, which kubectl finds on PATH. What the original does to the
-konnector's Deployment is not done: the konnector is installed by its manifests.
+It is the program ``kubectl-bind``, which kubectl finds on PATH. Unlike the original it never
+deploys a konnector: that is installed by its manifests.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _DRY = {
 
 
 class _Plugin(click.Group):
-    """Finds the command at any position, as kubectl's plugins do, and explains errors."""
+    """Group that accepts flags before the command, as cobra does; reports errors in one line."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args in (["-h"], ["--help"], ["--version"]):
@@ -131,7 +131,7 @@ def main() -> None:
 
 
 def _kubectl_options(function: F) -> F:
-    """Flags of kubectl that say how the consumer's cluster is reached, and klog's."""
+    """Add kubectl's flags about the consumer's cluster, and klog's, which have no effect."""
     options = [
         click.option(
             "--kubeconfig",
@@ -234,6 +234,8 @@ def _namespace_option(function: F) -> F:
 def _cluster(given: dict[str, Any]) -> ClusterConfig:
     config = cluster_config(given["kubeconfig"], given["context"])
     if given["token"]:
+        # The token replaces the user of the kubeconfig: with a client certificate beside it, an
+        # API server would take the certificate's user.
         config = replace(
             config,
             token=given["token"],

@@ -32,7 +32,7 @@ class Where(msgspec.Struct, kw_only=True):
 
 
 def server_options(function: F) -> F:
-    """``--server`` and its companions; see :class:`Where`."""
+    """Add ``--server`` and the options of :class:`Where`."""
     for option in (
         click.option(
             "--server-ca-file",

@@ -1,4 +1,4 @@
-"""Objects as people and programs want them: tables, JSON, YAML or names."""
+"""Output of objects as tables, JSON, YAML or names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GAP = "   "
 
 
 def output_option(function: F) -> F:
-    """``-o``."""
+    """Add ``-o``, the form of printed objects."""
     return click.option(
         "-o",
         "--output",
@@ -35,7 +35,7 @@ def show(objects: Sequence[JSON], output: str, *, listed: bool = True) -> None:
     Args:
         objects: each with kind and apiVersion.
         output: the format: json, yaml or name.
-        listed: whether one object alone is a list in JSON and YAML, too.
+        listed: whether a single object is printed as a List in JSON and YAML, too.
     """
     if output == "name":
         for body in objects:

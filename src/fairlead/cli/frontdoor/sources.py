@@ -44,13 +44,13 @@ async def identity_of(client: Client, namespace: str = "kube-system") -> str:
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """The consumer's name at the provider: given, or the uid of a namespace."""
+    """Identity of the consumer's cluster at the provider: given, or the uid of a namespace."""
 
     said: str = ""
     namespace: str = "kube-system"
 
     async def of(self, client: Client) -> str:
-        """Return the name of this cluster."""
+        """Return the identity of this cluster."""
         return self.said or await identity_of(client, self.namespace)
 
 
@@ -64,7 +64,7 @@ def template_source(
         template: its name.
         name: the binding's name, "" for the template's.
         identity: the cluster's identity.
-        dry: whether the server is only asked what it offers, so that nothing is written there.
+        dry: whether the template is only read from the server, without a request to bind.
     """
     entry = find_server(where)
 
@@ -148,7 +148,7 @@ def remote_source(
 
     Args:
         requests: the wanted exports.
-        kubeconfig: the way to the provider; b"" where it is in a Secret.
+        kubeconfig: the kubeconfig of the provider; b"" if it is in a Secret.
         secret: namespace and name of that Secret.
         namespace: the cluster namespace, "" for that of the kubeconfig.
     """

@@ -1,4 +1,4 @@
-"""``fairlead templates``: what a provider offers."""
+"""``fairlead templates``: the templates that a provider offers to the caller."""
 
 from __future__ import annotations
 

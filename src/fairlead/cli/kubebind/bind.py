@@ -1,4 +1,4 @@
-"""``fairlead bind``: bind what a provider offers, in the consumer's cluster."""
+"""``fairlead bind``: bind the exports of a provider in the consumer's cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SOURCES = (
 
 
 class From(msgspec.Struct, kw_only=True):
-    """The source of the response to bind: one of four."""
+    """Flags that name the source of the response to bind; exactly one source is allowed."""
 
     url: str = ""
     file: BinaryIO | None = None
@@ -47,7 +47,7 @@ class From(msgspec.Struct, kw_only=True):
 
     @property
     def remote(self) -> bool:
-        """Whether a kubeconfig of the provider is named."""
+        """Whether a flag names a kubeconfig of the provider."""
         secret = self.remote_kubeconfig_namespace or self.remote_kubeconfig_name
         return bool(secret) or self.remote_kubeconfig is not None
 
@@ -186,11 +186,11 @@ def command(
 
 
 def choose(source: From, where: Where, how: How, identity: Identity | None = None) -> Fetch:
-    """Return the one source that is named.
+    """Return the source of the response that the flags name.
 
     Raises:
-        click.UsageError: it is none or several, or they do not go together.
-        click.ClickException: a file is not what it has to be.
+        click.UsageError: the flags name no source or several, or exclude each other.
+        click.ClickException: a file has other content than expected.
     """
     mine = identity or Identity()
     own = source.request_file is not None and source.file is None

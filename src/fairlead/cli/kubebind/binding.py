@@ -31,8 +31,8 @@ AGENT = "fairlead-bind"
 class How(msgspec.Struct, kw_only=True):
     """Options of a bind; ``seconds`` limits all work after the answer has arrived.
 
-    ``requests`` has a dry run show what would be asked of the provider, which kube-bind's plugin
-    takes again by ``apiservice -f``, in place of what would be written into the cluster.
+    With ``requests`` a dry run prints the requests to the provider, as kube-bind's plugin does for
+    ``apiservice -f``, and not the objects for the consumer's cluster.
     """
 
     seconds: float = 120.0
@@ -51,7 +51,7 @@ class How(msgspec.Struct, kw_only=True):
 
 
 def how_options(function: F) -> F:
-    """``--timeout``, ``--namespace``, ``--dry-run`` and ``-o``; for :func:`make_how`."""
+    """Add ``--timeout``, ``--namespace``, ``--dry-run`` and ``-o``, for :func:`make_how`."""
     for option in (
         konnector_namespace_option,
         output_option,
@@ -87,7 +87,7 @@ def make_how(
     """Check the values of :func:`how_options` and return them.
 
     Raises:
-        click.UsageError: one of them cannot be.
+        click.UsageError: a value is invalid, or two of them exclude each other.
     """
     seconds = parse_duration(timeout, option="--timeout")
     check_name("--name", name)

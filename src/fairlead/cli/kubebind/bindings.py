@@ -35,7 +35,7 @@ from fairlead.konnector.commands.overview.rows import OverviewRow, make_row, uns
 
 
 REFRESH = 2.0
-"""Seconds between looks on a terminal."""
+"""Seconds between two updates of the table on a terminal."""
 _COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
     ("BINDING", "left"),
     ("PROVIDER", "left"),
@@ -46,9 +46,9 @@ _COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
     ("PROBLEM", "left"),
 )
 _NARROW = 120
-"""Characters of a line below which a problem has no room in a column."""
+"""Characters of a line below which problems are printed under the table."""
 _WIDE = 10_000
-"""Characters of a line for a program's reader, so that no line is wrapped."""
+"""Characters of a line without a terminal, so that no line is wrapped."""
 _AGENT = "fairlead-bindings"
 _EVENTS = (
     "Events about the copies stay in the provider's cluster, where its team reads them; "
@@ -189,7 +189,7 @@ def _json(document: object) -> str:
 
 
 class ObjectsTable:
-    """The objects that are not in sync, as people read them."""
+    """Table of the objects that are not in sync."""
 
     def __init__(self, binding: str, rows: Sequence[UnsyncedObject]) -> None:
         self._binding = binding
@@ -221,7 +221,7 @@ def _waits(row: UnsyncedObject) -> str:
 
 
 class BindingsTable:
-    """The rows as people read them; on a narrow terminal the problems are below the table."""
+    """Table of the bindings; on a narrow terminal the problems are below it."""
 
     def __init__(self, rows: Sequence[OverviewRow], now: datetime) -> None:
         self._rows = rows
@@ -283,7 +283,7 @@ def _count(in_sync: int | None, objects: int | None) -> str:
 
 
 def short(resources: Sequence[str]) -> str:
-    """Return plural names alone, with the group where two would be the same."""
+    """Return the plural names of resources, with the group if a plural occurs twice."""
     plurals = [name.partition(".")[0] for name in resources]
     shown: list[Any] = [
         plural if plurals.count(plural) == 1 else name

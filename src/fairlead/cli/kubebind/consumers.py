@@ -31,9 +31,9 @@ _COLUMNS = (
     *("KONNECTOR", "HEARTBEAT", "HEALTH"),
 )
 _PIPE_WIDTH = 10_000
-"""Columns of output without a terminal: a line for each consumer, for grep."""
+"""Characters of a line without a terminal, so that each consumer is one line for grep."""
 _LONG = 80
-"""Characters of a version that are shown: consumers write it, at any length."""
+"""Characters of a konnector's version that are shown; consumers write it, at any length."""
 _DISPENSABLE = ("KONNECTOR", "TEMPLATES", "EXPORTS", "HEARTBEAT")
 """Columns that are left out one after another before words would be cut."""
 _GAP = 2
@@ -90,7 +90,7 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
 
 
 class Shown(NamedTuple):
-    """The table that people see, and the names of the columns that it has no room for."""
+    """The table, and the names of the columns that are left out for want of room."""
 
     table: Table
     left_out: list[str]

@@ -1,4 +1,4 @@
-"""``fairlead provider hand-over``: another owner for a consumer."""
+"""``fairlead provider hand-over``: transfer of a consumer to another owner."""
 
 from __future__ import annotations
 

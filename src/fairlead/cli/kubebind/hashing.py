@@ -1,4 +1,4 @@
-"""``fairlead provider hash-password``: a line for the people of the embedded issuer."""
+"""``fairlead provider hash-password``: the hash of a password for --oidc-people-file."""
 
 from __future__ import annotations
 

@@ -242,6 +242,7 @@ def invite(
             return await process.cancel_on(stop, invitation)
 
     response = process.run(main)
+    # If this fails, nothing is lost: the same command gives the same token again.
     write_private(output, json.dumps(response, indent=2) + "\n")
     known_as = f"{identity or name}, cluster namespace {response['providerNamespace']}"
     click.echo(f"{output}: an invitation for {known_as}; keep it secret", err=True)
@@ -265,7 +266,7 @@ def _misnamed(name: str) -> str:
 
 
 _LONGEST = 63
-"""Characters of a name that is suggested."""
+"""Characters of a suggested name."""
 
 
 for _command in (consumers, hand_over, hash_password, revoke, rotate, serve, sign_out):

@@ -1,4 +1,4 @@
-"""Options about the consumers' access to a provider, for all commands that give credentials."""
+"""Options about a provider's address, for all commands that write kubeconfigs of consumers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Reaching(msgspec.Struct, kw_only=True):
 
 
 def naming_options(function: F) -> F:
-    """``--namespace-prefix`` and ``--pretty-name``; see :class:`Naming`."""
+    """Add ``--namespace-prefix`` and ``--pretty-name``, the values of :class:`Naming`."""
     prefix = click.option(
         "--namespace-prefix",
         default=DEFAULT_PREFIX,
@@ -55,7 +55,7 @@ def naming_options(function: F) -> F:
 
 
 def reaching_options(function: F) -> F:
-    """``--external-address`` and its companions; see :class:`Reaching`."""
+    """Add the options ``--external-*``, the values of :class:`Reaching`."""
     for option in (
         click.option(
             "--external-server-name",
@@ -82,10 +82,10 @@ def reaching_options(function: F) -> F:
 
 
 def invite_options(reaching: Reaching, naming: Naming | None = None) -> InviteOptions:
-    """Return the options in the provider's form.
+    """Check the values of both groups of options, and return them for the provider.
 
     Raises:
-        click.UsageError: one of them cannot be.
+        click.UsageError: a value is invalid.
     """
     chosen = naming or Naming(namespace_prefix=DEFAULT_PREFIX, pretty_name="Fairlead")
     if not chosen.pretty_name.strip():

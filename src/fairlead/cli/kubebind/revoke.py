@@ -1,4 +1,4 @@
-"""``fairlead provider revoke``: take a consumer away."""
+"""``fairlead provider revoke``: removal of a consumer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from fairlead.provider.manifests import NAME
 
 
 class Unfinished(click.ClickException):
-    """The command is done except for objects that could not be looked at."""
+    """The access is removed, and objects remain that could not be read."""
 
     exit_code = INCOMPLETE
 

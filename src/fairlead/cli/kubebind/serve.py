@@ -1,4 +1,4 @@
-"""``fairlead provider serve``: the front door, in the words of kube-bind's backend."""
+"""``fairlead provider serve``: the front door, with the flags of kube-bind's backend."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _EMBEDDED_CLIENT = "fairlead"
 _BURST = 4
-"""Seconds of a rate that may be used up at once."""
+"""Seconds of a rate whose requests may come in one burst."""
 _TWICE = 2
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _LIMITS = Limits()
@@ -55,7 +55,7 @@ _ELSEWHERE = (
     *("--isolation", "--consumer-scope", "--schema-sync-interval", "--schema-source"),
     *("--external-address", "--external-ca-file", "--external-server-name"),
 )
-"""Flags of kube-bind's backend that decide what `provider run` does here."""
+"""Flags of kube-bind's backend that belong to `provider run` here."""
 
 
 def _all(*options: Callable[[F], F]) -> Callable[[F], F]:

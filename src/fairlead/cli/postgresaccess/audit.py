@@ -40,7 +40,7 @@ _STYLES = {
     "superuser": "red",
 }
 _MEMBERS = 10
-"""Members of a group that are listed."""
+"""Number of members of a group that are listed."""
 _COLUMNS = ("ROLE", "IS", "ASKED FOR BY", "LOGIN", "HOLDS", "THROUGH", "OWNS", "DRIFT")
 
 

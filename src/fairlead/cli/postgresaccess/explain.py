@@ -1,4 +1,4 @@
-"""``fairlead postgres explain``: why an access is not ready."""
+"""``fairlead postgres explain``: the steps of an access, and the obstacle that it waits for."""
 
 from __future__ import annotations
 

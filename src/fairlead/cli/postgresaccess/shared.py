@@ -33,7 +33,7 @@ _STYLES = {
 
 
 class Scripted(click.Command):
-    """A command whose exit code 2 has a meaning of its own: wrong usage is 1, as any failure."""
+    """Command whose exit code 2 is a result: wrong usage has exit code 1, as other failures."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Return click's context; wrong usage ends with exit code 1.
@@ -67,7 +67,7 @@ def _misused() -> Iterator[None]:
 
 
 def operator_namespace_option(function: F) -> F:
-    """``--operator-namespace``, where Controllers and credentials of PostgresServers are."""
+    """Add ``--operator-namespace``, with the Controller and the credentials of PostgresServers."""
     return click.option(
         "--operator-namespace",
         default=DEFAULT_NAMESPACE,
@@ -78,7 +78,7 @@ def operator_namespace_option(function: F) -> F:
 
 
 def server_option(function: F) -> F:
-    """Add ``--server``, which must exist."""
+    """Add ``--server``, the name of an existing PostgresServer."""
     return click.option(
         "--server",
         required=True,

@@ -1,4 +1,4 @@
-"""``fairlead binding explain``: why a workload lacks the entries of its binding."""
+"""``fairlead binding explain``: the chain from a workload to its service, and where it breaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fairlead binding render`` and ``compose``: bindings of files, without any server."""
+"""``fairlead binding render`` and ``compose``: bindings from files, without a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A container's environment, as a kubelet resolves it."""
+"""Environment variables of a container, resolved as a kubelet does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def environment(container: JSON, source: PodSource) -> dict[str, str]:
     """Resolve the variables of ``envFrom`` and ``env``, the later winning; expand ``$(NAME)``.
 
     Raises:
-        PodRunError: something it refers to is missing, or only a node would know it.
+        PodRunError: a referenced object is missing, or a value exists on nodes only.
     """
     result: dict[str, str] = {}
     for item in container.get("envFrom") or []:
@@ -36,7 +36,10 @@ async def environment(container: JSON, source: PodSource) -> dict[str, str]:
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """``$(NAME)`` replaced where the name is known, ``$$`` by one dollar sign."""
+    """Replace ``$(NAME)`` by the value of a known variable, and ``$$`` by one dollar sign.
+
+    An unknown name stays as it is: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/.
+    """
 
     def replace(found: re.Match[str]) -> str:
         if found[0] == "$$":

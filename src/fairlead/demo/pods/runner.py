@@ -1,8 +1,8 @@
 """Runs a workload's container as a local process, with a kubelet's environment and files.
 
 The pod template's environment and volumes are resolved from the cluster. Volumes become files in
-a private temporary folder, and paths in the environment that lead into a mounted volume are made
-to lead there. Image, init containers, probes and limits mean nothing here.
+a private temporary folder, and environment values below a mountPath are rewritten to that folder.
+Image, init containers, probes and limits are ignored.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ async def run_workload(
             it the process gets this process's terminal, and its signals while it runs.
 
     Raises:
-        PodRunError: something the pod refers to is missing, or cannot be had outside a node.
+        PodRunError: a referenced object is missing, or a value exists on nodes only.
         ClientError: the cluster cannot be asked.
     """
     place = f"{resource.kind} {namespace}/{name}"
@@ -195,7 +195,7 @@ async def _run(process: _Process, signals: _Signals, *, capture: bool) -> RunRes
 
 @asynccontextmanager
 async def _ending(child: asyncio.subprocess.Process, *, group: bool) -> AsyncIterator[None]:
-    """End the process when the block ends, however it ends, and those it started in its group."""
+    """End the process and its process group when the block ends, also after an error."""
     try:
         yield
     finally:
@@ -219,10 +219,10 @@ def _send(child: asyncio.subprocess.Process, number: signal.Signals, *, group: b
 
 
 class _Signals:
-    """Passes signals on to the process, whose end is ours, after the folder was removed.
+    """Forwards signals to the process; the run ends with it, after the folder is removed.
 
-    Before there is a process they end the run itself. A terminal sends Ctrl-C to both of us, so
-    that one is not passed on.
+    Before the process is started, a signal ends the run itself. A terminal sends Ctrl-C to the
+    process too: that signal is not forwarded.
     """
 
     def __init__(self, *, active: bool) -> None:

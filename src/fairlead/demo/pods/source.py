@@ -18,7 +18,7 @@ class PodRunError(Exception):
 
 
 class PodSource:
-    """Reads what one pod template refers to, each object once."""
+    """Reader of the Secrets and ConfigMaps of one pod template; it reads each object once."""
 
     def __init__(self, client: Client, workload: Object, template: JSON) -> None:
         self._client = client
@@ -63,7 +63,7 @@ class PodSource:
         """Return the value of a downward API path.
 
         Raises:
-            PodRunError: only a node could say.
+            PodRunError: the field has a value on nodes only.
         """
         meta: JSON = self._template.get("metadata") or {}
         spec: JSON = self._template.get("spec") or {}

@@ -13,16 +13,16 @@ _FILE_MODE = 0o600
 
 
 class Mounts:
-    """Where the container's mount paths are in the local folder."""
+    """Mount paths of a container, and their places in the local folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.paths: dict[PurePosixPath, Path] = {}
 
     def local(self, text: str, *, ancestors: bool = False) -> str:
-        """Return the local path of a path at or below a mount path; any other text as it is.
+        """Return the local path for a path at or below a mount path; any other text unchanged.
 
-        With ``ancestors``, folders that mount paths are in are translated too.
+        With ``ancestors``, the parent folders of mount paths are translated too.
         """
         path = PurePosixPath(text)
         if not path.is_absolute():
@@ -44,7 +44,8 @@ async def mount(spec: JSON, container: JSON, source: PodSource, folder: Path) ->
     """Write the volumes that a container mounts, below ``folder``.
 
     Raises:
-        PodRunError: a volume is not defined, cannot be had here, or lacks what it refers to.
+        PodRunError: a volume is undefined, of a kind that needs a node, or refers to a missing
+        object.
     """
     volumes = {volume["name"]: volume for volume in spec.get("volumes") or []}
     mounts = Mounts(folder)

@@ -1,7 +1,7 @@
 """PostgreSQL's programs, and the account that runs them.
 
-PostgreSQL refuses to run as root. For root, an unprivileged account runs it, which must be able to
-reach the programs: if it cannot, they are copied to a place where it can.
+PostgreSQL refuses to run as root: then an unprivileged account runs it. If that account may not
+execute the programs in their folder, they are copied to another one.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def give_away(path: Path, account: pwd.struct_passwd | None) -> None:
 
 
 def reachable(install: Path, account: pwd.struct_passwd | None, folder: Path) -> Path:
-    """Return an install that the account can run: as it is, or copied below the folder."""
+    """Return an installation that the account can execute: the given one, or a copy of it."""
     if account is None or _searchable(install / "bin" / "postgres", account):
         return install
     package = install.parent
@@ -89,7 +89,7 @@ def reachable(install: Path, account: pwd.struct_passwd | None, folder: Path) ->
 
 
 def _searchable(path: Path, account: pwd.struct_passwd) -> bool:
-    """Whether an account of no groups can execute this file, by its mode bits."""
+    """Whether an account without groups can execute this file, by the mode bits of its path."""
     for step in (path, *path.parents):
         status = step.stat()
         shift = 6 if status.st_uid == account.pw_uid else 0

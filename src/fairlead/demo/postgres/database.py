@@ -1,4 +1,4 @@
-"""A database server for the story or a sandbox: its database, its objects, its catalog."""
+"""The database server of the story: its database, PostgresServer, and queries of its catalog."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SELECT rolcanlogin AND NOT (rolsuper OR rolcreaterole OR rolcreatedb OR rolrepli
 """)
 
 Grant = tuple[str, str, str]
-"""Kind of object, its name, the privilege."""
+"""Kind of an object, its name, and the privilege on it."""
 
 
 @asynccontextmanager
@@ -80,7 +80,7 @@ async def administrator(
 
 
 async def prepare(server: DatabaseServer, database: str) -> None:
-    """Create the database of a platform team before the first login: it has orders in it."""
+    """Create the platform team's database, with a table of orders."""
     async with administrator(server) as connection:
         await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
         await connection.execute(
@@ -93,10 +93,10 @@ async def prepare(server: DatabaseServer, database: str) -> None:
 
 
 async def introduce(server: DatabaseServer, admin: Client) -> None:
-    """Make a server known to the operator of a cluster, which need not run yet.
+    """Add a server to a cluster as PostgresServer ``main``; the operator need not run yet.
 
-    The CRDs, the Secret ``main-admin`` in the operator's namespace and the PostgresServer
-    ``main``; what an earlier server left in them is replaced.
+    Creates or replaces the CRDs, the Secret ``main-admin`` in the operator's namespace and the
+    PostgresServer.
 
     Raises:
         ClientError: the cluster refuses one of them.

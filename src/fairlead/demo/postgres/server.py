@@ -1,11 +1,11 @@
-"""An embedded PostgreSQL for the demo and the tests: a real one, which ends with this process.
+"""An embedded PostgreSQL for the demo and the tests, which ends with this process.
 
 The server listens on 127.0.0.1 alone, has no Unix socket, and asks every login for
 scram-sha-256, the superuser's included. Its data is thrown away, so nothing is synced to disk.
 
-The folder (mode 0700) belongs to who runs the server, an unprivileged account when we are root.
-A shell waits on a pipe of ours: when our process dies, however it dies,
-the pipe closes and the shell stops the server and removes the folder.
+The folder (mode 0700) belongs to the account that runs the server. A shell waits on a pipe of this
+process: when the process ends, even by SIGKILL, the pipe closes, and the shell stops the server
+and removes the folder.
 """
 
 from __future__ import annotations
@@ -129,12 +129,12 @@ class EmbeddedPostgres:
 
     @property
     def pid(self) -> int:
-        """The postmaster's process id; 0 while it is stopped."""
+        """Process id of the postmaster; 0 while it is stopped."""
         return self._postmaster.pid if self._postmaster else 0
 
     @property
     def folder(self) -> Path:
-        """Where data and log are.
+        """Folder of the data and the log.
 
         Raises:
             EmbeddedPostgresError: outside the context.

@@ -1,1 +1,1 @@
-"""Duties of each program before it goes, one module for each."""
+"""Objects that each program has to clean up before its removal, one module for each program."""

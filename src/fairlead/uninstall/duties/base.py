@@ -1,4 +1,4 @@
-"""The protocol of all duties, and their common functions."""
+"""The protocol of a program's duties at its removal, and their common functions."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _NAMED = 3
 
 
 async def pause() -> None:
-    """Give the server time before the next look."""
+    """Wait a moment before the next look at the server."""
     await asyncio.sleep(_PAUSE_SECONDS)
 
 

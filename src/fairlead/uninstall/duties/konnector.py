@@ -1,8 +1,8 @@
 """The konnector's duties: bindings, whose objects it alone releases, and their credentials.
 
-A binding is deleted in order only while a konnector runs that reaches its provider. If the
-konnector is gone already, bound objects keep the finalizer ``kubebind.io/syncer``, so that they,
-their namespaces and CRDs never go; their copies can then be deleted on the provider alone.
+A binding is deleted in order only while a konnector runs that reaches its provider. Without a
+konnector, bound objects keep the finalizer ``kubebind.io/syncer``: they, their namespaces and CRDs
+stay in deletion, and their copies can only be deleted on the provider.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class KonnectorDuties:
         ]
 
     async def orphan(self) -> None:
-        """Take bindings apart without a konnector; all copies stay on the providers."""
+        """Release bound objects and bindings without a konnector; copies stay on the providers."""
         await self._desk.delete(
             APISERVICEBINDINGBUNDLES, await list_all(self._client, APISERVICEBINDINGBUNDLES)
         )
@@ -127,7 +127,7 @@ class KonnectorDuties:
             await remove_secret(self._client, secret, self._desk.progress)
 
     async def _held(self) -> Kinds:
-        """Return all objects that have the konnector's finalizer, by kind."""
+        """Return all objects with the konnector's finalizer, by kind."""
         found: Kinds = {}
         for namespaced in (True, False):
             for kind in await self._desk.kinds(namespaced=namespaced):
@@ -228,7 +228,7 @@ def _once(absent: bool) -> str:
 
 
 def _stuck(objects: Sequence[Object], going: set[str]) -> str:
-    """Describe the namespaces that stay in Terminating because of such objects."""
+    """Return a text about the namespaces in Terminating that hold such objects."""
     names = sorted({one.meta.namespace for one in objects} & going)
     if not names:
         return ""
