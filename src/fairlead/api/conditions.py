@@ -55,6 +55,7 @@ def set_condition(conditions: Iterable[Condition], new: Condition, *, now: str) 
             result.append(old)
             continue
         found = True
+        # A new reason or message alone is no transition.
         kept = old.last_transition_time if old.status == new.status else now
         result.append(msgspec.structs.replace(new, last_transition_time=kept or now))
     if not found:

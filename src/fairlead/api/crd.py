@@ -207,6 +207,7 @@ def _any_of(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[str,
     options = [option for option in schema["anyOf"] if option.get("type") != "null"]
     if len(options) == 1:
         return _transform(options[0], defs, seen) | _annotations(schema)
+    # Structural schemas have a key of their own for this union, and for no other.
     kinds = {option.get("type") for option in options}
     if kinds == {"integer", "string"}:
         return {"x-kubernetes-int-or-string": True} | _annotations(schema)

@@ -108,7 +108,7 @@ def crd_spec(crd: Object) -> CRDSpec:
 
 
 def crd_status(crd: Object) -> CRDStatus:
-    """Return the status of a CustomResourceDefinition, an empty one where it has none.
+    """Return the status of a CustomResourceDefinition, an empty one if it is missing.
 
     Raises:
         msgspec.ValidationError: it is not one that an API server would store.
@@ -117,7 +117,7 @@ def crd_status(crd: Object) -> CRDStatus:
 
 
 def crd_schema(crd: Object, version: str) -> JSON | None:
-    """Return the schema of a version, None where it has none.
+    """Return the OpenAPI schema of a version, None without one.
 
     Raises:
         msgspec.ValidationError: it is not one that an API server would store.

@@ -47,6 +47,7 @@ def format_duration(duration: timedelta) -> str:
 def rough_duration(duration: timedelta) -> str:
     """Format a duration in its largest unit, such as ``42s``, ``7m``, ``3h`` or ``12d``."""
     seconds = max(duration.total_seconds(), 0.0)
+    # A unit begins at twice its length: 119s says more than 1m.
     for unit, length, limit in (("s", 1, 120), ("m", 60, 7200), ("h", 3600, 172_800)):
         if seconds < limit:
             return f"{int(seconds // length)}{unit}"

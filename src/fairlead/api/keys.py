@@ -51,6 +51,7 @@ def key_secret(namespace: str, name: str, labels: Mapping[str, str]) -> JSON:
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": name, "namespace": namespace, "labels": dict(labels)},
+        # A key that is edited would break every proof and session made with it.
         "immutable": True,
         "data": {_KEY: base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()},
     }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 
+# Names have 63 characters at most and prefixes 253 (RFC 1123):
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set.
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # The texts are those of k8s.io/apimachinery, pkg/util/validation, double blanks included.

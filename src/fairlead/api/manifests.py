@@ -109,7 +109,7 @@ def _spread(key: str, selector: Mapping[str, str]) -> JSON:
 
 
 def labelled(documents: Sequence[JSON], labels: Mapping[str, str]) -> list[JSON]:
-    """Return the objects, and the Pods of their templates, with more labels beside their own."""
+    """Return the objects with more labels, also in their Pod templates; their own labels win."""
     return [_labelled(one, labels) for one in documents] if labels else list(documents)
 
 
@@ -129,8 +129,8 @@ def _with(metadata: JSON, labels: Mapping[str, str]) -> JSON:
 class PodProgram(msgspec.Struct, frozen=True, kw_only=True):
     """A program in a cluster; ``command`` has the words after ``fairlead``, without flags.
 
-    Without a ``lease`` all replicas work at once. ``ports`` are those beside health and metrics,
-    by name, and ``environment`` has members of the container's ``env``.
+    Without a ``lease`` all replicas work at once. ``ports`` are further ports by name, in addition
+    to health and metrics; ``environment`` has entries of the container's ``env``.
     """
 
     name: str

@@ -72,11 +72,11 @@ class ObjectMeta(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
     def with_finalizer(self, name: str) -> list[str]:
-        """Return the finalizers with this one, which is the last if it is new."""
+        """Return the finalizers with ``name``, which is added at the end if it is missing."""
         return self.finalizers if name in self.finalizers else [*self.finalizers, name]
 
     def without_finalizer(self, name: str) -> list[str]:
-        """Return the finalizers without this one."""
+        """Return the finalizers without ``name``."""
         return [one for one in self.finalizers if one != name]
 
     def owned_by(self, uid: str) -> bool:
@@ -144,6 +144,7 @@ class _Item(msgspec.Struct, gc=False):
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
+# Made once, since a new decoder has to analyze its type.
 _envelope = msgspec.json.Decoder(_Envelope)
 _item = msgspec.json.Decoder(_Item)
 _meta = msgspec.json.Decoder(ObjectMeta)

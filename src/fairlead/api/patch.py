@@ -28,6 +28,7 @@ def create_merge_patch(old: JSON, new: JSON) -> JSON:
 
 def apply_merge_patch(target: Any, patch: Any) -> Any:
     """Apply a merge patch to the target and return the result; the arguments stay unchanged."""
+    # RFC 7386, 2: a patch that is no object replaces the target, lists included.
     if not isinstance(patch, dict):
         return patch
     result: JSON = dict(target) if isinstance(target, dict) else {}

@@ -15,6 +15,8 @@ from fairlead.api.meta import JSON
 
 Operator = Literal["=", "==", "!=", "in", "notin", "exists", "!", "gt", "lt"]
 
+# The grammar and the error texts are those of k8s.io/apimachinery, pkg/labels/selector.go, whose
+# messages clients see.
 _TOKEN = re.compile(r"(==|!=|=|!|,|\(|\)|<|>)|([^\s=!,()<>]+)")
 _FIELD_PART = re.compile(r"(?:\\.|[^\\,]|\\$)+", re.DOTALL)
 
@@ -71,6 +73,7 @@ class Requirement(NamedTuple):
             case "=" | "==" | "in":
                 return value is not None and value in self.values
             case "!=" | "notin":
+                # Like Kubernetes, an object without the label satisfies both.
                 return value is None or value not in self.values
             case "exists":
                 return value is not None
@@ -96,9 +99,9 @@ class Requirement(NamedTuple):
 
 
 class LabelSelector(NamedTuple):
-    """Terms that all have to hold; no terms match everything.
+    """Label selector: all terms have to hold, and no terms match every object.
 
-    ``nothing`` is what a missing ``metav1.LabelSelector`` means: it matches no object at all.
+    With ``nothing`` it matches no object, as a missing ``metav1.LabelSelector`` does.
     """
 
     requirements: tuple[Requirement, ...] = ()
@@ -329,6 +332,7 @@ class _Parser:
         while True:
             symbol = self._peek()
             if symbol in {",", ")"}:
+                # An empty value is valid: "key in (,a)" matches the empty string too.
                 values.add("")
             else:
                 values.add(self._identifier(self._next()))

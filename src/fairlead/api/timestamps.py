@@ -22,6 +22,7 @@ def parse_time(text: str) -> datetime:
     Raises:
         ValueError: the text is no RFC 3339 time.
     """
+    # From Python 3.11 on this also takes Z and fractions of any length.
     return datetime.fromisoformat(text).astimezone(UTC)
 
 

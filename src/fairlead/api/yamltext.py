@@ -95,6 +95,7 @@ def problem(error: Exception) -> str:
 
 
 def _check_shape(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes: int = 0) -> None:
+    # Events come one by one, so that a bound is noticed before anything is built.
     depth = nodes = 0
     for event in yaml.parse(text, _Loader):
         nodes += isinstance(event, yaml.NodeEvent)

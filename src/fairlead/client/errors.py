@@ -108,7 +108,7 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """The user may not do this; the message names user, verb and resource."""
+    """The user lacks the right for the request; the message names user, verb and resource."""
 
 
 class NotFound(ApiError):
@@ -139,7 +139,7 @@ class MethodNotAllowed(ApiError):
 
 
 class NotAcceptable(ApiError):
-    """The server cannot answer in the wanted form."""
+    """The server has no answer in a media type that the Accept header names."""
 
 
 class AlreadyExists(ApiError):

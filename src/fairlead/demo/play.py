@@ -17,10 +17,9 @@ Keep = Callable[[Plane, Plane, DatabaseServer], Awaitable[None]]
 
 
 async def play(screen: Screen, *, keep: Keep | None = None) -> StoryReport:
-    """Start everything, tell the story, and remove everything.
+    """Start clusters, database and programs, run the story, and remove all of them.
 
-    With ``keep`` the story stops after the app has run, and everything stays up until ``keep``
-    returns.
+    With ``keep`` the story stops after the app has run; all parts go on until ``keep`` returns.
 
     Returns:
         the report, which ends with the first failed step.

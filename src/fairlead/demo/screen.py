@@ -66,7 +66,7 @@ class LiveScreen:
             self._status.start()
 
     def saw(self, step: StoryStep, line: str) -> None:
-        """Show the evidence beside the spinner, and keep it for below the step."""
+        """Show the evidence beside the spinner, and later below the finished step."""
         self._lines.append(line)
         if self._status is not None:
             self._status.update(Text(step.name, style="bold") + Text(f"  {line}", style="dim"))

@@ -80,7 +80,7 @@ def gone(object_: Object | None) -> str:
 
 
 async def ready(world: World) -> None:
-    """Wait until both clusters serve what the programs have installed, and the front door is open.
+    """Wait until both clusters serve the programs' CRDs and the front door answers.
 
     Raises:
         WaitTimeout: a CRD is not Established in time.

@@ -87,6 +87,6 @@ async def open_world(
 
 
 async def _serve(door: FrontDoor, admin: Client) -> None:
-    """Run the front door. Its informers would try again only after a while without CRDs."""
+    """Run the front door, but not before the CRDs exist: its informers would wait in back-off."""
     await install_crds(admin, provider_crds())
     await run(door.program, admin, cluster_name="provider")

@@ -12,7 +12,7 @@ from fairlead.postgres.commands.links import role_by_status, role_link
 
 
 class Beyond:
-    """Finds the links behind a service; ``notes`` say what could not be read.
+    """Finds the links behind a service; ``notes`` name the objects that could not be read.
 
     Args:
         client: a client of the service's cluster, with the caller's rights.

@@ -40,7 +40,7 @@ class OtherAuthorError(InviteError):
 
 
 class TooManyConsumersError(InviteError):
-    """The author has as many consumers as they may have."""
+    """The author has reached the limit of consumers."""
 
 
 async def ensure_cluster_namespace(

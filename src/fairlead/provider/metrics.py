@@ -1,9 +1,9 @@
 """Metrics of the provider's consumers: heartbeats, refusals, token ages and copies.
 
 A consumer's label is its identity, the name that the commands take. The first
-:data:`MOST_CONSUMERS` by age have series of their own, all others share ``other``: an age is that
-of the oldest of them, any other value is summed. Ages and refusals are read from caches at a
-scrape; objects are counted now and then, for copies are not watched here.
+:data:`MOST_CONSUMERS` by age have series of their own; all others share ``other``, which has their
+greatest age and the sum of their other values. Ages and refusals are read from caches at a scrape.
+Copies are not watched here: they are counted every :data:`COUNT_SECONDS`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ DEFAULT_PREFIX = "kube-bind-"
 DEFAULT_SYNC_INTERVAL = 300.0
 """Seconds between two reads of the CRDs of a request that follows them."""
 MINIMAL_SYNC_INTERVAL = 10.0
-"""Least seconds that a flag may set for :data:`DEFAULT_SYNC_INTERVAL`."""
+"""Least seconds of the flag ``--schema-sync-interval``."""
 _PREFIX_LENGTH = 30
 """Characters of the prefix: with hash, dash and namespace name, most names fit into 63."""
 _PREFIX = re.compile(rf"([a-z0-9][-a-z0-9]{{0,{_PREFIX_LENGTH - 1}}})?")
@@ -63,7 +63,7 @@ class ProviderOptions(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class InviteOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """How consumers reach the provider, and what they see of it.
+    """Address, CA and name of the provider for its consumers, and the names of their namespaces.
 
     ``external_address`` and ``external_ca`` (PEM) replace the server and CA of the provider's own
     kubeconfig; ``token_timeout`` is in seconds.

@@ -158,7 +158,7 @@ def by_schema(cluster: str, dependents: Informer) -> Callable[[Delta], Iterable[
 def in_turns(name: str, reconcile: Callable[[Request], Awaitable[Result | None]]) -> Controller:
     """Return a controller of consumers' objects in which their namespaces take turns.
 
-    A consumer may create any number of objects; another consumer waits for one of them at most.
+    A consumer may create any number of objects, and must not delay those of other consumers.
     """
     return Controller(name, terminal_when_invalid(reconcile), group=attrgetter("namespace"))
 

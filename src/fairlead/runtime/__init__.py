@@ -1,4 +1,4 @@
-"""Controllers over many API servers, and what every one of them does in the same way.
+"""Controllers over many API servers: caches, queues, writes, leader election and metrics.
 
 The input is a :class:`Cluster` for each API server, and a :class:`Controller` with a reconciler.
 A reflector lists and watches one collection, an :class:`Informer` keeps its objects and tells of

@@ -28,7 +28,7 @@ _log = structlog.get_logger(logger_name="fairlead.runtime.crds")
 
 
 class CRDError(ClientError):
-    """A CRD was written but the server does not serve it; says which and why."""
+    """A CRD was not written or not established; the text names it and the reason."""
 
 
 async def install_crds(

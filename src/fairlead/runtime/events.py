@@ -105,7 +105,7 @@ class Correlator:
         return happening if enough else None
 
     def series(self, happening: Happening, now: float) -> Series | None:
-        """Return the event to which this one is added, if it is recent."""
+        """Return the written event whose count this one raises; None if there is no recent one."""
         series = self._series.get(happening.digest())
         return series if series and now - series.last <= SERIES_SECONDS else None
 

@@ -1,4 +1,4 @@
-"""Surveys a program, and removes it in order."""
+"""Survey of a program's users and objects, and its removal in order."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ async def uninstall(
     except UnseenError as error:
         unseen = "; ".join(f"{kind}: {why}" for kind, why in sorted(desk.unseen.items()))
         raise UninstallError(
-            f"uninstalling {program} waits for {error}, and not all could be looked at "
-            f"({unseen}): mend that kind, and run the command again to continue"
+            f"uninstalling {program} waits for {error}, and not all kinds could be listed "
+            f"({unseen}): fix that kind, and run the command again to continue"
         ) from None
 
 
@@ -226,7 +226,7 @@ class _Uninstallation:
         await self._desk.gone(there, self._holders)
 
     async def _holders(self, _left: Sequence[Object]) -> Holding:
-        """Return the objects with finalizers, which keep the namespace from going."""
+        """Return the objects in the namespace whose finalizers delay its deletion."""
         holding: list[tuple[Resource, Object]] = []
         for kind in await self._client.discovery.resources():
             if not kind.namespaced:

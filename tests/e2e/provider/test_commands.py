@@ -217,7 +217,7 @@ async def test_a_kind_that_cannot_be_listed_hides_nothing_else_and_keeps_no_acce
     assert (code, out) == (3, "")
     first, *_, last = err.splitlines()
     assert first.startswith("access taken away: ")
-    assert "has no access any more, but not all that it has could be looked at" in last
+    assert "has no access any more, but not all that it has could be listed" in last
     # The provider's controller goes on where the command has ended.
     faults.clear()
     await gone(world.provider, NAMESPACES, link.cluster_namespace)

@@ -432,7 +432,7 @@ async def test_what_cannot_be_taken_keeps_nothing_else_of_the_access(
     other, _ = await other_consumer(world)
     faults = world.provider_plane.faults
     faults.fail(verb, resource, 403, times=-1)
-    with pytest.raises(RevokeError, match="its data was not touched: mend that, or use other"):
+    with pytest.raises(RevokeError, match="its data was not touched: fix that, or use other"):
         await revoked(world.provider, link)
     faults.clear()
     if resource != "rolebindings":

@@ -1,9 +1,9 @@
 """The objects of kube-bind, ``kube-bind.io/v1alpha2``: names, kinds, CRDs and wire forms.
 
-``types``, ``boundschema`` and ``catalogue`` are the kinds, ``fields`` the parts that several
-share, ``names`` what objects, labels and annotations are called, ``crds`` the CRDs made from the
-types, and ``wire`` what an invitation consists of. :mod:`.conditions` are kube-bind's own, with a
-severity; :mod:`.claims` says which objects a permission claim is about.
+``types``, ``boundschema`` and ``catalogue`` have the kinds, ``fields`` their shared parts,
+``names`` the names of resources, labels and annotations, ``crds`` the CRDs of the types, and
+``wire`` the documents of an invitation. :mod:`.conditions` are kube-bind's own, with a severity;
+:mod:`.claims` says which objects a permission claim is about.
 
 Source: https://github.com/kube-bind/kube-bind, ``sdk/apis/kubebind/v1alpha2``.
 """

@@ -225,7 +225,7 @@ def bound_schema_spec(
     objects are in the cluster namespace.
 
     Raises:
-        msgspec.ValidationError: the CRD is not one that a consumer can have.
+        msgspec.ValidationError: a field of the CRD has a form that a BoundSchema does not allow.
     """
     spec = crd["spec"]
     flipped = isolation == "Namespaced" and spec["scope"] == "Namespaced"
@@ -300,6 +300,7 @@ def _conversion(conversion: JSON | None) -> JSON | None:
         return conversion and {"strategy": "None"}
     webhook = conversion.get("webhook") or {}
     client = webhook.get("clientConfig") or {}
+    # A Service of the provider's cluster is out of the consumer's reach.
     if not client.get("url"):
         return None
     kept = {key: client[key] for key in ("url", "caBundle") if client.get(key)}

@@ -73,7 +73,7 @@ class TemplateCollection(Kind, kw_only=True):
 
 
 class ClusterSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Empty: the existence of the object is its content."""
+    """Spec without fields: the object only has to exist."""
 
 
 class ProviderCluster(Kind, kw_only=True):
@@ -110,7 +110,7 @@ class BindableResourcesRequestSpec(
 
 
 PlainCondition = Annotated[dict[str, Any], Meta(extra_json_schema=structural_schema(Condition))]
-"""A ``metav1.Condition`` as it is stored."""
+"""JSON object of a ``metav1.Condition``, with the schema of the type."""
 
 
 class BindableResourcesRequestStatus(

@@ -162,6 +162,7 @@ def set_conditions(
         result.pop(READY, None)
         if ready is not None:
             result[READY] = _timed(ready, stored.get(READY), now)
+    # A fixed order, so that equal conditions are equal bodies, which are not written again.
     return sorted(result.values(), key=lambda condition: (condition.type != READY, condition.type))
 
 

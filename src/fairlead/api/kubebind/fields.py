@@ -140,7 +140,7 @@ class SecretReference(
 class ConditionsStatus(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """A status that is conditions alone."""
+    """Status with conditions and no other field."""
 
     conditions: Annotated[list[KubeBindCondition], Meta(description="How the object stands.")] = []
 

@@ -105,6 +105,7 @@ CORE_GROUP_NAME: Final = "core"
 CLAIMABLE: Final = frozenset({"configmaps", "secrets", "serviceaccounts"})
 """The core/v1 resources that a permission claim may name."""
 
+# Lower-case digits only: the result is a part of a namespace's name (RFC 1123).
 _BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -124,6 +125,7 @@ def bindable(group: str) -> bool:
     Groups of Kubernetes itself cannot: they have no dot, or are protected. The groups of
     kube-bind's own kinds cannot either.
     """
+    # API servers refuse CRDs of these groups without an approval by Kubernetes (KEP-2337).
     protected = (".k8s.io", ".kubernetes.io")
     return "." in group and group != GROUP and not f".{group}".endswith(protected)
 

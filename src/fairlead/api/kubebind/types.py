@@ -188,7 +188,7 @@ class APIServiceExportRequest(Kind, kw_only=True):
 
 
 class NamespaceSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Empty: the name is that of the consumer's namespace."""
+    """Spec without fields: the object's name is that of the consumer's namespace."""
 
 
 class NamespaceStatus(

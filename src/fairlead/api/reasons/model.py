@@ -9,11 +9,11 @@ import msgspec
 
 
 State = Literal["ok", "failed", "waiting", "unknown"]
-"""State of a part: ``waiting`` goes on without a person, ``unknown`` was not seen."""
+"""State of a part: ``waiting`` ends without a person's help; ``unknown`` could not be read."""
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """One reason: what happened, what helps, and the state of a part that has it."""
+    """A reason: its explanation, the remedy, and the state of a part with this reason."""
 
     name: str
     what: str

@@ -34,6 +34,7 @@ def proof(key: bytes, namespace: str, name: str, requester: str, spec: CoreosSpe
     The spec counts as controllers read it, so that neither defaults that a server adds nor the
     order of members change the value.
     """
+    # The group and both names keep a proof from being copied to another binding.
     told = [_FORMAT, COREOS_SERVICEBINDINGS.group, namespace, name, requester, spec]
     return hmac.digest(key, msgspec.json.encode(told, order="sorted"), "sha256").hex()
 

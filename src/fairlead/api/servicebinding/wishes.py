@@ -12,7 +12,7 @@ DEFAULT_MODE_ANNOTATION = "servicebinding.io/default-mode"
 """Annotation: mode of the files, in octal digits such as "0400"."""
 
 ROLL_ANNOTATION = "servicebinding.io/roll-on-change"
-"""Annotation: with "true" Pods are replaced when a Secret changes that is projected as it is."""
+"""Annotation: with "true" Pods are replaced when the service's own projected Secret changes."""
 
 ENVIRONMENT_ANNOTATION = "servicebinding.io/bind-as-env"
 """Annotation: with "true" all entries are environment variables as well as files."""

@@ -21,7 +21,7 @@ from fairlead.cli.crds import to_yaml
 
 _SUFFIXES = {".yaml", ".yml", ".json"}
 _KUSTOMIZATIONS = {"kustomization.yaml", "kustomization.yml"}
-"""Files beside manifests that are no manifests themselves."""
+"""Names of kustomize's files, which stand beside manifests and are none."""
 
 
 _cross_namespace = click.option(
@@ -147,7 +147,7 @@ def compose(
 
 
 def _tell(context: click.Context, problems: Sequence[str]) -> None:
-    """Exit with an error, one line for each binding."""
+    """Print the problem of each binding on standard error; exit with code 1 if there is one."""
     for problem in problems:
         click.echo(f"Error: {' '.join(problem.split())}", err=True)
     if problems:

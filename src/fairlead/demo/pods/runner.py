@@ -38,7 +38,7 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class RunResult(NamedTuple):
-    """The exit code, 128 plus the signal's number for a killed process, and what it wrote."""
+    """Exit code of a process, 128 plus the signal's number for a killed one, and its output."""
 
     exit_code: int
     output: str = ""

@@ -71,7 +71,7 @@ ALLOWED = Verdict()
 
 
 class UnansweredError(Exception):
-    """A review that cannot be answered now; the text says why, and holds no Secret."""
+    """A review cannot be answered now; the text gives the reason, without any Secret's content."""
 
 
 Reviewer = Callable[[AdmissionRequest], Verdict | Awaitable[Verdict]]
@@ -129,7 +129,7 @@ class AdmissionServer:
         _log.info("serving with a new certificate", url=self.url)
 
     def not_ready(self) -> str:
-        """Say why no review can be answered; "" when all can."""
+        """Return the reason why no review can be answered yet, "" if reviews are answered."""
         if not self.url:
             return "it does not listen yet"
         return "" if self._certificate else "it waits for its certificate"

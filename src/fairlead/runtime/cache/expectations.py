@@ -29,7 +29,7 @@ class Expectations:
         self._created: set[Key] = set()
 
     def wrote(self, obj: Object, *, created: bool = False) -> None:
-        """Remember what the server answered to a write."""
+        """Remember the server's answer to a write."""
         key = obj.key
         self._written[key] = (obj, self._clock() + LAG)
         if created:
@@ -72,7 +72,8 @@ class Expectations:
     def overdue(self) -> list[Key]:
         """Return the created objects that the cache has not shown within :data:`LAG`.
 
-        The cache may have been filled anew after they had gone again: it is believed from now on.
+        They may have been deleted before the cache was filled again: the cache is believed from
+        now on.
         """
         now = self._clock()
         found = sorted(key for key in self._created if self._written[key][1] <= now)

@@ -115,7 +115,7 @@ class SharedInformer:
         return number if self.store.get(last.meta.namespace, last.meta.name) is last else 0
 
     def _news(self, objects: list[Object]) -> list[Object]:
-        """Remove the objects that are gone; return new and changed ones."""
+        """Remove stored objects that are not listed; return new and changed listed ones."""
         get = self.store.get
         found, news = 0, []
         for object_ in objects:
@@ -132,7 +132,7 @@ class SharedInformer:
         return news
 
     def clear(self) -> None:
-        """Forget every object and tell that it is gone."""
+        """Remove every object, and tell the handlers of each deletion."""
         for object_ in self.store.list():
             self.remove(object_)
 
@@ -156,7 +156,7 @@ class SharedInformer:
             self._tell(Delta("ADDED", None, object_, initial))
 
     def remove(self, object_: Object) -> None:
-        """Forget an object and tell its last state."""
+        """Remove an object, and tell the handlers its last state."""
         if self.store.remove(object_.meta.namespace, object_.meta.name) is None:
             return
         if self._transform is not None:
@@ -183,7 +183,7 @@ class SharedInformer:
         self.store.add_index(function)
 
     def remove_index(self, function: IndexFunction) -> None:
-        """Note that one lease no longer wants this index; it is dropped with the last."""
+        """Release an index for one lease; it is dropped with the last lease."""
         self._indexes[function] -= 1
         if self._indexes[function] <= 0:
             del self._indexes[function]

@@ -63,7 +63,7 @@ RECONCILE_BUCKETS = (
 
 
 class ControllerStats:
-    """Counts what the controllers of one name do."""
+    """Counters and durations of the controllers of one name."""
 
     def __init__(self) -> None:
         self.queue = QueueStats()

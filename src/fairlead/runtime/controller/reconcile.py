@@ -65,7 +65,7 @@ def owner_mapper(
 ) -> Mapper:
     """Return a mapper to the owners of this kind and group, former ones included.
 
-    Owners live in the namespace of what they own, or have none when not ``namespaced``.
+    Owners are in the namespace of the owned object; with ``namespaced`` False they have none.
     """
 
     def map_(delta: Delta) -> Iterable[Request]:
@@ -91,13 +91,13 @@ def changed(view: Callable[[Object | None], object]) -> Predicate:
 
 
 def metadata_changed(*fields: str) -> Predicate:
-    """Return a predicate for created, deleted and those objects whose metadata fields changed."""
+    """Return a predicate for created and deleted objects, and for changes of metadata fields."""
     values = attrgetter(*fields)
     return changed(lambda obj: None if obj is None else (values(obj.meta),))
 
 
 def any_of(*predicates: Predicate) -> Predicate:
-    """Return a predicate that holds if one of these holds."""
+    """Return a predicate that holds if at least one of the given ones holds."""
     return lambda delta: any(predicate(delta) for predicate in predicates)
 
 

@@ -148,7 +148,7 @@ class Manager:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
-        """Listen before :meth:`run` does, for a program with work to do first.
+        """Open the addresses before :meth:`run`, for a program that does other work first.
 
         Raises:
             ListenError: an address cannot be listened on.

@@ -59,7 +59,7 @@ async def let_go(
 
 
 def having(objects: Sequence[Object], *finalizers: str) -> list[Object]:
-    """Return the objects that have one of these finalizers."""
+    """Return the objects with at least one of these finalizers."""
     return [one for one in objects if not set(finalizers).isdisjoint(one.meta.finalizers)]
 
 

@@ -115,7 +115,7 @@ class KonnectorDuties:
         await self._desk.gone(lambda: list_all(self._client, APISERVICEBINDINGS), _themselves)
 
     async def clear(self) -> None:
-        """Delete the roles of bindings that are gone, and unused kubeconfigs."""
+        """Delete the roles of deleted bindings, and unused kubeconfigs."""
         names = {one.meta.name for one in await list_all(self._client, APISERVICEBINDINGS)}
         selector = f"{LABEL_AGGREGATE_TO_KONNECTOR}=true"
         prefix = konnector_role_name("")
@@ -189,7 +189,10 @@ class KonnectorDuties:
         )
 
     async def _lost(self, binding: Object) -> str:
-        """Note where the provider is, and return the remedy for missing credentials, or ""."""
+        """Return the remedy for unusable credentials, "" if they are usable; note the provider.
+
+        The provider's address goes into the text about copies that stay there.
+        """
         view = binding.decode(APIServiceBinding)
         self._where = view.status.provider_pretty_name or "the provider"
         try:
@@ -228,7 +231,7 @@ def _once(absent: bool) -> str:
 
 
 def _stuck(objects: Sequence[Object], going: set[str]) -> str:
-    """Return a text about the namespaces in Terminating that hold such objects."""
+    """Return the end of a sentence about namespaces that stay in Terminating for these objects."""
     names = sorted({one.meta.namespace for one in objects} & going)
     if not names:
         return ""

@@ -30,7 +30,7 @@ class PostgresDuties:
         self._footprint = footprint
 
     async def uses(self) -> list[Use]:
-        """Return each access that has a role, or may have one."""
+        """Return the accesses whose role exists or may exist."""
         held = await self._held()
         if not held:
             return []
@@ -51,7 +51,7 @@ class PostgresDuties:
             )
 
     async def clear(self) -> None:
-        """Delete nothing: records of given-up roles are for people to read."""
+        """Delete nothing: records of roles that stay are left for people to read."""
 
     async def _held(self) -> list[Object]:
         return having(await list_all(self._client, POSTGRESACCESSES), FINALIZER)

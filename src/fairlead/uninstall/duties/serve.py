@@ -34,7 +34,7 @@ class ServeDuties:
         ]
 
     async def notes(self) -> list[str]:
-        """Return how many people are signed out."""
+        """Return a note with the number of people who will be signed out."""
         sessions = sum(one.meta.labels[LABEL_KIND] == "session" for one in await self._secrets())
         if not sessions:
             return []

@@ -33,7 +33,7 @@ Progress = Callable[[str], None]
 _AT_ONCE = 16
 """Number of requests that are open at the same time."""
 _PAUSE = 0.5
-"""Seconds between two looks at the objects that have to go."""
+"""Seconds between two lists of the objects that are being deleted."""
 _QUIET = 2.0
 """Seconds that a wait may take before a progress line names it."""
 GRACE_SECONDS = 15.0
@@ -234,7 +234,7 @@ async def forgotten(config: ClusterConfig, token: str) -> None:
 
 
 async def each(objects: Sequence[Object], one: Callable[[Object], Awaitable[None]]) -> None:
-    """Run a task for each object, several at a time, even if one of them fails.
+    """Call ``one`` for each object, several at a time; a failure does not stop the others.
 
     Raises:
         Exception: the first that failed did so with it.

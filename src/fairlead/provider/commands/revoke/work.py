@@ -136,7 +136,7 @@ class _Revocation:
             parts = "; ".join(f"{what}: {why}" for what, why in self._untaken.items())
             raise RevokeError(
                 f"{identity_of(self._consumer)} may still have access, for not all of it could be "
-                f"taken away ({parts}), and its data was not touched: mend that, or use other "
+                f"taken away ({parts}), and its data was not touched: fix that, or use other "
                 "credentials, and run the command again to continue"
             )
         self.locked_out = True
@@ -146,7 +146,7 @@ class _Revocation:
         kinds = "; ".join(f"{kind}: {why}" for kind, why in sorted(self._desk.unseen.items()))
         return UnlookedError(
             f"{identity_of(self._consumer)} has no access any more, but not all that it has could "
-            f"be looked at ({kinds}){more}: mend that kind, such as its conversion webhook, and "
+            f"be listed ({kinds}){more}: fix that kind, such as its conversion webhook, and "
             "run the command again to continue"
         )
 
@@ -331,7 +331,7 @@ class _Revocation:
         await self._desk.gone(self._let_go, _themselves(APISERVICENAMESPACES))
 
     async def _going_namespaces(self) -> Sequence[Object]:
-        """Delete the remaining provider namespaces; a controller may have made one again."""
+        """Delete the remaining provider namespaces, also one that a controller created again."""
         left = await self._provider_namespaces()
         await self._desk.delete(NAMESPACES, left)
         return left

@@ -100,7 +100,7 @@ _BOTH = (
     "its konnector, or add --finish to take the old token away whatever uses it"
 )
 _USED = (
-    "uses the new token, and the old one may still be valid. Say the same again to take it away"
+    "uses the new token, and the old one may still be valid. Run the command again to take it away"
 )
 _PATIENCE = 30.0
 """Seconds to wait for a konnector that has never reported which credentials it uses."""
@@ -157,7 +157,8 @@ class _Rotation:
         self._options = options
         self._say = progress
         self._stands = (
-            "keeps the token that it has, for no other was handed out. Say the same again to begin"
+            "keeps the token that it has, for no other was handed out. Run the command again to "
+            "begin"
         )
 
     def interrupted(self) -> str:
@@ -241,8 +242,8 @@ class _Rotation:
             )
         except WaitTimeout:
             raise RotateError(
-                f"both tokens of {self._identity} stay valid: {told} (waited {timeout:g} s). Say "
-                "the same again to go on waiting, or add --finish to take the old token away "
+                f"both tokens of {self._identity} stay valid: {told} (waited {timeout:g} s). Run "
+                "the command again to go on waiting, or add --finish to take the old token away "
                 "whatever uses it"
             ) from None
         self._stands = _USED

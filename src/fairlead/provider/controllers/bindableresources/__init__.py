@@ -1,1 +1,1 @@
-"""BindableResourcesRequest: an invitation that is asked for by an object."""
+"""BindableResourcesRequest: the request for an invitation, as an object."""

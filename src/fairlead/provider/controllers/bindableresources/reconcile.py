@@ -1,7 +1,7 @@
 """Decisions about a BindableResourcesRequest, and its status.
 
-Its conditions are ``metav1.Condition``. Succeeded is final while the spec stays as it is; Failed
-is tried again when a template appears or some time has passed.
+Its conditions are ``metav1.Condition``. Phase Succeeded is final until the spec changes; a request
+in phase Failed is tried again after a change of its template, and periodically.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DIGITS = 9
 
 
 class InvitationPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Invite the consumer or delete the request; then look again after some seconds."""
+    """Whether to invite the consumer or to delete the request, and seconds until the next look."""
 
     invite: bool = False
     delete: bool = False

@@ -93,7 +93,7 @@ class ClearingController:
         ]
 
     async def _copies(self, consumer: str) -> tuple[list[Found], list[str]]:
-        """Return a consumer's other copies, and a message for each kind that cannot be listed."""
+        """Return copies outside provider namespaces, and a message for each unlisted kind."""
         exports = (await self._client.list(APISERVICEEXPORTS, consumer)).items
         schemas = (await self._client.list(BOUNDSCHEMAS, consumer, metadata_only=True)).items
         names = {schema.meta.name for schema in schemas}.union(*map(exported, exports))

@@ -1,4 +1,4 @@
-"""Watches ClusterBindings, and looks again when a heartbeat is due."""
+"""Watches ClusterBindings, and judges each again when its next heartbeat is due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches exports and their BoundSchemas, and stores hash and condition."""
+"""Watches exports and their BoundSchemas; writes their hash and condition ProviderInSync."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ class RequestController:
 
 
 async def _create(client: Client, resource: Resource, body: JSON | msgspec.Struct) -> None:
-    """Create an object; an existing one is looked at when its event arrives."""
+    """Create an object; if it exists, its event will start another pass."""
     try:
         await client.create(resource, body)
     except AlreadyExists:

@@ -273,10 +273,10 @@ def _export(
 
 
 def _as_made(options: ProviderOptions, export: ExportSpec) -> ProviderOptions:
-    """Return the options with which an export was made.
+    """Return the options, with the scope and isolation of an existing export.
 
-    It is immutable and the consumer's rights go by it, so that schemas made for other options
-    would have the konnector watch where it may not.
+    An export is immutable, and the consumer's rights follow from it. With a schema for another
+    scope the konnector would watch namespaces in which it has no rights.
     """
     return msgspec.structs.replace(
         options, consumer_scope=export.informer_scope, isolation=export.isolation

@@ -98,8 +98,8 @@ def synced(meta: ObjectMeta, cluster_namespace: str) -> bool:
 async def _kinds(client: Client, cluster_namespace: str) -> AsyncIterator[Object]:
     """Yield the CRDs whose objects the consumer may have here.
 
-    These are the exportable ones, and those that its exports and BoundSchemas name, exportable or
-    not.
+    These are all exportable CRDs, and those that the consumer's exports and BoundSchemas name,
+    even if they are not exportable any more.
     """
     labelled = await client.list(CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true")
     seen = {crd.meta.name for crd in labelled.items}
