@@ -50,7 +50,7 @@ def names(list_names: Names) -> Completer:
 def access_names(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
-    """Complete a parameter with PostgresAccesses of the namespace that the line names."""
+    """Complete a parameter with PostgresAccesses of the namespace of -n."""
     namespace = str(context.params.get("namespace") or "")
 
     async def list_names(client: Client) -> Iterable[str]:

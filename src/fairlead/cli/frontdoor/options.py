@@ -143,7 +143,7 @@ def _token(entry: ConfiguredServer) -> str:
 def offered(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
-    """Complete a parameter with the templates of the front door that the line names."""
+    """Complete a parameter with the templates of the front door of --server."""
     with completion.silence():
         given = {name: context.params.get(name) for name in Where.__struct_fields__}
         where = Where(**{name: value for name, value in given.items() if value})
