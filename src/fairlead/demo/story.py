@@ -48,7 +48,7 @@ LATER_PRIVILEGES = ("CONNECT", "SELECT", "UPDATE")
 
 
 def condition_is_true(name: str) -> Until:
-    """Return a check that a condition is True; it returns the reason why not, "" if it is."""
+    """Return a check of a condition, which returns "" if it is True, else the reason why not."""
 
     def check(object_: Object | None) -> str:
         if object_ is None:

@@ -1,4 +1,4 @@
-"""Controller: the operator's settings as an object, of which one counts.
+"""Controller: the operator's settings as an object; the oldest in its namespace is in force.
 
 The kind and the fields ``existingSecretNamespace``, ``excludedUsers``, ``rabbitmq`` and ``redis``
 are access-operator's (https://github.com/delta10/access-operator), the others Fairlead's. Fields

@@ -80,7 +80,7 @@ class EmbeddedPostgres:
     Args:
         version: the major version, 18 or 16.
         install: another installation to run instead, a folder with bin in it.
-        settings: configuration parameters on top of ours.
+        settings: configuration parameters, which override those of this module.
 
     Raises:
         EmbeddedPostgresError: on entering, if the server cannot be started.

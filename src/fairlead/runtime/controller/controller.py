@@ -1,4 +1,4 @@
-"""Controllers: informers in, requests through a queue, a reconciler that is never stopped."""
+"""Controllers: informers, a queue of requests, and workers that survive a reconciler's errors."""
 
 from __future__ import annotations
 
