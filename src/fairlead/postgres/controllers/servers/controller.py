@@ -63,7 +63,8 @@ class ServerController:
         self.controller.watch(watches.credentials, watches.servers_of_credentials)
 
     async def _close(self) -> None:
-        for sessions in self._sessions.values():
+        while self._sessions:
+            _, sessions = self._sessions.popitem()
             await sessions.close()
 
     async def reconcile(self, request: Request) -> Result | None:

@@ -120,14 +120,21 @@ class _Connection(psycopg.AsyncConnection[Row]):
     """
 
     _late = False
+    _cancelling: PQGenConn[None] | None = None
+    """The connection for the cancellation of a statement, while it is in progress."""
     _beginning: ClassVar[dict[asyncio.Task[Any] | None, PQGenConn[_Connection]]] = {}
     """Logins in progress, by their tasks."""
 
     def __init__(self, pgconn: PGconn) -> None:
         super().__init__(pgconn)
         # One read returns up to this buffer, and only after it the limits are checked.
-        with socket.socket(fileno=os.dup(pgconn.socket)) as own:
-            own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
+        try:
+            with socket.socket(fileno=os.dup(pgconn.socket)) as own:
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
+        except OSError:
+            # Without a free descriptor, for example; no caller has this connection yet.
+            pgconn.finish()
+            raise
 
     @classmethod
     async def begin(cls, **settings: Any) -> _Connection:
@@ -183,6 +190,23 @@ class _Connection(psycopg.AsyncConnection[Row]):
             raise
         finally:
             late.cancel()
+
+    async def cancel_safe(self, *, timeout: float = 30.0) -> None:  # noqa: ASYNC109  psycopg's own
+        """Ask the server to cancel the statement; the connection for that is closed in any case.
+
+        Raises:
+            psycopg.Error: the server could not be asked.
+        """
+        try:
+            await super().cancel_safe(timeout=timeout)
+        finally:
+            if self._cancelling is not None:
+                self._cancelling.close()
+                self._cancelling = None
+
+    def _cancel_gen(self) -> PQGenConn[None]:
+        self._cancelling = super()._cancel_gen()
+        return self._cancelling
 
     def _limited(self, gen: PQGen[T]) -> PQGen[T]:
         """Yield the steps of an answer until it is above the limit."""
@@ -358,8 +382,11 @@ async def connect(
         AccessError: ConnectionFailed, AuthenticationFailed, TLSFailed or DatabaseNotFound.
     """
     connection = await _open(endpoint, database)
-    async with connection:
+    # psycopg's own block would send a ROLLBACK first, and close nothing if that is cancelled.
+    try:
         yield Session(connection, check)
+    finally:
+        await connection.close()
 
 
 async def logs_in(endpoint: Endpoint, database: str, username: str, password: str) -> bool | None:

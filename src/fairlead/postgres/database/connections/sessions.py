@@ -117,6 +117,7 @@ class Sessions:
         self._watcher: asyncio.Task[None] | None = None
         self._asked: Session | None = None
         self._asking = asyncio.Lock()
+        self._closed = False
 
     @asynccontextmanager
     async def use(self, database: str) -> AsyncIterator[Session]:
@@ -142,7 +143,7 @@ class Sessions:
             del self._used[session]
             unwelcome = session in self._unwelcome
             self._unwelcome.discard(session)
-        if unwelcome:
+        if unwelcome or self._closed:
             await session.close()
             return
         self._idle[session] = database
@@ -270,7 +271,7 @@ class Sessions:
             raise
         finally:
             self.tally.statements += session.statements - before
-        self._idle[session] = database
+        await self._put_back(session, database)
 
     async def _who_fills_it(self, error: AccessError) -> AccessError:
         """Add the role with most connections to the error, if an idle session can ask for it."""
@@ -282,12 +283,21 @@ class Sessions:
         except (psycopg.Error, ValueError):
             await session.close()
             return error
-        self._idle[session] = self._maintenance
+        except BaseException:
+            await session.close()
+            raise
+        await self._put_back(session, self._maintenance)
         return AccessError(
             error.reason,
             f"{error.message}. Role {role} has {count} of {all_}; give it a CONNECTION LIMIT"
             f" (attributes.connectionLimit)",
         )
+
+    async def _put_back(self, session: Session, database: str) -> None:
+        if self._closed:
+            await session.close()
+        else:
+            self._idle[session] = database
 
     async def _lets_in(self, database: str) -> bool:
         if database == self.endpoint.fallback:
@@ -357,11 +367,13 @@ class Sessions:
                 self._asked = None
 
     async def close(self) -> None:
-        """Close the idle sessions."""
+        """Close the idle sessions at once, and those in use after their use."""
+        self._closed = True
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             watcher.cancel()
+        # The watcher ends the session that it asks: asyncio still waits for an answer on it.
+        for session in [one for one in self._idle if one is not self._asked]:
+            await self._end(session)
+        if watcher is not None:
             await asyncio.wait([watcher])
-        while self._idle:
-            session, _ = self._idle.popitem()
-            await session.close()

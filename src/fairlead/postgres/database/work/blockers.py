@@ -157,10 +157,12 @@ async def watching(
         yield found
     finally:
         over.set()
-        # A look in the middle of an answer gets time to end, so that its session stays usable.
-        await asyncio.wait([task], timeout=_LOOK_SECONDS)
-        task.cancel()
-        await asyncio.wait([task])
+        try:
+            # A look in the middle of an answer gets time to end, so that its session stays usable.
+            await asyncio.wait([task], timeout=_LOOK_SECONDS)
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
 
 
 async def _watch(
