@@ -40,8 +40,6 @@ class _Interrupted:
 async def cancelled_at(step: int, work: Coroutine[Any, Any, object], *, times: int = 1) -> bool:
     """Run the work, and cancel it at an await, and at the ``times - 1`` awaits after it.
 
-    The tasks that it leaves are awaited, so that only what stays for good is left.
-
     Returns:
         Whether the work had so many awaits.
     """
@@ -54,6 +52,10 @@ async def cancelled_at(step: int, work: Coroutine[Any, Any, object], *, times: i
     await asyncio.wait([running])
     if not running.cancelled() and (error := running.exception()) is not None:
         raise error
+    return interrupted.taken > step
+
+
+async def all_ended() -> None:
+    """Wait until no other task is left."""
     while left := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.wait(left)
-    return interrupted.taken > step

@@ -299,8 +299,11 @@ class ServerConnections:
         connector, self._connector = self._connector, None
         self._silence.close()
         if connector is not None:
-            await connector.close()
-            await self._sockets.close()
+            try:
+                await connector.close()
+            finally:
+                # Also when this is cancelled: TLS would wait for the peer's farewell.
+                await self._sockets.close()
 
     async def exchange(self, origin: Origin, sent: Outgoing) -> ServerAnswer:
         """Send a request; return the answer once its headers have arrived.

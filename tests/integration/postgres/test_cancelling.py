@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from tests.integration.postgres.conftest import create_database
-from tests.support.cancelling import cancelled_at
+from tests.support.cancelling import all_ended, cancelled_at
 from tests.support.pgserver import grant, sync, wanted
 from tests.support.waiting import SECONDS
 
@@ -71,6 +71,8 @@ async def cancelled(
         async with asyncio.timeout(SECONDS):
             await prepare()
             reached = await cancelled_at(step, work(), times=times)
+            # What stays for good is left then.
+            await all_ended()
         assert all(one.closed for one in made), step
         assert _descriptors() == descriptors, step
         made.clear()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 import ssl
 import tempfile
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
+from tests.support.cancelling import cancelled_at
 from tests.support.fakeserver import FakeServer, respond
 from tests.support.pki import Authority, KeyPair
 from tests.support.waiting import SECONDS
@@ -206,3 +208,32 @@ class TestGoodbye:
             await client.close()
             await peering
             assert ended.is_set()
+
+
+_ESTABLISHED = 1
+"""State of TCP in Linux' struct tcp_info: neither end has closed."""
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
+async def test_a_request_cancelled_at_any_await_leaves_no_connection(
+    authority: Authority, tmp_path: Path, encrypted: bool, times: int
+) -> None:
+    tls = server_context(authority, "127.0.0.1", folder=tmp_path) if encrypted else None
+    async with FakeServer(tls=tls) as server:
+        server.on("/version", VERSION)
+        config = ClusterConfig(server.url, certificate_authority=authority.pem)
+        for step in itertools.count():
+            client = Client(config)
+
+            async def work(client: Client = client) -> None:
+                async with client:
+                    await client.discovery.server_version()
+
+            async with asyncio.timeout(SECONDS):
+                reached = await cancelled_at(step, work(), times=times)
+            left = client._transport._connections._sockets._left()
+            states = [made.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) for made in left]
+            assert bytes([_ESTABLISHED]) not in states, step
+            if not reached:
+                return
