@@ -11,6 +11,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -33,7 +34,10 @@ from fairlead.postgres.app import controllers
 from fairlead.postgres.commands.audit import audit
 from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.controllers.rules.login_secret import MANAGED_BY, MANAGED_BY_LABEL
+from fairlead.postgres.controllers.servers import work
 from fairlead.postgres.database.connections import session
+from fairlead.postgres.database.plans.plan import Planned
+from fairlead.postgres.database.work import planning
 from fairlead.postgres.manifests import NAME
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 from fairlead.runtime import Cluster
@@ -334,6 +338,40 @@ async def test_each_drift_needs_an_approval_of_its_own(team: Alone) -> None:
             await team.ready(name)
             assert (f"database {team.database}", "CONNECT") in await team.privileges(name)
         assert len(set(digests)) == 2
+
+
+async def test_drift_right_after_the_plan_needs_an_approval_too(
+    team: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, drifts = planning.plan_accesses, [False]
+
+    async def plan_accesses(*args: Any) -> Planned:
+        planned = await original(*args)
+        if drifts.pop():
+            await team.sql("REVOKE CONNECT ON DATABASE {d} FROM {r}", d=team.database, r=name)
+        drifts.append(False)
+        return planned
+
+    async with running(team.client, OPTIONS):
+        name = await team.create(grants=[team.grant("CONNECT")])
+        await team.ready(name)
+        await team.patch(name, approval="Manual", grants=[team.grant("CONNECT", "SELECT")])
+        approved = (await team.reason(name, "ApprovalPending"))["status"]["plan"]["digest"]
+        monkeypatch.setattr(work, "plan_accesses", plan_accesses)
+        drifts.append(True)
+        await team.approve(name, approved)
+
+        def otherwise(body: JSON) -> bool:
+            return bool(body["status"]["plan"].get("digest") != approved)
+
+        body = await team.wait(name, otherwise)
+        assert condition(body, "Ready")["reason"] == "ApprovalPending"
+        assert await team.privileges(name) == set()
+        assert body["status"]["plan"].get("approvedDigest", "") == ""
+        await team.approve(name, body["status"]["plan"]["digest"])
+        await team.ready(name)
+        found = await team.privileges(name)
+        assert {(f"database {team.database}", "CONNECT"), ("t", "SELECT")} <= found
 
 
 async def test_a_new_password_needs_an_approval_too(team: Alone) -> None:

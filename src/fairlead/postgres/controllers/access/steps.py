@@ -136,7 +136,8 @@ class Steps:
                     await self._publication.remove_renamed(desired)
             case Action.STAGE_LOGIN:
                 login = observed.credentials
-                job = Sync(await self.wanted(desired, observed, login, staged=True))
+                wanted = await self.wanted(desired, observed, login, staged=True)
+                job = Sync(wanted, observed.plan)
             case Action.CHANGE_PASSWORD:
                 publish = self._publishing(desired, observed, written)
                 job = Rotate(await self.wanted(desired, observed, observed.credentials), publish)
@@ -145,7 +146,7 @@ class Steps:
                 known = observed.verified
                 if known is not None and known.holds(desired.reached, wanted):
                     return await self._synced(desired, observed, wanted, known.synced)
-                job = Sync(wanted)
+                job = Sync(wanted, observed.plan)
             case Action.GIVE_UP:
                 owner = desired.owner
                 # The record comes before the object goes: a claim with neither object nor record
@@ -168,6 +169,9 @@ class Steps:
             case Look():
                 if not isinstance(answer, Planned):
                     raise answered_otherwise(answer)
+                observed = observed.planned(desired, answer)
+            case Sync() if isinstance(answer, Planned):
+                # The server has changed since the approval: its new plan needs another one.
                 observed = observed.planned(desired, answer)
             case Check():
                 # An unreachable server gets no first password: its Secret would not work, and

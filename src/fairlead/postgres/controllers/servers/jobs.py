@@ -57,7 +57,13 @@ class _OfWanted(msgspec.Struct, frozen=True):
 
 
 class Sync(_OfWanted, frozen=True):
-    """Bring an access into the server; the answer is a Synced or an error."""
+    """Bring an access into the server; the answer is a Synced or an error.
+
+    With ``approved`` no statement is run if one is missing in that plan: then the answer is the
+    Planned with it.
+    """
+
+    approved: Planned | None = None
 
 
 class Rotate(_OfWanted, frozen=True):

@@ -34,7 +34,7 @@ from fairlead.postgres.controllers.servers.jobs import (
 )
 from fairlead.postgres.controllers.servers.looks import PASS_SECONDS, ServerLooks, is_divisible
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.plan import Synced
+from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.drift import Kept
 from fairlead.postgres.database.work.planning import plan_accesses
@@ -355,23 +355,39 @@ class _Server:
     async def _bring(
         self, sessions: Sessions, jobs: Iterable[Sync], *, brief: bool
     ) -> Mapping[str, Answer]:
-        wanted = [job.wanted for job in jobs]
+        syncs = [*jobs]
+        held_back = await self._held_back(sessions, syncs)
+        wanted = [job.wanted for job in syncs if job.username not in held_back]
         at_once = max(1, self._surroundings.connections() - 1)
         verifiers = self._looks.verifiers
         found = await sync(sessions, wanted, verifiers, at_once=at_once, brief=brief)
         for one in wanted:
             found[one.username] = await retire(sessions, one, found[one.username], brief=brief)
-        return found
+        return {**found, **held_back}
 
-    async def _plan(self, jobs: Iterable[Look]) -> Mapping[str, Answer]:
+    async def _held_back(self, sessions: Sessions, jobs: Iterable[Sync]) -> Mapping[str, Answer]:
+        """Return the answers of accesses for which a statement would run without an approval.
+
+        Their plans were approved before their Secrets were written and before this job waited for
+        the server, which may have changed meanwhile.
+        """
         found: dict[str, Answer] = {}
         for job in jobs:
-            try:
-                plan = await plan_accesses(self._sessions, [job.wanted], self._looks.verifiers)
-                found[job.username] = plan
-            except AccessError as error:
-                found[job.username] = error
+            if job.approved is None:
+                continue
+            seen = await self._planned(sessions, job.wanted)
+            if not isinstance(seen, Planned) or not job.approved.covers(seen):
+                found[job.username] = seen
         return found
+
+    async def _planned(self, sessions: Sessions, wanted: WantedState) -> Planned | AccessError:
+        try:
+            return await plan_accesses(sessions, [wanted], self._looks.verifiers)
+        except AccessError as error:
+            return error
+
+    async def _plan(self, jobs: Iterable[Look]) -> Mapping[str, Answer]:
+        return {job.username: await self._planned(self._sessions, job.wanted) for job in jobs}
 
     async def _remove(self, one: Mapping[Request, Job], *, brief: bool) -> None:
         async def remove(drops: Iterable[Drop]) -> Mapping[str, Answer]:

@@ -225,6 +225,11 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     after: str = ""
     """Digest of the plan that was approved before, so that an approval counts once."""
 
+    def covers(self, other: Planned) -> bool:
+        """Whether the plan has all statements of the other plan."""
+        own = {(one.database, one.text) for one in self.statements}
+        return all((one.database, one.text) in own for one in other.statements)
+
     def digest(self) -> str:
         """Return the digest of all statements and of the approval before."""
         lines = [f"{one.database}: {one.text}" for one in self.statements]
