@@ -12,7 +12,7 @@ from fairlead.api.meta import Object
 from fairlead.binding.cluster.committing import Committer, Stored
 from fairlead.binding.contexts import superseded
 from fairlead.binding.contexts.base import BaseContext
-from fairlead.binding.contexts.requester import Requester
+from fairlead.binding.contexts.reader import Requester
 from fairlead.binding.controller import BindingController
 from fairlead.binding.handlers import unbinding
 from fairlead.binding.workloads.holdings import Holding, name_of

@@ -58,27 +58,26 @@ class Pipeline:
         try:
             await context.open()
             for one in self.stages:
-                if one.always or not context.flow.stop:
-                    await _contained(one, context)
-                    # Conditions and metrics name the first stage that stopped or failed.
-                    if not context.flow.stage and (context.flow.stop or context.flow.error):
-                        context.flow.stage = one.name
+                if context.flow.stop and not one.always:
+                    continue
+                try:
+                    done = one.handler(context)
+                    if done is not None:
+                        await done
+                except PassEnded:
+                    raise
+                except Exception as error:  # noqa: BLE001 (one binding must not break the others)
+                    # Only the exception's type is told: its text may contain a Secret.
+                    text = f"panic occurred: {type(error).__name__} in {one.name}"
+                    context.flow.retry_processing(
+                        f"{text}; {_culprit(error, context)}", transient=True
+                    )
+                # Conditions and metrics name the first stage that stopped or failed.
+                if not context.flow.stage and (context.flow.stop or context.flow.error):
+                    context.flow.stage = one.name
         except UnansweredRead as ended:
             raise ended.error from None
         context.close()
-
-
-async def _contained(one: Stage, context: Context) -> None:
-    """Run a handler; report only an exception's type, since its text may contain a Secret."""
-    try:
-        done = one.handler(context)
-        if done is not None:
-            await done
-    except PassEnded:
-        raise
-    except Exception as error:  # noqa: BLE001 (one binding must not break the others)
-        text = f"panic occurred: {type(error).__name__} in {one.name}; {_culprit(error, context)}"
-        context.flow.retry_processing(text, transient=True)
 
 
 def _culprit(error: Exception, context: Context) -> str:

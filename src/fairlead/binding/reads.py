@@ -234,8 +234,7 @@ class Snapshot:
             answers = await self._responder.answers(missing)
         except Exception as error:
             raise UnansweredRead(error) from error
-        for read, answer in zip(missing, answers, strict=True):
-            self.put(read, answer)
+        self._answers.update(zip(missing, answers, strict=True))
 
     async def give_way(self) -> None:
         """Let other passes work before this one continues."""
@@ -248,11 +247,13 @@ class Snapshot:
         return any(isinstance(one, ReadFailure) and one.code == "Error" for one in answers)
 
     async def _answer(self, read: Read) -> Answer:
-        if self._finished and read not in self._answers:
+        known = read in self._answers
+        if self._finished and not known:
             raise ReadError(ReadFailure("Error", "it was not read in this pass"))
         # Recorded even if it fails: a watch has to show when the answer changes.
         self.asked[read] = None
-        await self.want([read])
+        if not known:
+            await self.want([read])
         answer = self._answers[read]
         if isinstance(answer, ReadFailure):
             raise ReadError(answer)

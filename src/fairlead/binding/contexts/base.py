@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -26,7 +27,7 @@ from fairlead.api.servicebinding.common import (
 from fairlead.api.servicebinding.wishes import Wishes, read_wishes
 from fairlead.binding.contexts.changes import BindingChanges, BindingSecret
 from fairlead.binding.contexts.entries import Entries
-from fairlead.binding.contexts.outcome import BindingOutcome
+from fairlead.binding.contexts.outcome import conditions_after
 from fairlead.binding.contexts.protocol import Flow
 from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.contexts.superseded import Superseded, superseded
@@ -85,8 +86,8 @@ class BaseContext:
         self.changes = BindingChanges()
         self.service_failure: FailureCode | None = None
         self.status_before: JSON = part(binding, "status")
-        self._outcome = BindingOutcome(self.status_before)
         self._find = workloads or of_kubernetes
+        self._said: dict[str, Condition] = {}
         self._evaluations = Evaluations(snapshot.give_way)
         self._services: list[Service] | None = None
         self._projections: Sequence[Operations] | None = None
@@ -121,12 +122,18 @@ class BaseContext:
         """Return the whole status after this pass."""
         raise NotImplementedError
 
-    @property
+    # What stays the same for a pass is computed once: handlers ask for it for each container.
+    @cached_property
+    def reference(self) -> WorkloadReference:
+        """The reference to workloads, read once per pass."""
+        return self.workload_reference()
+
+    @cached_property
     def binding_name(self) -> str:
         """``spec.name``, or the binding's own name."""
         return self.spec_name() or self.meta.name
 
-    @property
+    @cached_property
     def volume_name(self) -> str:
         """The binding name if it is a valid volume name, else one derived from it."""
         name = self.binding_name
@@ -136,12 +143,12 @@ class BaseContext:
         start = re.sub("[^-a-z0-9]", "-", name).strip("-")[:54].rstrip("-")
         return f"{start or 'binding'}-{digest}"
 
-    @property
+    @cached_property
     def bind_as_env(self) -> bool:
         """Whether entries become variables: without files, or in addition to them."""
         return not self.bind_as_files or self._wishes.environment
 
-    @property
+    @cached_property
     def file_mode(self) -> int | None:
         """The mode of files in the binding's annotation, None without one."""
         return self._wishes.mode
@@ -150,12 +157,12 @@ class BaseContext:
         """Return the type of a Secret with this content, "" for the default."""
         return ""
 
-    @property
+    @cached_property
     def container_names(self) -> Sequence[str]:
         """The containers of the workload reference."""
-        return self.workload_reference().containers
+        return self.reference.containers
 
-    @property
+    @cached_property
     def unbind_requested(self) -> bool:
         """Whether the binding is being deleted, or projected again after its mapping changed."""
         return self.meta.deleting or MAPPING_ANNOTATION in self.meta.annotations
@@ -163,7 +170,7 @@ class BaseContext:
     async def open(self) -> None:
         """Read the objects that the binding names, all at once."""
         if not self.unbind_requested:
-            await self.reader.look_ahead_at(self.service_references(), self.workload_reference())
+            await self.reader.look_ahead_at(self.service_references(), self.reference)
 
     async def services(self) -> list[Service]:
         """Return the backing services, read once per pass."""
@@ -204,7 +211,7 @@ class BaseContext:
         """Let other passes work before a long computation: they share one event loop."""
         await self.reader.snapshot.give_way()
 
-    @property
+    @cached_property
     def owner(self) -> ProjectionOwner:
         """The binding's identity in its records."""
         return ProjectionOwner(
@@ -215,10 +222,14 @@ class BaseContext:
             created=self.meta.creation_timestamp or "",
         )
 
+    @cached_property
+    def _workloads(self) -> Workloads:
+        return self._find(self)
+
     async def projections(self) -> list[Operations]:
         """Return the selected workloads that were not refused, read once per pass."""
         if self._projections is None:
-            self._projections, denied = await self._find(self).selected()
+            self._projections, denied = await self._workloads.selected()
             for projection, error in denied:
                 self.refuse(projection, str(error))
                 self.flow.transient = self.flow.transient or error.transient
@@ -228,18 +239,18 @@ class BaseContext:
 
     async def ineligible(self) -> str:
         """Return why the referenced kind may not be a workload; "" if it may."""
-        return await self.reader.ineligible(self.workload_reference())
+        return await self.reader.ineligible(self.reference)
 
     async def leftovers(self) -> list[Operations]:
         """Return the workloads with a projection of this binding that it no longer selects."""
         if self._leftovers is None:
-            self._leftovers = await self._find(self).leftovers()
+            self._leftovers = await self._workloads.leftovers()
         return list(self._leftovers)
 
     async def bound(self) -> list[Operations]:
         """Return all workloads with a projection of this binding, selected or not."""
         if self._leftovers is None:
-            self._leftovers = await self._find(self).bound()
+            self._leftovers = await self._workloads.bound()
         return list(self._leftovers)
 
     async def drop_superseded(self) -> None:
@@ -248,7 +259,7 @@ class BaseContext:
         self._wanted.superseded, self._wanted.kept = await self._superseded(self.secret, changing)
 
     async def _superseded(self, current: str, changing: Iterable[Workload]) -> Superseded:
-        kinds = dict.fromkeys([self.workload_reference().lookup, *(self.kinds or ())])
+        kinds = dict.fromkeys([self.reference.lookup, *(self.kinds or ())])
         return await superseded(self.reader, self.owner, kinds, current, changing)
 
     def refuse(self, projection: Operations, why: str) -> None:
@@ -265,7 +276,7 @@ class BaseContext:
         """The reasons why workloads were left unchanged."""
         return list(self._refused.values())
 
-    @property
+    @cached_property
     def kinds(self) -> list[Lookup] | None:
         """The kinds that the binding's annotation notes; None for a binding from before notes."""
         return read_kinds(self.meta.annotations)
@@ -348,24 +359,24 @@ class BaseContext:
     ) -> None:
         """Set a condition; conditions that a pass does not set keep their state."""
         generation = self.meta.generation
-        self._outcome.set(
-            Condition(type_, status, reason, message, observed_generation=generation)
+        self._said[type_] = Condition(
+            type_, status, reason, message, observed_generation=generation
         )
 
     def get_condition(self, type_: str) -> Condition | None:
         """Return the condition of a type that this pass set."""
-        return self._outcome.get(type_)
+        return self._said.get(type_)
 
     def conditions(self, now: str) -> list[JSON]:
         """Return the conditions after this pass, with reason and message even if empty."""
-        return self._outcome.after(now)
+        return conditions_after(self.status_before, self._said.values(), now)
 
     def close(self) -> None:
         """Set Ready: False with the error if there is one, else True unless it is deleted."""
         if self.flow.error:
             self.set_condition(READY, "False", PROCESSING_ERROR, self.flow.error)
         elif not self.meta.deleting:
-            collected = self._outcome.get(COLLECTION_READY)
+            collected = self._said.get(COLLECTION_READY)
             # CollectionReady True has a message only if entries hide others.
             hidden = collected.message if collected else ""
             self.set_condition(READY, "True", APPLICATIONS_BOUND, hidden)
@@ -438,8 +449,7 @@ def of_kubernetes(context: BaseContext) -> Finder:
         variables=list(context.env_bindings),
         env_from=context.bind_as_env,
     )
-    reference = context.workload_reference()
-    return Finder(context.reader, reference, former, context.kinds, context.secret)
+    return Finder(context.reader, context.reference, former, context.kinds, lambda: context.secret)
 
 
 def _changed(projections: Iterable[Operations]) -> list[Operations]:

@@ -1,32 +1,27 @@
-"""Reads of a context, each checked against the requester's rights."""
+"""Reads of a context, with the rights of the user who edited the binding last.
+
+The controllers may read what that user may not. So a service, a Secret and a workload are only
+read after a review of the user's rights, by the annotation that admission writes.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
 
 from fairlead.api.meta import JSON, Object, ObjectMeta
 from fairlead.api.resource import (
     CONFIGMAPS,
     CUSTOMRESOURCEDEFINITIONS,
-    DEPLOYMENTS,
-    REPLICASETS,
     SECRETS,
     SERVICES,
     Resource,
 )
-from fairlead.api.selectors import LabelMatcher, LabelSelector, SelectorError
-from fairlead.api.servicebinding.common import MAPPING_ANNOTATION
-from fairlead.api.servicebinding.mapping import (
-    CLUSTERWORKLOADRESOURCEMAPPINGS,
-    MappingSpec,
-    mapping_name,
-)
-from fairlead.binding.contexts.requester import Requester
+from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
+from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS, mapping_name
 from fairlead.binding.reads import (
+    FailureCode,
     Get,
-    ListAll,
     Lookup,
     Marked,
     Read,
@@ -38,24 +33,70 @@ from fairlead.binding.reads import (
 from fairlead.binding.rights import eligibility
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
 from fairlead.binding.workloads.effort import BindingEffort
-from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.records import record_key
-from fairlead.binding.workloads.workload import (
-    Workload,
-    WorkloadTemplate,
-    build_template,
-    default_mapping,
-    parse_mapping,
-)
 
 
 ROUTES = Resource("route.openshift.io", "v1", "routes", "Route")
-Selects = Callable[[Resource, ObjectMeta], bool]
 MOST_SERVICE_BYTES = 4 * 1024 * 1024
 """Largest size of a binding's services together, in bytes."""
 _SERVICES_AT_ONCE = 16
 """Number of services that are read at the same time, before their sizes are known."""
-NO_WORKLOADS = "cannot find application resources for the given reference"
+MOST_REQUESTER_BYTES = 16 * 1024
+"""Bytes of the annotation of a requester, with all groups; each question names them."""
+_NO_USER = (
+    "the controllers were made to change the binding's spec, so no user has requested its present"
+    " content; look at it, and edit it"
+)
+
+
+class Requester:
+    """The user who edited a binding last, where that is known.
+
+    Without one all is allowed. A user without a name, which the annotation has where the
+    controllers themselves were made to change the spec, may do nothing.
+    """
+
+    def __init__(self, snapshot: Snapshot, binding: ObjectMeta) -> None:
+        self._snapshot = snapshot
+        self._author = _author(binding.annotations.get(REQUESTER_ANNOTATION, ""))
+        # A user with the right to delete a binding needs none of its author's rights.
+        self._asked = None if binding.deleting else self._author
+        self.is_known = self._asked is not None
+        """Whether rights are looked at in this pass."""
+
+    def question(
+        self, verb: str, resource: Resource, namespace: str, name: str
+    ) -> RightsReview | None:
+        """Return the review of a right, None where nothing has to be asked."""
+        if self._asked is None or not self._asked[0]:
+            return None
+        return _review(self._asked, verb, resource, namespace, name)
+
+    def question_of(self, verb: str, resource: Resource, meta: ObjectMeta) -> RightsReview | None:
+        """Return the review of a right on an object, None where nothing has to be asked."""
+        return self.question(verb, resource, meta.namespace, meta.name)
+
+    async def check(
+        self, verb: str, resource: Resource, namespace: str, name: str, refusal: str
+    ) -> None:
+        """Check a right; ``refusal`` says what cannot be done without it.
+
+        Raises:
+            ReadError: the author may not, or the right cannot be looked at.
+        """
+        if self._asked is None:
+            return
+        if not self._asked[0]:
+            raise ReadError(ReadFailure("Denied", f"{refusal}: {_NO_USER}"))
+        if not await self._snapshot.review(_review(self._asked, verb, resource, namespace, name)):
+            raise ReadError(ReadFailure("Denied", refusal))
+
+    async def may_update(self, resource: Resource, meta: ObjectMeta) -> bool:
+        """Whether the author may update an object, also when the binding goes."""
+        if self._author is None:
+            return True
+        question = _review(self._author, "update", resource, meta.namespace, meta.name)
+        return bool(self._author[0]) and await self._snapshot.review(question)
 
 
 class Reader:
@@ -68,20 +109,11 @@ class Reader:
         self._service_bytes = 0
         self.cluster_services: Callable[[], Awaitable[bool]] = _no
         """Whether services may be cluster-scoped, which rights in a namespace do not cover."""
-        self._effort = BindingEffort()
-        self._labels: LabelSelector | None = None
+        self._is_ahead = False
+        self.effort = BindingEffort()
+        """The budget that all workloads of the pass share."""
         self.kind_is_read = False
         """Whether workloads could be read, so that the binding may be projected onto them."""
-
-    def _collect(self, found: Object) -> None:
-        """Count a service's size; all services are decoded in memory together."""
-        self._service_bytes += len(found.raw)
-        if self._service_bytes > MOST_SERVICE_BYTES:
-            raise _failure(
-                "Invalid",
-                f"the services of the binding have more than {MOST_SERVICE_BYTES} bytes together; "
-                "bind fewer of them at once",
-            )
 
     async def look_ahead_at(
         self, services: Sequence[ServiceReference], workloads: WorkloadReference
@@ -99,7 +131,7 @@ class Reader:
         resource = self.snapshot.known(workloads.lookup)
         if isinstance(resource, Resource) and eligibility(resource) != "never":
             free.append(Marked(resource, namespace, record_key(self.binding.uid)))
-            reads.append(_mapping_of(resource))
+            reads.append(mapping_of(resource))
             # What is a workload only where it is mapped is read once that is known.
             named = workloads.name and workloads.selector is None
             if named and eligibility(resource) == "free":
@@ -108,14 +140,16 @@ class Reader:
                     self.requester.question("update", resource, namespace, workloads.name)
                 )
         await self._want_allowed(reads, free, updates)
+        self._is_ahead = True
 
     async def services(self, references: Sequence[ServiceReference]) -> list[Service]:
         """Return all services; the ReadError is about the first that cannot be read."""
-        await self.snapshot.want(one.lookup for one in references)
         found: list[Service] = []
         for start in range(0, len(references), _SERVICES_AT_ONCE):
             some = references[start : start + _SERVICES_AT_ONCE]
-            await self._want_allowed(await self._reads_of(some))
+            if start or not self._is_ahead:
+                await self.snapshot.want(one.lookup for one in references)
+                await self._want_allowed(await self._reads_of(some))
             found += [await self._service(one) for one in some]
         return found
 
@@ -135,6 +169,9 @@ class Reader:
         reviews: Iterable[RightsReview | None] = (),
     ) -> None:
         """Read the objects that the author may get, and those that need no right, at once."""
+        if not self.requester.is_known:
+            await self.snapshot.want([*free, *reads])
+            return
         rights = [
             self.requester.question("get", one.resource, one.namespace, one.name) for one in reads
         ]
@@ -142,14 +179,14 @@ class Reader:
         allowed = [
             read
             for read, right in zip(reads, rights, strict=True)
-            if not self.requester.is_known or (right and self.snapshot.known(right) is True)
+            if right and self.snapshot.known(right) is True
         ]
         await self.snapshot.want([*free, *allowed])
 
     async def _service(self, reference: ServiceReference) -> Service:
         resource = await self.snapshot.lookup(reference.lookup)
         if not resource.namespaced and not await self.cluster_services():
-            raise _failure(
+            raise failure(
                 "Invalid",
                 f"{reference.place} is {resource.kind} {reference.name}, which is in no namespace"
                 " and would be read with the controller's rights; name a service in the binding's"
@@ -163,8 +200,6 @@ class Reader:
         read = Get(resource, namespace, reference.name)
         try:
             found = await self.snapshot.get(read)
-            self._collect(found)
-            return Service(found, resource, reference.id, await self.snapshot.body(read))
         except ReadError as error:
             if error.failure.code != "NotFound":
                 raise
@@ -172,7 +207,16 @@ class Reader:
             text = (
                 f"{error}: {reference.place} asks for it {where}; create it or correct the binding"
             )
-            raise _failure("NotFound", text) from None
+            raise failure("NotFound", text) from None
+        # All services of a binding are decoded in memory together.
+        self._service_bytes += len(found.raw)
+        if self._service_bytes > MOST_SERVICE_BYTES:
+            raise failure(
+                "Invalid",
+                f"the services of the binding have more than {MOST_SERVICE_BYTES} bytes together; "
+                "bind fewer of them at once",
+            )
+        return Service(found, resource, reference.id, await self.snapshot.body(read))
 
     async def secret(self, namespace: str, name: str) -> JSON:
         """Return a Secret; raises ReadError."""
@@ -242,7 +286,7 @@ class Reader:
             ReadError: they cannot be read.
         """
         read = Marked(resource, namespace, owner=uid)
-        found = await self._whole(read, await self.snapshot.list(read))
+        found = await self.whole(read, await self.snapshot.list(read))
         owned = [item for item in found if item.meta.owned_by(uid)]
         reviews = [self.requester.question_of("get", resource, item.meta) for item in owned]
         await self.snapshot.want(review for review in reviews if review)
@@ -273,43 +317,6 @@ class Reader:
             ]
         )
 
-    async def selected(self, reference: WorkloadReference) -> tuple[Resource, list[Object]]:
-        """Return the resource of workloads, and the selected ones.
-
-        Raises:
-            ReadError: they cannot be read, or none is there.
-        """
-        resource = await self.snapshot.lookup(reference.lookup)
-        if reference.selector is None:
-            found = [await self._by_name(resource, reference.name)] if reference.name else []
-        else:
-            found = await self._by_selector(resource, reference)
-        return resource, found
-
-    async def workloads(self, reference: WorkloadReference) -> list[Workload]:
-        """Return the workloads of a reference; none without a name or selector.
-
-        Raises:
-            ReadError: they cannot be read, or none is there.
-            MappingError: their mapping cannot be used.
-        """
-        if not reference.name and reference.selector is None:
-            return []
-        resource = await self.snapshot.lookup(reference.lookup)
-        await self.check_eligible(resource)
-        template = await self.template(resource, reference)
-        try:
-            _, found = await self.selected(reference)
-        except ReadError as error:
-            # A missing workload is a successful read.
-            self.kind_is_read = error.missing
-            raise
-        self.kind_is_read = True
-        return [
-            self.workload(item, resource, template, secret_path=reference.secret_path)
-            for item in found
-        ]
-
     async def check_eligible(self, resource: Resource) -> None:
         """Refuse kinds that may not be workloads, regardless of the requester's rights.
 
@@ -319,13 +326,13 @@ class Reader:
         kind = f"{resource.kind} ({resource.group_resource})"
         match eligibility(resource):
             case "never":
-                raise _failure(
+                raise failure(
                     "Ineligible",
                     f"{kind} may not be a workload: the controllers write it for themselves, or it"
                     " decides about rights; refer to another kind",
                 )
             case "mapped" if not await self._is_mapped(resource):
-                raise _failure(
+                raise failure(
                     "Ineligible",
                     f"{kind} is a workload only where the administrator has a"
                     f" ClusterWorkloadResourceMapping named {mapping_name(resource)}; have it"
@@ -340,96 +347,17 @@ class Reader:
             return str(error) if error.failure.code == "Ineligible" else ""
         return ""
 
-    async def is_eligible(self, resource: Resource) -> bool:
-        """Whether ``resource`` may be a workload; True if that cannot be read."""
-        try:
-            await self.check_eligible(resource)
-        except ReadError as error:
-            return error.failure.code != "Ineligible"
-        return True
-
     async def _is_mapped(self, resource: Resource) -> bool:
         """Whether a mapping in the cluster names the kind; the binding's own does not count."""
         try:
-            await self.snapshot.get(_mapping_of(resource))
+            await self.snapshot.get(mapping_of(resource))
         except ReadError as error:
             if error.missing:
                 return False
             raise
         return True
 
-    async def not_to_update(self, workloads: Sequence[Workload]) -> list[tuple[int, ReadError]]:
-        """Return the positions of workloads that may not be updated, with the errors."""
-        reviews = [
-            self.requester.question_of("update", item.resource, item.original.meta)
-            for item in workloads
-        ]
-        await self.snapshot.want(review for review in reviews if review)
-        denied: list[tuple[int, ReadError]] = []
-        for position, workload in enumerate(workloads):
-            meta = workload.original.meta
-            refusal = (
-                f"cannot update application resource {meta.name} in namespace {meta.namespace}"
-            )
-            try:
-                await self.requester.check(
-                    "update", workload.resource, meta.namespace, meta.name, refusal
-                )
-            except ReadError as error:
-                denied.append((position, error))
-        return denied
-
-    async def served(self, lookup: Lookup) -> Resource | None:
-        """Return the resource of a kind; None if it is not served.
-
-        Raises:
-            ReadError: the kinds cannot be read.
-        """
-        try:
-            return await self.snapshot.lookup(lookup)
-        except ReadError as error:
-            if error.missing:
-                return None
-            raise
-
-    async def marked(self, resource: Resource, annotation: str) -> Sequence[Object]:
-        """Return the metadata of a kind's objects with an annotation; none if it is not served.
-
-        Raises:
-            ReadError: they cannot be read.
-        """
-        try:
-            return await self.snapshot.list(Marked(resource, self.binding.namespace, annotation))
-        except ReadError as error:
-            if error.missing:
-                return ()
-            raise
-
-    async def whole(self, resource: Resource, marked: Iterable[Object]) -> list[Workload]:
-        """Return the workloads whose metadata :meth:`marked` returned.
-
-        Raises:
-            ReadError: they cannot be read.
-        """
-        whole = await self._whole(Marked(resource, self.binding.namespace), marked)
-        return [self.recorded(resource, item) for item in whole if not _copied(resource, item)]
-
-    def recorded(self, resource: Resource, item: Object) -> Workload:
-        """Return a workload with a record, which needs no mapping."""
-        return self.workload(item, resource, build_template(MappingSpec(), ""))
-
-    def workload(
-        self,
-        item: Object,
-        resource: Resource,
-        template: WorkloadTemplate,
-        *,
-        secret_path: str = "",
-    ) -> Workload:
-        """Return a workload; all workloads of a pass share one budget of effort."""
-        return Workload(item, resource, template, secret_path=secret_path, effort=self._effort)
-
-    async def _whole(self, read: Marked, found: Iterable[Object]) -> list[Object]:
+    async def whole(self, read: Marked, found: Iterable[Object]) -> list[Object]:
         """Return the whole objects of seen metadata, without objects deleted since."""
         reads = [
             Get(read.resource, read.namespace, seen.meta.name, spec_only=read.spec_only)
@@ -445,114 +373,13 @@ class Reader:
                     raise
         return whole
 
-    async def everything(self, reference: WorkloadReference) -> list[Workload]:
-        """Return all workloads of the reference's kind.
-
-        Raises:
-            ReadError: they cannot be read.
-            MappingError: their mapping cannot be used.
-        """
-        resource = await self.snapshot.lookup(reference.lookup)
-        found = await self.snapshot.list(ListAll(resource, self.binding.namespace, spec_only=True))
-        template = await self.template(resource, reference)
-        return [self.workload(item, resource, template) for item in found]
-
-    async def exists(self, resource: Resource, name: str, uid: str) -> bool:
-        """Whether the object with this uid exists; True if that cannot be read."""
-        try:
-            read = Get(resource, self.binding.namespace, name, spec_only=True)
-            return (await self.snapshot.get(read)).meta.uid == uid
-        except ReadError as error:
-            return not error.missing
-
-    async def _by_name(self, resource: Resource, name: str) -> Object:
-        namespace = self.binding.namespace
-        refusal = f"cannot read application {name} in namespace {namespace}"
-        await self.requester.check("get", resource, namespace, name, refusal)
-        try:
-            return await self.snapshot.get(Get(resource, namespace, name, spec_only=True))
-        except ReadError as error:
-            if error.failure.code != "NotFound":
-                raise
-            raise _failure("NotFound", f"{NO_WORKLOADS}: {error}") from None
-
-    def labels(self, reference: WorkloadReference) -> LabelSelector:
-        """Return the selector of a reference, parsed once per pass.
-
-        Raises:
-            SelectorError: the selector is too long or invalid.
-        """
-        if self._labels is None:
-            self._labels = reference.labels()
-        return self._labels
-
-    async def _by_selector(self, resource: Resource, reference: WorkloadReference) -> list[Object]:
-        namespace = self.binding.namespace
-        refusal = f"cannot read application in namespace {namespace}"
-        await self.requester.check("list", resource, namespace, "", refusal)
-        try:
-            labels = self.labels(reference)
-        except SelectorError as error:
-            raise _failure("Invalid", f"the workload's label selector is wrong: {error}") from None
-        read = ListAll(resource, namespace, spec_only=True, labels=labels)
-        found = await self.snapshot.list(read)
-        if not found:
-            raise _failure("NotFound", NO_WORKLOADS)
-        return list(found)
-
-    async def template(self, resource: Resource, reference: WorkloadReference) -> WorkloadTemplate:
-        """Return the paths in workloads of a resource; raises MappingError."""
-        return build_template(
-            await self._mapping(resource),
-            resource.version,
-            containers_path=reference.containers_path,
-        )
-
-    async def _mapping(self, resource: Resource) -> MappingSpec:
-        """Return the superseded mapping while the binding has it, else the cluster's."""
-        if MAPPING_ANNOTATION in self.binding.annotations:
-            return _old_mapping(self.binding.annotations[MAPPING_ANNOTATION])
-        name = mapping_name(resource)
-        refusal = f"Unable to retrieve ClusterWorkloadResourceMapping for type {name}"
-        await self.requester.check("get", CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, refusal)
-        try:
-            return parse_mapping((await self.snapshot.get(_mapping_of(resource))).to_dict())
-        except ReadError as error:
-            if error.failure.code == "NotFound":
-                return default_mapping(resource)
-            raise
-
-
-def selection(reader: Reader, reference: WorkloadReference, resource: Resource | None) -> Selects:
-    """Return a predicate: whether a reference to workloads of ``resource`` selects an object."""
-    try:
-        labels = LabelMatcher(reader.labels(reference))
-    except SelectorError:
-        # An invalid selector counts as selecting everything, so that no projection is removed.
-        labels = LabelMatcher(LabelSelector())
-
-    def selects(known: Resource, meta: ObjectMeta) -> bool:
-        if resource is None or (known.group, known.plural) != (resource.group, resource.plural):
-            return False
-        if reference.selector is None:
-            return meta.name == reference.name
-        # A reference with both is an error, and either may be meant.
-        return labels.matches(meta.labels) or meta.name == reference.name
-
-    return selects
-
-
-def _copied(resource: Resource, item: Object) -> bool:
-    """Whether ``item`` is a Deployment's ReplicaSet, to which the record was only copied."""
-    owner = item.meta.controller()
-    return resource == REPLICASETS and owner is not None and owner.kind == DEPLOYMENTS.kind
-
 
 def _crd_of(resource: Resource) -> Get:
     return Get(CUSTOMRESOURCEDEFINITIONS, "", resource.group_resource, spec_only=True)
 
 
-def _mapping_of(resource: Resource) -> Get:
+def mapping_of(resource: Resource) -> Get:
+    """Return the read of a workload kind's mapping."""
     return Get(CLUSTERWORKLOADRESOURCEMAPPINGS, "", mapping_name(resource), spec_only=True)
 
 
@@ -566,15 +393,29 @@ def lookup_of(api_version: str, kind: str) -> Lookup:
     return Lookup(group, version, kind=kind)
 
 
-def _failure(code: Any, message: str) -> ReadError:
+def failure(code: FailureCode, message: str) -> ReadError:
+    """Return the error of a read that failed for a reason."""
     return ReadError(ReadFailure(code, message))
 
 
-def _old_mapping(annotation: str) -> MappingSpec:
+def _review(
+    author: tuple[str, tuple[str, ...]], verb: str, resource: Resource, namespace: str, name: str
+) -> RightsReview:
+    # A right in one namespace is none on what is in no namespace.
+    namespace = namespace if resource.namespaced else ""
+    return RightsReview(*author, verb, resource, namespace, name)
+
+
+def _author(annotation: str) -> tuple[str, tuple[str, ...]] | None:
+    """Return user and groups of the annotation; None, which allows all, when it says nothing.
+
+    The user has no name, and may do nothing, where the annotation is larger than a requester can
+    be.
+    """
+    if len(annotation) > MOST_REQUESTER_BYTES:
+        return "", ()
     try:
-        mapping = json.loads(annotation)
-    except ValueError:
-        raise MappingError("annotation servicebinding.io/mapping is not JSON") from None
-    if not isinstance(mapping, dict):
-        raise MappingError("annotation servicebinding.io/mapping is not an object")
-    return parse_mapping(mapping)
+        info = json.loads(annotation)
+        return str(info["username"]), tuple(str(group) for group in info.get("groups") or ())
+    except (ValueError, KeyError, TypeError):
+        return None

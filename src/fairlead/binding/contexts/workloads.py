@@ -1,16 +1,28 @@
-"""The workloads of a context: selected ones, and formerly selected ones."""
+"""The workloads of a context: the selected ones, and those that still have a projection.
+
+What a binding selects is read with the rights of the user who edited it last. What has one of its
+records is read with the controllers' own: unbinding must not depend on the rights of that user.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable
+import json
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from fairlead.api.meta import ObjectMeta
-from fairlead.api.resource import Resource
+from fairlead.api.meta import Object, ObjectMeta
+from fairlead.api.resource import DEPLOYMENTS, REPLICASETS, Resource
+from fairlead.api.selectors import LabelMatcher, LabelSelector, SelectorError
+from fairlead.api.servicebinding.common import MAPPING_ANNOTATION
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
+from fairlead.api.servicebinding.mapping import (
+    CLUSTERWORKLOADRESOURCEMAPPINGS,
+    MappingSpec,
+    mapping_name,
+)
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.binding.contexts.reader import Reader, Selects, selection
-from fairlead.binding.reads import Lookup, ReadError
+from fairlead.binding.contexts.reader import Reader, failure, mapping_of
+from fairlead.binding.reads import Get, ListAll, Lookup, Marked, ReadError
 from fairlead.binding.services.service import WorkloadReference
 from fairlead.binding.workloads.effort import TooMuchEffortError
 from fairlead.binding.workloads.operations import MappingError
@@ -22,9 +34,16 @@ from fairlead.binding.workloads.records import (
     reference_key,
 )
 from fairlead.binding.workloads.takeover import Former, infer
-from fairlead.binding.workloads.workload import Workload
+from fairlead.binding.workloads.workload import (
+    Workload,
+    WorkloadTemplate,
+    build_template,
+    default_template,
+    parse_mapping,
+)
 
 
+NO_WORKLOADS = "cannot find application resources for the given reference"
 _BINDINGS = {one.group: one for one in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS)}
 
 
@@ -32,8 +51,8 @@ class Finder:
     """Finds workloads for one binding in one pass.
 
     ``former`` is the state after earlier passes. ``kinds`` are those that the binding's annotation
-    notes; None means that it may be projected onto workloads without a record. ``secret`` is the
-    Secret to project.
+    notes; None means that it may be projected onto workloads without a record. ``secret`` returns
+    the Secret to project, "" before it is chosen.
     """
 
     def __init__(
@@ -42,15 +61,18 @@ class Finder:
         reference: WorkloadReference,
         former: Former,
         kinds: list[Lookup] | None,
-        secret: str,
+        secret: Callable[[], str],
     ) -> None:
         self._reader = reader
+        self._snapshot = reader.snapshot
+        self._namespace = reader.binding.namespace
         self._reference = reference
         self._former = former
         self._kinds = kinds
         self._secret = secret
         self._key = record_key(former.owner.uid)
-        self._selection: Selects | None = None
+        self._labels: LabelSelector | None = None
+        self._matcher: LabelMatcher | None = None
 
     async def selected(self) -> tuple[list[Projection], list[tuple[Projection, ReadError]]]:
         """Return the selected workloads, and those of them that may not be updated.
@@ -59,8 +81,24 @@ class Finder:
             ReadError: workloads cannot be read, or the named one does not exist.
             MappingError: their mapping is invalid.
         """
-        workloads = await self._reader.workloads(self._reference)
-        denied = await self._reader.not_to_update(workloads)
+        reference = self._reference
+        if not reference.name and reference.selector is None:
+            return [], []
+        resource = await self._snapshot.lookup(reference.lookup)
+        await self._reader.check_eligible(resource)
+        template = await self._template(resource)
+        try:
+            objects = await self._named_or_matching(resource)
+        except ReadError as error:
+            # A missing workload is a successful read.
+            self._reader.kind_is_read = error.missing
+            raise
+        self._reader.kind_is_read = True
+        workloads = [
+            self._workload(item, resource, template, secret_path=reference.secret_path)
+            for item in objects
+        ]
+        denied = await self._not_to_update(workloads)
         found = [await self._projection(item) for item in workloads]
         return found, [(found[position], error) for position, error in denied]
 
@@ -82,15 +120,6 @@ class Finder:
             for item in found
             if await self._is_unselected(item.workload.resource, item.workload.original.meta)
         ]
-
-    async def _is_unselected(self, known: Resource, meta: ObjectMeta) -> bool:
-        # A kind that may no longer be a workload loses its projections.
-        if not await self._reader.is_eligible(known):
-            return True
-        if self._selection is None:
-            resource = await self._reader.served(self._reference.lookup)
-            self._selection = selection(self._reader, self._reference, resource)
-        return not self._selection(known, meta)
 
     async def bound(self) -> list[Projection]:
         """Return all workloads with a projection of the binding.
@@ -127,7 +156,7 @@ class Finder:
         if not self._is_noted(lookup):
             return False
         try:
-            return await self._reader.is_eligible(await self._reader.snapshot.lookup(lookup))
+            return await self._is_eligible(await self._snapshot.lookup(lookup))
         except ReadError:
             return True
 
@@ -149,30 +178,61 @@ class Finder:
         a projection.
         """
         current = self._reference.lookup
-        found: list[Workload] = []
+        found: list[Projection] = []
         # Several lookups may lead to one kind, whose objects are read once.
         seen: set[tuple[str, str]] = set()
         for lookup in dict.fromkeys([current, *(self._kinds or ())]):
             try:
-                resource = await self._reader.served(lookup)
+                resource = await self._served(lookup)
                 if resource is None or (resource.group, resource.plural) in seen:
                     continue
-                marked = await self._reader.marked(resource, key)
+                marked = await self._with_annotation(resource, key)
                 if unselected:
                     marked = [
                         one for one in marked if await self._is_unselected(resource, one.meta)
                     ]
-                found += await self._reader.whole(resource, marked)
+                whole = (
+                    await self._reader.whole(Marked(resource, self._namespace), marked)
+                    if marked
+                    else ()
+                )
                 seen.add((resource.group, resource.plural))
             except ReadError:
                 if (strict or lookup != current) and await self._is_missed(lookup):
                     raise
-        kept = [item for item in found if key in item.original.meta.annotations]
-        return [await self._projection(item) for item in kept]
+                continue
+            found += [
+                await self._projection(self._recorded(resource, item))
+                for item in whole
+                if key in item.meta.annotations and not _copied(resource, item)
+            ]
+        return found
+
+    async def _served(self, lookup: Lookup) -> Resource | None:
+        """Return the resource of a kind; None if it is not served."""
+        try:
+            return await self._snapshot.lookup(lookup)
+        except ReadError as error:
+            if error.missing:
+                return None
+            raise
+
+    async def _with_annotation(self, resource: Resource, annotation: str) -> Sequence[Object]:
+        """Return the metadata of a kind's objects with an annotation; none if it is not served."""
+        try:
+            return await self._snapshot.list(Marked(resource, self._namespace, annotation))
+        except ReadError as error:
+            if error.missing:
+                return ()
+            raise
 
     async def _everything(self) -> list[Workload]:
+        """Return all workloads of the reference's kind, or those that can be read by name."""
         try:
-            return await self._reader.everything(self._reference)
+            resource = await self._snapshot.lookup(self._reference.lookup)
+            found = await self._snapshot.list(ListAll(resource, self._namespace, spec_only=True))
+            template = await self._template(resource)
+            return [self._workload(item, resource, template) for item in found]
         except ReadError:
             # With a name, workloads can be read without the right to list.
             if self._reference.selector is not None:
@@ -181,7 +241,8 @@ class Finder:
 
     async def _still_selected(self) -> list[Workload]:
         try:
-            resource, selected = await self._reader.selected(self._reference)
+            resource = await self._snapshot.lookup(self._reference.lookup)
+            selected = await self._named_or_matching(resource)
         except ReadError as error:
             # A reference that is invalid, or whose kind is not served, never selected anything.
             lost = error.missing or error.failure.code == "Invalid"
@@ -189,12 +250,12 @@ class Finder:
                 return []
             raise
         marked = [item for item in selected if self._key in item.meta.annotations]
-        found = [self._reader.recorded(resource, item) for item in marked]
+        found = [self._recorded(resource, item) for item in marked]
         recorded = {item.meta.name for item in marked}
         if len(marked) < len(selected):
-            template = await self._reader.template(resource, self._reference)
+            template = await self._template(resource)
             found += [
-                self._reader.workload(item, resource, template)
+                self._workload(item, resource, template)
                 for item in selected
                 if item.meta.name not in recorded
             ]
@@ -205,6 +266,133 @@ class Finder:
         staying = [item for item in workloads if not item.original.meta.deleting]
         found = [await self._projection(item) for item in staying]
         return [item for item in found if item.known]
+
+    async def _is_unselected(self, known: Resource, meta: ObjectMeta) -> bool:
+        # A kind that may no longer be a workload loses its projections.
+        if not await self._is_eligible(known):
+            return True
+        resource = await self._served(self._reference.lookup)
+        if resource is None or (known.group, known.plural) != (resource.group, resource.plural):
+            return True
+        if self._reference.selector is None:
+            return meta.name != self._reference.name
+        if self._matcher is None:
+            try:
+                self._matcher = LabelMatcher(self._parsed_labels())
+            except SelectorError:
+                # An invalid selector counts as selecting everything, so that no projection goes.
+                self._matcher = LabelMatcher(LabelSelector())
+        # A reference with both is an error, and either may be meant.
+        return not self._matcher.matches(meta.labels) and meta.name != self._reference.name
+
+    async def _is_eligible(self, resource: Resource) -> bool:
+        """Whether ``resource`` may be a workload; True if that cannot be read."""
+        try:
+            await self._reader.check_eligible(resource)
+        except ReadError as error:
+            return error.failure.code != "Ineligible"
+        return True
+
+    async def _not_to_update(self, workloads: Sequence[Workload]) -> list[tuple[int, ReadError]]:
+        """Return the positions of workloads that may not be updated, with the errors."""
+        requester = self._reader.requester
+        if not requester.is_known:
+            return []
+        reviews = [
+            requester.question_of("update", item.resource, item.original.meta)
+            for item in workloads
+        ]
+        await self._snapshot.want(review for review in reviews if review)
+        denied: list[tuple[int, ReadError]] = []
+        for position, workload in enumerate(workloads):
+            meta = workload.original.meta
+            refusal = (
+                f"cannot update application resource {meta.name} in namespace {meta.namespace}"
+            )
+            try:
+                await requester.check(
+                    "update", workload.resource, meta.namespace, meta.name, refusal
+                )
+            except ReadError as error:
+                denied.append((position, error))
+        return denied
+
+    async def _named_or_matching(self, resource: Resource) -> list[Object]:
+        """Return the objects that the reference selects.
+
+        Raises:
+            ReadError: they cannot be read, or none is there.
+        """
+        reference, namespace = self._reference, self._namespace
+        if reference.selector is None:
+            return [await self._by_name(resource, reference.name)] if reference.name else []
+        refusal = f"cannot read application in namespace {namespace}"
+        await self._reader.requester.check("list", resource, namespace, "", refusal)
+        try:
+            labels = self._parsed_labels()
+        except SelectorError as error:
+            raise failure("Invalid", f"the workload's label selector is wrong: {error}") from None
+        read = ListAll(resource, namespace, spec_only=True, labels=labels)
+        found = await self._snapshot.list(read)
+        if not found:
+            raise failure("NotFound", NO_WORKLOADS)
+        return list(found)
+
+    async def _by_name(self, resource: Resource, name: str) -> Object:
+        namespace = self._namespace
+        refusal = f"cannot read application {name} in namespace {namespace}"
+        await self._reader.requester.check("get", resource, namespace, name, refusal)
+        try:
+            return await self._snapshot.get(Get(resource, namespace, name, spec_only=True))
+        except ReadError as error:
+            if error.failure.code != "NotFound":
+                raise
+            raise failure("NotFound", f"{NO_WORKLOADS}: {error}") from None
+
+    def _parsed_labels(self) -> LabelSelector:
+        """Return the selector of the reference, parsed once; raises SelectorError."""
+        if self._labels is None:
+            self._labels = self._reference.labels()
+        return self._labels
+
+    async def _template(self, resource: Resource) -> WorkloadTemplate:
+        """Return the paths in workloads of a resource; raises MappingError.
+
+        The binding's superseded mapping counts while it is noted, else that of the cluster.
+        """
+        added, annotations = self._reference.containers_path, self._reader.binding.annotations
+        if MAPPING_ANNOTATION in annotations:
+            mapping = _old_mapping(annotations[MAPPING_ANNOTATION])
+            return build_template(mapping, resource.version, containers_path=added)
+        name = mapping_name(resource)
+        refusal = f"Unable to retrieve ClusterWorkloadResourceMapping for type {name}"
+        await self._reader.requester.check(
+            "get", CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, refusal
+        )
+        try:
+            found = await self._snapshot.get(mapping_of(resource))
+        except ReadError as error:
+            if error.failure.code == "NotFound":
+                return default_template(resource, containers_path=added)
+            raise
+        mapping = parse_mapping(found.to_dict())
+        return build_template(mapping, resource.version, containers_path=added)
+
+    def _recorded(self, resource: Resource, item: Object) -> Workload:
+        """Return a workload with a record, which itself has the paths of its items."""
+        return self._workload(item, resource, default_template())
+
+    def _workload(
+        self,
+        item: Object,
+        resource: Resource,
+        template: WorkloadTemplate,
+        *,
+        secret_path: str = "",
+    ) -> Workload:
+        """Return a workload; all workloads of a pass share one budget of effort."""
+        effort = self._reader.effort
+        return Workload(item, resource, template, secret_path=secret_path, effort=effort)
 
     async def _projection(self, workload: Workload) -> Projection:
         try:
@@ -226,7 +414,7 @@ class Finder:
             workload,
             owner,
             mine,
-            secrets={self._former.secret, self._secret},
+            secrets={self._former.secret, self._secret()},
             others=others,
             alive=self._alive,
             variables=self._former.variables if self._of_reference else None,
@@ -241,6 +429,8 @@ class Finder:
         are unknown. So the binding has to be from before notes, or its Secret its own.
         """
         former = self._former
+        if not former.secret:
+            return None
         own = former.generated and await self._reader.owns_secret(former.secret, former.owner.uid)
         if not self._legacy and not own:
             return None
@@ -251,8 +441,23 @@ class Finder:
         return None
 
     async def _alive(self, other: ProjectionOwner) -> bool:
+        """Whether the binding with this uid exists; True if that cannot be read."""
         resource = _BINDINGS.get(other.group)
-        return resource is None or await self._reader.exists(resource, other.name, other.uid)
+        if resource is None:
+            return True
+        try:
+            found = await self._snapshot.get(
+                Get(resource, self._namespace, other.name, spec_only=True)
+            )
+        except ReadError as error:
+            return not error.missing
+        return found.meta.uid == other.uid
+
+
+def _copied(resource: Resource, item: Object) -> bool:
+    """Whether ``item`` is a Deployment's ReplicaSet, to which the record was only copied."""
+    owner = item.meta.controller()
+    return resource == REPLICASETS and owner is not None and owner.kind == DEPLOYMENTS.kind
 
 
 def _distinct(projections: Iterable[Projection]) -> list[Projection]:
@@ -263,3 +468,13 @@ def _distinct(projections: Iterable[Projection]) -> list[Projection]:
         key = resource.group, resource.plural, item.workload.original.meta.name
         found.setdefault(key, item)
     return list(found.values())
+
+
+def _old_mapping(annotation: str) -> MappingSpec:
+    try:
+        mapping = json.loads(annotation)
+    except ValueError:
+        raise MappingError("annotation servicebinding.io/mapping is not JSON") from None
+    if not isinstance(mapping, dict):
+        raise MappingError("annotation servicebinding.io/mapping is not an object")
+    return parse_mapping(mapping)

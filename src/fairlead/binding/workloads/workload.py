@@ -95,10 +95,23 @@ def build_template(
     )
 
 
-def default_mapping(resource: Resource) -> MappingSpec:
-    """Return the mapping of a resource without one; Pods have no pod template inside."""
-    is_pod = (resource.group, resource.plural) == ("", "pods")
-    return MappingSpec(versions=[_PODS] if is_pod else [])
+def default_template(
+    resource: Resource | None = None, *, containers_path: str = ""
+) -> WorkloadTemplate:
+    """Return the template of a kind without a mapping; Pods have no pod template inside.
+
+    Raises:
+        MappingError: ``containers_path`` is invalid.
+    """
+    is_pod = resource is not None and (resource.group, resource.plural) == ("", "pods")
+    return _default_template(containers_path, is_pod=is_pod)
+
+
+# Almost no kind has a mapping: its paths are not put together anew in each pass.
+@functools.lru_cache(maxsize=100)
+def _default_template(containers_path: str, *, is_pod: bool) -> WorkloadTemplate:
+    spec = MappingSpec(versions=[_PODS] if is_pod else [])
+    return build_template(spec, "*", containers_path=containers_path)
 
 
 def parse_mapping(mapping: JSON) -> MappingSpec:
