@@ -15,7 +15,7 @@ from fairlead.binding.contexts import coreos, spec
 from fairlead.binding.contexts.base import BaseContext, FindWorkloads
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.reads import Lookup
-from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, read_kinds
+from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_to_note, read_kinds
 
 
 class Api(msgspec.Struct, frozen=True):
@@ -42,18 +42,10 @@ class Api(msgspec.Struct, frozen=True):
         ours = {self.finalizer, *self.former}
         return [one for one in binding.meta.finalizers if one in ours]
 
-    def kinds(self, binding: Object, *, found: bool) -> str | None:
-        """Return the annotation of workload kinds, if it has to change before projecting.
-
-        The binding's own kind is added when its workloads could be read: nothing is projected onto
-        others. A binding from before the annotation gets it when its projections have records.
-        """
+    def kinds(self, binding: Object) -> str | None:
+        """Return the annotation of workload kinds, if it has to change before projecting."""
         known = read_kinds(binding.meta.annotations)
-        if known is None and self.secret(binding):
-            return None
-        kind = self.kind(binding) if found else None
-        kinds = list(dict.fromkeys([*(known or ()), *([kind] if kind else ())]))
-        return None if kinds == known else kinds_text(kinds)
+        return kinds_to_note(known, self.kind(binding), projected=bool(self.secret(binding)))
 
     def unnoted(self, binding: Object) -> Object:
         """Return the binding without the annotation of kinds if a user added it to a new one."""

@@ -7,10 +7,10 @@ from time import monotonic
 from fairlead.api.servicebinding.spec import crds
 from fairlead.binding.apis import coreos_api, spec_api
 from fairlead.binding.bindablekinds import BindableKindsController
+from fairlead.binding.cluster.pacing import workload_pace
 from fairlead.binding.controller import BindingController
 from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import AdmissionOptions, BindingOptions
-from fairlead.binding.pacing import workload_pace
 from fairlead.client import Client
 from fairlead.runtime import Cluster, Manager
 from fairlead.runtime import install_crds as _install_crds

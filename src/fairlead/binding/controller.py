@@ -12,46 +12,33 @@ import contextlib
 import random
 import sys
 from contextlib import AsyncExitStack
-from time import monotonic
 from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from fairlead.api.conditions import Condition, get_condition
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
-from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY, WRITES_PACED
-from fairlead.api.timestamps import moment, now, parse_time
+from fairlead.api.timestamps import now
 from fairlead.binding.apis import Api
 from fairlead.binding.cluster.answering import Answers, BindingPass
-from fairlead.binding.cluster.committing import Committer, Stored, stored_conditions
+from fairlead.binding.cluster.committing import Committer, Stored
 from fairlead.binding.cluster.dependencies import BindingDependencies
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
-from fairlead.binding.cluster.rivals import told
+from fairlead.binding.cluster.pacing import Pace, Pauses
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding
 from fairlead.binding.contexts.outcome import invalid_status
 from fairlead.binding.handlers.projecting import persist
 from fairlead.binding.handlers.unbinding import unbind_leftovers
 from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import BindingOptions
-from fairlead.binding.pacing import (
-    PATIENCE_SECONDS,
-    Fights,
-    Pace,
-    Waits,
-    pass_pace,
-    workload_pace,
-)
 from fairlead.binding.pipeline import Pipeline
 from fairlead.binding.reads import Get, Lookup, Read, Snapshot, TooManyReadsError
 from fairlead.binding.workloads.records import (
     KINDS_ANNOTATION,
     kinds_text,
     read_kinds,
-    record_key,
 )
-from fairlead.binding.workloads.workload import Workload
 from fairlead.client import Conflict, NotFound
 from fairlead.runtime import (
     Cluster,
@@ -112,12 +99,9 @@ class BindingController:
         self._api = api
         self._pipeline = api.builder.build()
         self._metrics = metrics or BindingMetrics()
-        self._events = cluster.events(COMPONENT)
-        self._committer = Committer(cluster.client, api.resource, self._events, self._arrived)
-        self._fights = Fights(_seconds)
-        self._pace = pace or workload_pace(monotonic)
-        self._passes = pass_pace(_seconds)
-        self._waits = Waits(_seconds)
+        events = cluster.events(COMPONENT)
+        self._pauses = Pauses(events, cluster.client.field_manager, pace)
+        self._committer = Committer(cluster.client, api.resource, events, self._pauses.accepted)
         self._versions: dict[Request, int] = {}
         self._contended: dict[Request, None] = {}
         """Requests whose last pass ended in a conflict, in order."""
@@ -203,11 +187,11 @@ class BindingController:
         if binding.meta.deleting and not self._api.held(binding):
             await self._forget(request)
             return None
-        left = 0.0 if binding.meta.deleting else self._passes.left(request)
+        left = 0.0 if binding.meta.deleting else self._pauses.passes.left(request)
         if left:
             # Frequent changes are combined into one pass.
             return Result(requeue_after=left)
-        self._passes.done(request)
+        self._pauses.passes.done(request)
         try:
             return await self._process(request, binding)
         except TooManyReadsError as error:
@@ -249,7 +233,7 @@ class BindingController:
         fields: JSON = {}
         if self._api.finalizer not in binding.meta.finalizers:
             fields["finalizers"] = binding.meta.with_finalizer(self._api.finalizer)
-        kinds = self._api.kinds(binding, found=context.reader.kind_is_read)
+        kinds = context.kinds_to_note()
         if kinds is not None:
             fields["annotations"] = {KINDS_ANNOTATION: kinds}
         if fields:
@@ -264,8 +248,8 @@ class BindingController:
         Former kinds stay noted while objects of their workloads, such as ReplicaSets, may read a
         Secret.
         """
-        kind = self._api.kind(binding)
-        if context.flow.error or kind is None or not context.reader.kind_is_read:
+        kind = context.reference.lookup
+        if context.flow.error or not context.reader.kind_is_read:
             return binding
         if context.changes.kept or read_kinds(binding.meta.annotations) == [kind]:
             return binding
@@ -279,11 +263,7 @@ class BindingController:
             context, blind = await self._run(request, binding)
         except (InvalidBinding, msgspec.ValidationError) as error:
             return await self._unfit(request, binding, error)
-        # Before the writes: a projection that another writer keeps undoing, or that keeps
-        # changing, is not written again at once.
-        pause = await self._pause_for_fight(request, context) or await self._pause_for_pace(
-            context
-        )
+        pause = await self._pauses.before_write(request, context)
         # After a failed read the projections are unknown, so the binding keeps its finalizer.
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)
@@ -295,7 +275,7 @@ class BindingController:
         # Last, when no workload names the Secrets: a Pod that starts earlier would miss its own.
         await self._committer.drop_superseded(context)
         await self._dependencies.settle(request, context.reader.snapshot.asked)
-        self._tell_of_wait(request, binding, context)
+        self._pauses.tell_of_wait(request, binding, context)
         return self._next(request, context, blind=blind, pause=pause)
 
     async def _unfit(self, request: Request, binding: Object, error: Exception) -> Result | None:
@@ -315,7 +295,7 @@ class BindingController:
         text = f"{error}; {left}" if left else str(error)
         await self._committer.status(binding, invalid_status(binding, text, now()))
         self._metrics.invalid(self.name, request)
-        self._waits.over(request)
+        self._pauses.waits.over(request)
         return Result(backoff=delays.NO_WATCH) if left else None
 
     async def _endless(self, request: Request, binding: Object, error: Exception) -> Result:
@@ -326,7 +306,7 @@ class BindingController:
         text = f"{error}; the next try is in {_ENDLESS_SECONDS:.0f} s, or when the binding changes"
         await self._committer.status(binding, invalid_status(binding, text, now()))
         self._metrics.endless(self.name, request)
-        self._waits.over(request)
+        self._pauses.waits.over(request)
         await self._dependencies.settle(request, ())
         return Result(requeue_after=_ENDLESS_SECONDS)
 
@@ -338,8 +318,8 @@ class BindingController:
         async with AsyncExitStack() as turn:
             answering = BindingPass(self._answers, request, lock, turn)
             snapshot = Snapshot(answering)
-            chosen = pipeline or self._pipeline
-            context = await self._api.builder.run(binding, snapshot, chosen)
+            context = self._api.builder.provider(binding, snapshot)
+            await (pipeline or self._pipeline).process(context)
         return context, answering.blind
 
     async def _write(self, request: Request, context: BaseContext) -> Object:
@@ -361,8 +341,7 @@ class BindingController:
             written = await self._committer.write(context, stored)
             settled = not context.flow.error
         finally:
-            if context.changes.arrived:
-                self._fights.arrived(request, _projected(context))
+            self._pauses.written(request, context)
             for resource, _, name in places:
                 found = stored.get((resource, name)) if settled else None
                 # After an error the next pass has to see the actual state.
@@ -385,62 +364,6 @@ class BindingController:
         self._versions[request] = _NEVER_SEEN
         return None
 
-    async def _pause_for_fight(self, request: Request, context: BaseContext) -> float:
-        """Return the seconds to wait if another writer keeps removing the projection; 0 for none.
-
-        Without the pause two writers would roll the workload out without end.
-        """
-        changed = context.changed_selected()
-        if not changed or context.meta.deleting:
-            return 0.0
-        names = ", ".join(str(workload) for workload in changed)
-        pause = self._fights.pause(request, _projected(context))
-        if pause:
-            who = told(changed, context.meta.uid, self._cluster.client.field_manager)
-            text = (
-                f"something else keeps changing {names} back; {who}; the next try is in "
-                f"{pause:.0f} s"
-            )
-            await context.withhold(changed)
-            context.flow.retry_processing(text, transient=True)
-            context.set_condition(INJECTION_READY, "False", ERROR, text)
-            context.close()
-        return pause
-
-    async def _pause_for_pace(self, context: BaseContext) -> float:
-        """Return the seconds to wait before workloads that change too often change again.
-
-        A binding's first projection onto a workload, and all removals, are written at once.
-        """
-        if context.meta.deleting:
-            return 0.0
-        left = {
-            id(workload): self._pace.left(_place(workload))
-            for workload in context.changed_selected()
-            if _is_known(context, workload)
-        }
-        held = [one for one in context.changed_selected() if left.get(id(one))]
-        if not held:
-            return 0.0
-        names = ", ".join(str(workload) for workload in held)
-        text = (
-            f"{names} was changed so often by its bindings that it is changed once a minute at"
-            " most for now: check whether one of them reads a field that its own write changes,"
-            " such as metadata.generation or metadata.resourceVersion, or one that keeps changing"
-        )
-        await context.withhold(held)
-        context.flow.retry_processing(text, transient=True)
-        context.set_condition(INJECTION_READY, "False", WRITES_PACED, text)
-        context.close()
-        return max(left.values())
-
-    def _arrived(self, context: BaseContext, workload: Workload) -> None:
-        """Count a write that the server accepted."""
-        if any(workload is one for one in context.changed_selected()):
-            context.changes.arrived = True
-            if _is_known(context, workload):
-                self._pace.done(_place(workload))
-
     def _next(
         self, request: Request, context: BaseContext, *, blind: bool, pause: float
     ) -> Result | None:
@@ -451,34 +374,12 @@ class BindingController:
             return Result(requeue_after=0.0)
         if blind or context.flow.transient:
             return Result(backoff=delays.NO_WATCH)
-        left = self._waits.left(request)
+        left = self._pauses.waits.left(request)
         return Result(requeue_after=left) if left else None
-
-    def _tell_of_wait(self, request: Request, binding: Object, context: BaseContext) -> None:
-        """Send a Warning if an object stays missing, or if the wait ended with another problem.
-
-        Changes of the status have their own Events; this is about elapsed time.
-        """
-        condition = context.get_condition(READY)
-        if condition is None:
-            return
-        before = get_condition(stored_conditions(binding), READY)
-        same = before is not None and (before.status, before.reason) == (
-            condition.status,
-            condition.reason,
-        )
-        if context.flow.waiting:
-            waited = _age(before) if before is not None and same else 0.0
-            if self._waits.overdue(request, waited):
-                late = f"still waiting after {PATIENCE_SECONDS:.0f} s: {condition.message}"
-                self._events.event(binding, "Warning", condition.reason, late)
-        elif self._waits.over(request) and same and condition.status != "True":
-            self._events.event(binding, "Warning", condition.reason, condition.message)
 
     async def _forget(self, request: Request) -> None:
         self._metrics.gone(self.name, request)
-        self._fights.forget(request)
-        self._waits.over(request)
+        self._pauses.forget(request)
         self._versions.pop(request, None)
         await self._dependencies.settle(request, ())
 
@@ -491,35 +392,3 @@ def _unfinished(context: BaseContext) -> bool:
     unrecorded = context.kinds is None and bool(context.former_secret)
     former = bool(context.changes.superseded) or unrecorded
     return former and bool(context.changed_workloads())
-
-
-def _projected(context: BaseContext) -> tuple[object, ...]:
-    """Return the identity of a projection: generation, Secret and workloads.
-
-    A change of the binding or its Secret makes another projection, which is no fight.
-    """
-    names = ", ".join(str(workload) for workload in context.changed_selected())
-    return context.meta.generation, context.secret, names
-
-
-def _is_known(context: BaseContext, workload: Workload) -> bool:
-    """Whether the workload already has the binding's record."""
-    return record_key(context.meta.uid) in workload.original.meta.annotations
-
-
-def _place(workload: Workload) -> tuple[str, ...]:
-    meta, resource = workload.original.meta, workload.resource
-    return resource.group, resource.plural, meta.namespace, meta.name
-
-
-def _seconds() -> float:
-    return asyncio.get_running_loop().time()
-
-
-def _age(condition: Condition) -> float:
-    """Return the seconds since a condition changed its status; 0 without a valid time."""
-    try:
-        changed = parse_time(condition.last_transition_time)
-    except ValueError:
-        return 0.0
-    return max((moment() - changed).total_seconds(), 0.0)

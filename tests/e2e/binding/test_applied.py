@@ -11,7 +11,7 @@ from fairlead.api.manifests import READ_VERBS
 from fairlead.api.meta import JSON
 from fairlead.api.resource import DEPLOYMENTS, Resource
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.binding.pacing import WRITES
+from fairlead.binding.cluster.pacing import WRITES
 from fairlead.client import Client
 from fairlead.demo.identity import create_all
 from fairlead.runtime import install_crds

@@ -29,13 +29,13 @@ from fairlead.api.status import Status
 from fairlead.binding import reads
 from fairlead.binding.apis import coreos_api, spec_api
 from fairlead.binding.cluster.mappings import Mappings
+from fairlead.binding.cluster.pacing import PATIENCE_SECONDS, WRITES, Waits, pass_pace
 from fairlead.binding.controller import (
     _WANTED,
     BindingController,
 )
 from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import BindingOptions
-from fairlead.binding.pacing import PATIENCE_SECONDS, WRITES, Waits, pass_pace
 from fairlead.binding.reads import Get, Lookup, ReadFailure
 from fairlead.binding.workloads.records import (
     KINDS_ANNOTATION,
@@ -117,7 +117,7 @@ class Bench:
     def clock(self) -> list[float]:
         """Stops the time of waits; the first item is what the clock shows."""
         now = [0.0]
-        self.controller._waits = Waits(lambda: now[0])
+        self.controller._pauses.waits = Waits(lambda: now[0])
         return now
 
     @property
@@ -801,7 +801,7 @@ async def test_a_crd_that_comes_has_those_who_looked_for_it_look_again() -> None
 async def test_what_changes_all_the_time_is_joined_and_seen_at_last() -> None:
     bench = Bench(spec_binding(), database(), secret(), deployment())
     now = [0.0]
-    bench.controller._passes = pass_pace(lambda: now[0])
+    bench.controller._pauses.passes = pass_pace(lambda: now[0])
     waits: list[float] = []
     for number in range(200):
         bench.client.object("Secret", "s1")["data"][f"k{number}"] = "eA=="

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from fairlead.binding.pacing import (
+from fairlead.binding.cluster.pacing import (
     CALM_SECONDS,
     PATIENCE_SECONDS,
     WINDOW_SECONDS,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -47,7 +46,7 @@ from fairlead.binding.services.items import (
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
 from fairlead.binding.workloads.operations import Operations, Workloads
 from fairlead.binding.workloads.projection import ProjectionOwner
-from fairlead.binding.workloads.records import read_kinds
+from fairlead.binding.workloads.records import kinds_to_note, read_kinds, record_key
 from fairlead.binding.workloads.takeover import Former
 from fairlead.binding.workloads.workload import Workload
 
@@ -281,6 +280,20 @@ class BaseContext:
         """The kinds that the binding's annotation notes; None for a binding from before notes."""
         return read_kinds(self.meta.annotations)
 
+    def kinds_to_note(self) -> str | None:
+        """Return the annotation of workload kinds, if it has to change before projecting.
+
+        The binding's own kind is added when its workloads could be read: nothing is projected onto
+        others.
+        """
+        kind = self.reference.lookup if self.reader.kind_is_read else None
+        return kinds_to_note(self.kinds, kind, projected=bool(self.former_secret))
+
+    @cached_property
+    def record_key(self) -> str:
+        """The annotation of a workload that has the binding's record."""
+        return record_key(self.meta.uid)
+
     def add_source(self, source: SecretSource) -> None:
         """Add the entries of an existing Secret."""
         self.entries.add_source(source)
@@ -484,11 +497,3 @@ def decoded(binding: Object, type_: type[Decoded], nothing: JSON) -> Decoded:
     body = {**binding.to_dict(), "spec": nothing}
     body.pop("status", None)
     return msgspec.convert(body, type_)
-
-
-def selector_dict(selector: Any) -> JSON | None:
-    """Return a typed label selector as JSON, None without one."""
-    if selector is None:
-        return None
-    result: JSON = json.loads(msgspec.json.encode(selector))
-    return result

@@ -14,10 +14,14 @@ from fairlead.binding.contexts.base import (
     InvalidBinding,
     decoded,
     part,
-    selector_dict,
 )
 from fairlead.binding.reads import Get, Lookup, ReadError, Snapshot
-from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
+from fairlead.binding.services.service import (
+    Service,
+    ServiceReference,
+    WorkloadReference,
+    selector_dict,
+)
 
 
 _MOST_SERVICES = 200

@@ -387,12 +387,6 @@ async def _no() -> bool:
     return False
 
 
-def lookup_of(api_version: str, kind: str) -> Lookup:
-    """Return the lookup for an apiVersion and a kind."""
-    group, _, version = api_version.rpartition("/")
-    return Lookup(group, version, kind=kind)
-
-
 def failure(code: FailureCode, message: str) -> ReadError:
     """Return the error of a read that failed for a reason."""
     return ReadError(ReadFailure(code, message))

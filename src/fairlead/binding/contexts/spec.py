@@ -28,12 +28,15 @@ from fairlead.binding.contexts.base import (
     InvalidBinding,
     decoded,
     part,
-    selector_dict,
 )
-from fairlead.binding.contexts.reader import lookup_of
 from fairlead.binding.reads import FailureCode, Lookup, Snapshot
 from fairlead.binding.services.items import Item
-from fairlead.binding.services.service import ServiceReference, WorkloadReference
+from fairlead.binding.services.service import (
+    ServiceReference,
+    WorkloadReference,
+    lookup_of,
+    selector_dict,
+)
 
 
 _NOTHING: JSON = {

@@ -144,7 +144,7 @@ class RenderedBindings:
     def _noted(self, objects: Objects, api: Api, place: ObjectPlace) -> Object:
         """Return the binding with the annotation of kinds, which the controller adds first."""
         binding = self._binding(place)
-        kinds = None if binding.meta.deleting else api.kinds(binding, found=True)
+        kinds = None if binding.meta.deleting else api.kinds(binding)
         if kinds is not None:
             body = binding.to_dict()
             body["metadata"].setdefault("annotations", {})[KINDS_ANNOTATION] = kinds

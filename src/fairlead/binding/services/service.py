@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -53,6 +54,20 @@ def label_selector(selector: JSON | None) -> LabelSelector:
         SelectorError: the selector is too long or invalid.
     """
     return LabelSelector.from_dict(selector, most=MOST_TERMS)
+
+
+def lookup_of(api_version: str, kind: str) -> Lookup:
+    """Return the lookup for an apiVersion and a kind."""
+    group, _, version = api_version.rpartition("/")
+    return Lookup(group, version, kind=kind)
+
+
+def selector_dict(selector: Any) -> JSON | None:
+    """Return a typed label selector as JSON, None without one."""
+    if selector is None:
+        return None
+    result: JSON = json.loads(msgspec.json.encode(selector))
+    return result
 
 
 class Service:

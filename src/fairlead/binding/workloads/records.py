@@ -108,6 +108,25 @@ def kinds_text(kinds: Sequence[Lookup]) -> str:
     return msgspec.json.encode(list(kinds)).decode()
 
 
+def kinds_to_note(
+    known: list[Lookup] | None, kind: Lookup | None, *, projected: bool
+) -> str | None:
+    """Return the text of the kinds to note on a binding; None if nothing changes.
+
+    A binding that was ``projected`` before there were notes gets them when all its projections
+    have records.
+
+    Args:
+        known: the kinds that are noted; None without the annotation.
+        kind: the kind of the binding's workloads; None if it cannot be read.
+        projected: whether the status has a Secret.
+    """
+    if known is None and projected:
+        return None
+    kinds = list(dict.fromkeys([*(known or ()), *([kind] if kind else ())]))
+    return None if kinds == known else kinds_text(kinds)
+
+
 def record_key(uid: str) -> str:
     """Return the name of a record's annotation, by the binding's uid."""
     return f"{RECORD_PREFIX}{uid}"

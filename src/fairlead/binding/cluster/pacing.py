@@ -1,0 +1,308 @@
+"""Pacing: when a pass or its writes wait, and when to warn of a missing object.
+
+A write waits while another writer keeps undoing it, and while a workload changes too often for any
+reason: a binding may depend on fields that its own write changes, and would roll out its workload
+without end. :class:`Pauses` applies the other classes' rules to the passes of one controller.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from time import monotonic
+
+import msgspec
+
+from fairlead.api.conditions import Condition, get_condition
+from fairlead.api.meta import Object
+from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY, WRITES_PACED
+from fairlead.api.timestamps import moment, parse_time
+from fairlead.binding.cluster.committing import stored_conditions
+from fairlead.binding.cluster.rivals import told
+from fairlead.binding.contexts.base import BaseContext
+from fairlead.binding.workloads.workload import Workload
+from fairlead.runtime import EventRecorder
+
+
+PATIENCE_SECONDS = 60.0
+"""Longest wait for a missing object without a Warning, in seconds."""
+
+WRITES = 5
+"""Number of writes of one projection within the window; more count as a fight."""
+WINDOW_SECONDS = 60.0
+"""Length of the window of counted writes, in seconds."""
+CALM_SECONDS = 2 * WINDOW_SECONDS
+"""Time without a write after which a fight is over, in seconds."""
+
+_REMEMBERED = 20_000
+"""Number of workloads, or bindings, whose pace is remembered."""
+
+
+class Waits:
+    """Tracks the bindings that wait for a missing object; ``clock`` returns seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._waits: dict[Hashable, tuple[float, bool]] = {}
+
+    def overdue(self, key: Hashable, waited: float) -> bool:
+        """Whether to warn of the wait of ``key`` now; True once for each wait.
+
+        Args:
+            key: the waiting binding.
+            waited: seconds that it had waited before the first call.
+        """
+        moment = self._clock()
+        # If it was overdue at the program's start, the previous process has sent the warning.
+        since, told = self._waits.get(key) or (moment - waited, waited >= PATIENCE_SECONDS)
+        late = moment - since >= PATIENCE_SECONDS
+        self._waits[key] = since, late
+        return late and not told
+
+    def left(self, key: Hashable) -> float:
+        """Return the seconds until a warning is due; 0 after it."""
+        since, told = self._waits.get(key, (0.0, True))
+        # Not 0, which would mean that no warning is due.
+        return 0.0 if told else max(since + PATIENCE_SECONDS - self._clock(), 0.001)
+
+    def over(self, key: Hashable) -> bool:
+        """End a wait; return whether there was one."""
+        return self._waits.pop(key, None) is not None
+
+
+class Fight(msgspec.Struct):
+    """The writes of one content: their times in the window, and the last time."""
+
+    content: Hashable
+    # A short list and not a deque, which takes 0.7 KiB: each binding has one.
+    times: list[float] = []
+    last: float = 0.0
+    on: bool = False
+
+
+class Fights:
+    """Detects that another writer keeps undoing the same write.
+
+    After that there is one write per window, until the fight is over. ``clock`` returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._fights: dict[Hashable, Fight] = {}
+
+    def pause(self, key: Hashable, content: Hashable) -> float:
+        """Return the seconds to wait before writing this content; 0 for none."""
+        fight, moment = self._fights.get(key), self._clock()
+        # Other content is a change of the binding, and not a writer who undoes it.
+        if fight is None or fight.content != content:
+            return 0.0
+        if moment - fight.last > CALM_SECONDS:
+            fight.on = False
+        while fight.times and moment - fight.times[0] > WINDOW_SECONDS:
+            fight.times.pop(0)
+        fight.on = fight.on or len(fight.times) >= WRITES
+        return max(WINDOW_SECONDS - (moment - fight.last), 0.0) if fight.on else 0.0
+
+    def arrived(self, key: Hashable, content: Hashable) -> None:
+        """Count a write of this content that the server accepted."""
+        fight = self._fights.get(key)
+        if fight is None or fight.content != content:
+            fight = self._fights[key] = Fight(content)
+        fight.last = self._clock()
+        fight.times.append(fight.last)
+
+    def forget(self, key: Hashable) -> None:
+        """Drop a deleted binding."""
+        self._fights.pop(key, None)
+
+
+class Pace:
+    """Limits the rate of an action: a burst at once, then growing delays.
+
+    Args:
+        clock: returns seconds.
+        burst: number of actions without a delay.
+        first: first delay after the burst, in seconds; it doubles each time.
+        most: longest delay, in seconds.
+        rest: seconds after which one action is forgotten.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float], *, burst: int, first: float, most: float, rest: float
+    ) -> None:
+        self._clock = clock
+        self._burst, self._first, self._most, self._rest = burst, first, most, rest
+        self._known: OrderedDict[Hashable, tuple[float, float, float]] = OrderedDict()
+
+    def left(self, key: Hashable) -> float:
+        """Return the seconds until the action is allowed; 0 for now."""
+        _, _, due = self._known.get(key, (0.0, 0.0, 0.0))
+        return max(due - self._clock(), 0.0)
+
+    def done(self, key: Hashable) -> None:
+        """Count an action."""
+        moment = self._clock()
+        count, last, _ = self._known.pop(key, (0.0, moment, 0.0))
+        count = max(count - (moment - last) / self._rest, 0.0) + 1
+        over = min(count - self._burst, 30.0)
+        pause = 0.0 if over < 0 else min(self._first * 2.0**over, self._most)
+        self._known[key] = (count, moment, moment + pause)
+        # A forgotten key starts with a full burst.
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+
+
+def workload_pace(clock: Callable[[], float]) -> Pace:
+    """Return the pace of changes to one workload, each of which rolls out its pods."""
+    return Pace(clock, burst=10, first=5.0, most=60.0, rest=60.0)
+
+
+def pass_pace(clock: Callable[[], float]) -> Pace:
+    """Return the pace of passes over one binding: at last one per second."""
+    return Pace(clock, burst=20, first=0.5, most=1.0, rest=1.0)
+
+
+class Pauses:
+    """Decides for one controller when passes over a binding, and their writes, wait.
+
+    ``recorder`` sends the warnings, ``ours`` is the field manager of our own writes. ``workloads``
+    is the pace of changes to each workload, which the controllers of a cluster share.
+    """
+
+    def __init__(
+        self,
+        recorder: EventRecorder,
+        ours: str,
+        workloads: Pace | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.passes = pass_pace(clock)
+        self.waits = Waits(clock)
+        self._recorder = recorder
+        self._ours = ours
+        self._fights = Fights(clock)
+        self._workloads = workloads or workload_pace(clock)
+
+    async def before_write(self, key: Hashable, context: BaseContext) -> float:
+        """Withhold what may not be written yet; return the seconds until it may, 0 for now.
+
+        Removals are always written at once.
+        """
+        changed = [] if context.meta.deleting else context.changed_selected()
+        if not changed:
+            return 0.0
+        return await self._for_fight(key, context, changed) or await self._for_pace(
+            context, changed
+        )
+
+    async def _for_fight(
+        self, key: Hashable, context: BaseContext, changed: Sequence[Workload]
+    ) -> float:
+        """Withhold the projection if another writer keeps removing it.
+
+        Without the pause two writers would roll the workload out without end.
+        """
+        pause = self._fights.pause(key, _content(context, changed))
+        if pause:
+            text = (
+                f"something else keeps changing {_names(changed)} back; "
+                f"{told(changed, context.meta.uid, self._ours)}; the next try is in {pause:.0f} s"
+            )
+            await _withhold(context, changed, ERROR, text)
+        return pause
+
+    async def _for_pace(self, context: BaseContext, changed: Sequence[Workload]) -> float:
+        """Withhold the workloads that change too often.
+
+        A binding's first projection onto a workload is written at once.
+        """
+        left = {
+            id(workload): self._workloads.left(_place(workload))
+            for workload in changed
+            if context.record_key in workload.original.meta.annotations
+        }
+        held = [one for one in changed if left.get(id(one))]
+        if not held:
+            return 0.0
+        text = (
+            f"{_names(held)} was changed so often by its bindings that it is changed once a minute"
+            " at most for now: check whether one of them reads a field that its own write changes,"
+            " such as metadata.generation or metadata.resourceVersion, or one that keeps changing"
+        )
+        await _withhold(context, held, WRITES_PACED, text)
+        return max(left.values())
+
+    def accepted(self, context: BaseContext, workload: Workload) -> None:
+        """Count a write of a workload that the server accepted."""
+        if any(workload is one for one in context.changed_selected()):
+            context.changes.arrived = True
+            if context.record_key in workload.original.meta.annotations:
+                self._workloads.done(_place(workload))
+
+    def written(self, key: Hashable, context: BaseContext) -> None:
+        """Count the write of a projection, if the server accepted any part of it."""
+        if context.changes.arrived:
+            self._fights.arrived(key, _content(context, context.changed_selected()))
+
+    def tell_of_wait(self, key: Hashable, binding: Object, context: BaseContext) -> None:
+        """Send a Warning if an object stays missing, or if the wait ended with another problem.
+
+        Changes of the status have their own Events; this is about elapsed time.
+        """
+        condition = context.get_condition(READY)
+        if condition is None:
+            return
+        before = get_condition(stored_conditions(binding), READY)
+        same = before is not None and (before.status, before.reason) == (
+            condition.status,
+            condition.reason,
+        )
+        if context.flow.waiting:
+            waited = _age(before) if before is not None and same else 0.0
+            if self.waits.overdue(key, waited):
+                late = f"still waiting after {PATIENCE_SECONDS:.0f} s: {condition.message}"
+                self._recorder.event(binding, "Warning", condition.reason, late)
+        elif self.waits.over(key) and same and condition.status != "True":
+            self._recorder.event(binding, "Warning", condition.reason, condition.message)
+
+    def forget(self, key: Hashable) -> None:
+        """Drop a deleted binding."""
+        self._fights.forget(key)
+        self.waits.over(key)
+
+
+async def _withhold(
+    context: BaseContext, held: Sequence[Workload], reason: str, text: str
+) -> None:
+    await context.withhold(held)
+    context.flow.retry_processing(text, transient=True)
+    context.set_condition(INJECTION_READY, "False", reason, text)
+    context.close()
+
+
+def _content(context: BaseContext, changed: Sequence[Workload]) -> tuple[object, ...]:
+    """Return the identity of a projection: generation, Secret and workloads.
+
+    A change of the binding or its Secret makes another projection, which is no fight.
+    """
+    # One text and no tuples: the content of each binding is remembered.
+    places = " ".join("/".join(_place(workload)) for workload in changed)
+    return context.meta.generation, context.secret, places
+
+
+def _place(workload: Workload) -> tuple[str, ...]:
+    meta, resource = workload.original.meta, workload.resource
+    return resource.group, resource.plural, meta.namespace, meta.name
+
+
+def _names(workloads: Sequence[Workload]) -> str:
+    return ", ".join(str(workload) for workload in workloads)
+
+
+def _age(condition: Condition) -> float:
+    """Return the seconds since a condition changed its status; 0 without a valid time."""
+    try:
+        changed = parse_time(condition.last_transition_time)
+    except ValueError:
+        return 0.0
+    return max((moment() - changed).total_seconds(), 0.0)
