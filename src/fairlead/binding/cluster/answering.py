@@ -6,16 +6,26 @@ The object of a read is watched before it is read, so that no later change is mi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
 from fairlead.api.meta import Object
+from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.binding.cluster.dependencies import BindingDependencies
 from fairlead.binding.cluster.fetching import fetch
-from fairlead.binding.cluster.mappings import Mappings, is_mapping
+from fairlead.binding.cluster.mappings import Mappings
 from fairlead.binding.cluster.verdicts import Verdicts
-from fairlead.binding.reads import Answer, Get, ListAll, Marked, Read, ReadFailure, RightsReview
+from fairlead.binding.reads import (
+    Answer,
+    Get,
+    ListAll,
+    Lookup,
+    Marked,
+    Read,
+    ReadFailure,
+    RightsReview,
+)
 from fairlead.client import Client
 from fairlead.runtime import Request
 
@@ -46,64 +56,70 @@ class Answers:
         self._verdicts = Verdicts(client)
 
     async def give(self, request: Request, reads: Sequence[Read]) -> list[GivenAnswer]:
-        """Answer independent reads concurrently, up to a limit.
+        """Answer independent reads: from caches, and the others concurrently, up to a limit.
 
         Raises:
             ConnectionFailed: the server is unavailable.
         """
-        free = asyncio.Semaphore(_AT_ONCE)
+        late = await self._dependencies.watch(request, reads)
+        found: dict[Read, Answer] = {}
+        asked: list[Read] = []
+        for read in reads:
+            match read:
+                # Discovery has almost all kinds: a task for each would only delay the pass.
+                case Lookup():
+                    found[read] = await fetch(self._client, read)
+                # One watch of all mappings serves all bindings.
+                case Get(resource=resource) if resource == CLUSTERWORKLOADRESOURCEMAPPINGS:
+                    found[read] = self._mappings.answer(read)
+                case Marked() if read not in late:
+                    objects, written = self._dependencies.marked(request, read)
+                    found[read] = tuple(objects)
+                    if written:
+                        asked.append(read)
+                case _:
+                    asked.append(read)
+        for start in range(0, len(asked), _AT_ONCE):
+            some = asked[start : start + _AT_ONCE]
+            waiting = (self._ask(request, read, is_late=read in late) for read in some)
+            found.update(zip(some, await asyncio.gather(*waiting), strict=True))
+        missed = {read for read in late if not (isinstance(read, Marked) and read.optional)}
+        return [GivenAnswer(found[read], read not in missed) for read in reads]
 
-        async def one(read: Read) -> GivenAnswer:
-            async with free:
-                return await self._answer(request, read)
+    def _ask(self, request: Request, read: Read, *, is_late: bool) -> Awaitable[Answer]:
+        match read:
+            case Marked() if not is_late:
+                return self._marked(request, read)
+            case ListAll() if not is_late:
+                return self._list(read)
+            case RightsReview():
+                return self._verdicts.allowed(read)
+        return fetch(self._client, read)
 
-        return await asyncio.gather(*map(one, reads))
-
-    async def _answer(self, request: Request, read: Read) -> GivenAnswer:
-        # One watch of all mappings serves all bindings.
-        if isinstance(read, Get) and is_mapping(read):
-            self._dependencies.note(request, read)
-            return GivenAnswer(self._mappings.answer(read))
-        if isinstance(read, Marked):
-            return await self._marked(request, read)
-        if isinstance(read, ListAll):
-            return await self._list(request, read)
-        watched = True
-        if isinstance(read, Get):
-            watched = await self._dependencies.join(request, read)
-        else:
-            self._dependencies.note(request, read)
-        if isinstance(read, RightsReview):
-            return GivenAnswer(await self._verdicts.allowed(read))
-        return GivenAnswer(await fetch(self._client, read), watched)
-
-    async def _list(self, request: Request, read: ListAll) -> GivenAnswer:
+    async def _list(self, read: ListAll) -> Answer:
         """Answer a list; a few objects are read by name: a list makes the server scan all."""
-        watched = await self._dependencies.join(request, read)
-        found = self._dependencies.selected(read) if watched else []
+        found = self._dependencies.selected(read)
         if not 0 < len(found) <= _FEW:
-            return GivenAnswer(await fetch(self._client, read), watched)
+            return await fetch(self._client, read)
         reads = [Get(read.resource, read.namespace, one.meta.name) for one in found]
         answers = await asyncio.gather(*(fetch(self._client, one) for one in reads))
         whole = [one for one in answers if isinstance(one, Object)]
         selected = tuple(one for one in whole if read.matcher.matches(one.meta.labels))
         # An object that was deleted since the watch showed it is not an error.
         refused = (one for one in answers if isinstance(one, ReadFailure) and not _is_gone(one))
-        return GivenAnswer(next(refused, selected), watched)
+        return next(refused, selected)
 
-    async def _marked(self, request: Request, read: Marked) -> GivenAnswer:
-        if not await self._dependencies.join(request, read):
-            return GivenAnswer(await fetch(self._client, read), watched=read.optional)
+    async def _marked(self, request: Request, read: Marked) -> Answer:
+        """Answer by the watch, and by the server about our own writes: the watch may lag."""
         found, written = self._dependencies.marked(request, read)
         known = {item.meta.name: item for item in found}
-        # The watch may lag behind our own write: read the written object from the server.
         for name in written:
             answer = await fetch(self._client, Get(read.resource, read.namespace, name))
             if isinstance(answer, Object) and read.matches(answer.meta):
                 known[name] = answer
             elif isinstance(answer, Object) or _is_gone(answer):
                 known.pop(name, None)
-        return GivenAnswer(tuple(known.values()))
+        return tuple(known.values())
 
 
 class BindingPass:

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.api.selectors import LabelSelector
+from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.binding.reads import Get, ListAll, Marked, Read
 from fairlead.binding.workloads.records import marks
 from fairlead.client import Forbidden, Unauthorized
@@ -125,15 +126,25 @@ class BindingDependencies:
         self._narrow: set[Resource] = set()
         """Resources that may not be watched in all namespaces."""
 
+    async def watch(self, request: Request, reads: Iterable[Read]) -> set[Read]:
+        """Watch what reads ask for; return the reads whose changes may be missed for now.
+
+        Changes of mappings, kinds and rights come another way: their reads are only noted.
+        """
+        late: list[_Watched] = []
+        for read in reads:
+            if isinstance(read, _Watched) and read.resource != CLUSTERWORKLOADRESOURCEMAPPINGS:
+                if not self._add(request, read)[1].informer.has_synced:
+                    late.append(read)
+            else:
+                self.note(request, read)
+        synced = await asyncio.gather(*(self.join(request, read) for read in late)) if late else ()
+        return {read for read, known in zip(late, synced, strict=True) if not known}
+
     async def join(self, request: Request, read: _Watched) -> bool:
         """Watch the objects of a read; return False if changes may be missed for now."""
-        place = self._place(read)
-        watch = self._watch(place)
-        # Added before the first list, so that no event before the answer is missed.
-        watch.add(request, read)
-        self._places.setdefault(request, {})[place] = None
-        synced = await _synced(watch.informer)
-        if synced:
+        place, watch = self._add(request, read)
+        if await _synced(watch.informer):
             watch.blind.discard(request)
             return True
         watch.blind.add(request)
@@ -142,6 +153,16 @@ class BindingDependencies:
             self._narrow.add(read.resource)
             return await self.join(request, read)
         return False
+
+    def _add(self, request: Request, read: _Watched) -> tuple[_Place, _Watch]:
+        place = self._place(read)
+        watch = self._watch(place)
+        # Added before the first list, so that no event before the answer is missed.
+        watch.add(request, read)
+        self._places.setdefault(request, {})[place] = None
+        if watch.informer.has_synced:
+            watch.blind.discard(request)
+        return place, watch
 
     def marked(self, request: Request, read: Marked) -> tuple[list[Object], list[str]]:
         """Return the answer to a joined read, from cached metadata.
