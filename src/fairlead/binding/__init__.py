@@ -34,8 +34,8 @@ from fairlead.binding.builders import (
     StageError,
 )
 from fairlead.binding.contexts.base import BaseContext, FindWorkloads, InvalidBinding
-from fairlead.binding.contexts.changes import BindingChanges, BindingSecret
 from fairlead.binding.contexts.coreos import CoreosContext
+from fairlead.binding.contexts.outcome import BindingChanges, BindingSecret
 from fairlead.binding.contexts.protocol import Context, Flow
 from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.expressions.fixedpath import ProjectionError

@@ -8,7 +8,7 @@ others' writes, are never workloads, even if a binding or a mapping names them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from fairlead.api.manifests import READ_VERBS, lease_rules, rule
@@ -104,6 +104,7 @@ def _own() -> frozenset[tuple[str, str]]:
     return frozenset({*_written(rules), ("events.k8s.io", "events")})
 
 
+@lru_cache(maxsize=1000)
 def eligibility(resource: Resource) -> Eligibility:
     """Return whether a kind may be a workload.
 

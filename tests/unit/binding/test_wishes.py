@@ -23,7 +23,7 @@ from tests.unit.binding.test_required import mapping
 from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.servicebinding.wishes import Wishes, read_wishes
 from fairlead.binding.contexts.base import InvalidBinding
-from fairlead.binding.contexts.changes import secret_body
+from fairlead.binding.contexts.outcome import secret_body
 from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.reads import Snapshot
 

@@ -21,7 +21,7 @@ from fairlead.api.timestamps import now
 from fairlead.binding.cluster.fetching import grant
 from fairlead.binding.cluster.refusals import told
 from fairlead.binding.contexts.base import BaseContext
-from fairlead.binding.contexts.changes import BindingSecret, secret_body
+from fairlead.binding.contexts.outcome import BindingSecret, secret_body
 from fairlead.binding.expressions.fixedpath import read
 from fairlead.binding.reads import Answer, Get, ReadFailure
 from fairlead.binding.workloads.records import RECORDED_ANNOTATION

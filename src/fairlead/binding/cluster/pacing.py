@@ -219,7 +219,7 @@ class Pauses:
         left = {
             id(workload): self._workloads.left(_place(workload))
             for workload in changed
-            if context.record_key in workload.original.meta.annotations
+            if context.reader.record_key in workload.original.meta.annotations
         }
         held = [one for one in changed if left.get(id(one))]
         if not held:
@@ -236,7 +236,7 @@ class Pauses:
         """Count a write of a workload that the server accepted."""
         if any(workload is one for one in context.changed_selected()):
             context.changes.arrived = True
-            if context.record_key in workload.original.meta.annotations:
+            if context.reader.record_key in workload.original.meta.annotations:
                 self._workloads.done(_place(workload))
 
     def written(self, key: Hashable, context: BaseContext) -> None:

@@ -24,9 +24,8 @@ from fairlead.api.servicebinding.common import (
     READY,
 )
 from fairlead.api.servicebinding.wishes import Wishes, read_wishes
-from fairlead.binding.contexts.changes import BindingChanges, BindingSecret
 from fairlead.binding.contexts.entries import Entries
-from fairlead.binding.contexts.outcome import conditions_after
+from fairlead.binding.contexts.outcome import BindingChanges, BindingSecret, conditions_after
 from fairlead.binding.contexts.protocol import Flow
 from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.contexts.superseded import Superseded, superseded
@@ -46,7 +45,7 @@ from fairlead.binding.services.items import (
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
 from fairlead.binding.workloads.operations import Operations, Workloads
 from fairlead.binding.workloads.projection import ProjectionOwner
-from fairlead.binding.workloads.records import kinds_to_note, read_kinds, record_key
+from fairlead.binding.workloads.records import kinds_to_note, read_kinds
 from fairlead.binding.workloads.takeover import Former
 from fairlead.binding.workloads.workload import Workload
 
@@ -78,20 +77,20 @@ class BaseContext:
         self.binding = binding
         self.meta = binding.meta
         self.flow = Flow()
-        self.reader = Reader(snapshot, binding.meta)
+        self.status_before: JSON = part(binding, "status")
         self.secret = ""
         self.content_mark = ""
-        self.entries = Entries()
         self.changes = BindingChanges()
         self.service_failure: FailureCode | None = None
-        self.status_before: JSON = part(binding, "status")
-        self._find = workloads or of_kubernetes
-        self._said: dict[str, Condition] = {}
+        self.reader = Reader(snapshot, binding.meta)
+        self.entries = Entries()
         self._evaluations = Evaluations(snapshot.give_way)
+        self._find = workloads or of_kubernetes
         self._services: list[Service] | None = None
         self._projections: Sequence[Operations] | None = None
         self._leftovers: Sequence[Operations] | None = None
         self._refused: dict[int, str] = {}
+        self._said: dict[str, Condition] = {}
         self._wanted = BindingChanges()
         self._wishes = Wishes()
         if not self.meta.deleting:
@@ -126,6 +125,10 @@ class BaseContext:
     def reference(self) -> WorkloadReference:
         """The reference to workloads, read once per pass."""
         return self.workload_reference()
+
+    @cached_property
+    def _references(self) -> list[ServiceReference]:
+        return self.service_references()
 
     @cached_property
     def binding_name(self) -> str:
@@ -169,13 +172,13 @@ class BaseContext:
     async def open(self) -> None:
         """Read the objects that the binding names, all at once."""
         if not self.unbind_requested:
-            await self.reader.look_ahead_at(self.service_references(), self.reference)
+            await self.reader.look_ahead_at(self._references, self.reference)
 
     async def services(self) -> list[Service]:
         """Return the backing services, read once per pass."""
         if self._services is None:
             try:
-                self._services = await self.reader.services(self.service_references())
+                self._services = await self.reader.services(self._references)
             except ReadError as error:
                 self.service_failure = error.failure.code
                 raise
@@ -288,11 +291,6 @@ class BaseContext:
         """
         kind = self.reference.lookup if self.reader.kind_is_read else None
         return kinds_to_note(self.kinds, kind, projected=bool(self.former_secret))
-
-    @cached_property
-    def record_key(self) -> str:
-        """The annotation of a workload that has the binding's record."""
-        return record_key(self.meta.uid)
 
     def add_source(self, source: SecretSource) -> None:
         """Add the entries of an existing Secret."""

@@ -32,8 +32,8 @@ from fairlead.binding.reads import (
 )
 from fairlead.binding.rights import eligibility
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
-from fairlead.binding.workloads.effort import BindingEffort
 from fairlead.binding.workloads.records import record_key
+from fairlead.binding.workloads.workload import BindingEffort
 
 
 ROUTES = Resource("route.openshift.io", "v1", "routes", "Route")
@@ -105,6 +105,8 @@ class Reader:
     def __init__(self, snapshot: Snapshot, binding: ObjectMeta) -> None:
         self.snapshot = snapshot
         self.binding = binding
+        self.record_key = record_key(binding.uid)
+        """The annotation of a workload that has the binding's record."""
         self.requester = Requester(snapshot, binding)
         self._service_bytes = 0
         self.cluster_services: Callable[[], Awaitable[bool]] = _no
@@ -130,7 +132,7 @@ class Reader:
         updates: list[RightsReview | None] = []
         resource = self.snapshot.known(workloads.lookup)
         if isinstance(resource, Resource) and eligibility(resource) != "never":
-            free.append(Marked(resource, namespace, record_key(self.binding.uid)))
+            free.append(Marked(resource, namespace, self.record_key))
             reads.append(mapping_of(resource))
             # What is a workload only where it is mapped is read once that is known.
             named = workloads.name and workloads.selector is None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 
-from fairlead.api.conditions import ConditionStatus
+from fairlead.api.conditions import Condition, ConditionStatus
 from fairlead.api.meta import JSON, Object
 from fairlead.api.servicebinding.common import (
     COLLECTION_READY,
@@ -101,7 +102,7 @@ class SpecContext(BaseContext):
             containers=tuple(workload.containers),
         )
 
-    @property
+    @cached_property
     def former_secret(self) -> str:
         """``status.binding.name``."""
         status = self._parsed.status
@@ -109,7 +110,8 @@ class SpecContext(BaseContext):
 
     def close(self) -> None:
         """Set ServiceAvailable too, which specification 1.1 demands."""
-        missing = self._missing()
+        collected = self._said.get(COLLECTION_READY)
+        missing = self._missing(collected)
         if missing and self.flow.error:
             self.flow.error += f": {missing}"
         super().close()
@@ -117,19 +119,17 @@ class SpecContext(BaseContext):
             # Unknown: whether the binding can be completed could not be read (specification 1.1).
             self.set_condition(READY, "Unknown", PROCESSING_ERROR, self.flow.error)
         if not self.unbind_requested:
-            self._settle_service(missing)
+            self._settle_service(collected, missing)
 
-    def _missing(self) -> str:
+    def _missing(self, collected: Condition | None) -> str:
         """Return what the service lacks, "" unless it was read without a result."""
-        collected = self.get_condition(COLLECTION_READY)
         if collected is None or collected.status == "False" or self.entries:
             return ""
         (service,) = self.services_read
         lack = "data" if service.is_secret else "Secret in .status.binding.name"
         return f"{service} has no {lack} yet"
 
-    def _settle_service(self, missing: str) -> None:
-        collected = self.get_condition(COLLECTION_READY)
+    def _settle_service(self, collected: Condition | None, missing: str) -> None:
         if missing:
             self._available("Unknown", SERVICE_MISSING_BINDING, missing)
         elif collected and collected.status == "True":

@@ -24,17 +24,16 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.contexts.reader import Reader, failure, mapping_of
 from fairlead.binding.reads import Get, ListAll, Lookup, Marked, ReadError
 from fairlead.binding.services.service import WorkloadReference
-from fairlead.binding.workloads.effort import TooMuchEffortError
 from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.projection import Projection, ProjectionOwner
 from fairlead.binding.workloads.records import (
     BindingRecord,
     read_records,
-    record_key,
     reference_key,
 )
 from fairlead.binding.workloads.takeover import Former, infer
 from fairlead.binding.workloads.workload import (
+    TooMuchEffortError,
     Workload,
     WorkloadTemplate,
     build_template,
@@ -70,7 +69,7 @@ class Finder:
         self._former = former
         self._kinds = kinds
         self._secret = secret
-        self._key = record_key(former.owner.uid)
+        self._key = reader.record_key
         self._labels: LabelSelector | None = None
         self._matcher: LabelMatcher | None = None
 

@@ -17,7 +17,7 @@ from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.contexts.base import BaseContext
-from fairlead.binding.contexts.changes import BindingSecret, secret_body
+from fairlead.binding.contexts.outcome import BindingSecret, secret_body
 from fairlead.binding.reads import (
     Answer,
     Get,

@@ -16,12 +16,13 @@ import msgspec
 from fairlead.api.meta import JSON
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import ProjectionError
-from fairlead.binding.workloads.effort import BindingEffort, TooMuchEffortError
 from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.records import BindingRecord, BoundContainer, ContainerPath
 from fairlead.binding.workloads.workload import (
+    BindingEffort,
     Container,
     ContainerTemplate,
+    TooMuchEffortError,
     container_template,
     containers_of,
 )

@@ -97,15 +97,16 @@ class Projection:
         self._next = BindingRecord(
             group=owner.group, name=owner.name, created=owner.created, secret=""
         )
-        reference = (
-            ReferenceProjection(workload, owner.uid, variables, self._is_others_variable)
-            if variables is not None and owner.uid
-            else None
-        )
-        if reference and reference.there:
-            self.known = True
-            # Removed at once, since the next requests use the same places.
-            reference.remove()
+        # All that the runtime writes is named after the uid, which hardly any workload has.
+        named = owner.uid and f"-{owner.uid}".encode() in workload.original.raw
+        if variables is not None and named:
+            reference = ReferenceProjection(
+                workload, owner.uid, variables, self._is_others_variable
+            )
+            if reference.there:
+                self.known = True
+                # Removed at once, since the next requests use the same places.
+                reference.remove()
 
     def containers(self, names: Collection[str]) -> list[Container]:
         """Return the containers to bind; raises ProjectionError if the workload has none."""
@@ -142,7 +143,7 @@ class Projection:
             {"name": name, "secret": source},
             same=lambda item: name_of(item) == name,
             held=lambda holding, item: holding.is_volume(item),
-            what=(
+            what=lambda: (
                 f"{self.workload} has a volume {name} at .{'.'.join(path)}",
                 "rename that volume, or give the binding another spec.name",
             ),
@@ -163,7 +164,7 @@ class Projection:
             {"name": volume, "mountPath": path},
             same=lambda item: item.get("mountPath") == path,
             held=lambda holding, item: holding.is_mount(container, item),
-            what=(
+            what=lambda: (
                 f"{container} of {self.workload} mounts something at {path}",
                 "move that mount, or give the binding another spec.name",
             ),
@@ -183,7 +184,7 @@ class Projection:
             {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}},
             same=lambda item: name_of(item) == name,
             held=lambda holding, item: holding.is_variable(container, item),
-            what=(
+            what=lambda: (
                 f"{container} of {self.workload} has a variable {name}",
                 "remove that variable, or use another name in spec.env",
             ),
@@ -208,7 +209,7 @@ class Projection:
                 item == wanted or (former is not None and former.is_source(container, item))
             ),
             held=lambda holding, item: holding.is_source(container, item),
-            what=(
+            what=lambda: (
                 f"{container} of {self.workload} takes its variables from Secret {secret}",
                 "remove one of the two bindings",
             ),
@@ -304,7 +305,7 @@ class Projection:
         *,
         same: Callable[[Any], bool],
         held: Callable[[Holding, Any], bool],
-        what: tuple[str, str],
+        what: Callable[[], tuple[str, str]],
     ) -> bool:
         """Add an item to a list; return False if another writer's equal item is there."""
         self.workload.effort.spend(_LOOKS * len(items) + 1)
@@ -318,13 +319,14 @@ class Projection:
         if mine is None:
             for item in rivals:
                 for other in [one for one, holding in self._others.items() if held(holding, item)]:
-                    await self._contend(other, *what)
+                    await self._contend(other, *what())
             rivals = [item for item in items if same(item)]
             # Another writer added an equal item: it is left, and not removed with the binding.
             if wanted in rivals:
                 return False
             if rivals:
-                raise InTheWayError(f"{what[0]} that is not this binding's: {what[1]}")
+                place, remedy = what()
+                raise InTheWayError(f"{place} that is not this binding's: {remedy}")
             items.append(wanted)
         else:
             items[next(n for n, item in enumerate(items) if item is mine)] = wanted

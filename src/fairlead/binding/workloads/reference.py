@@ -20,12 +20,12 @@ from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.mapping import MappingSpec
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import ProjectionError
-from fairlead.binding.workloads.effort import TooMuchEffortError
 from fairlead.binding.workloads.holdings import name_of, secret_of_variable
 from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.records import reference_key
 from fairlead.binding.workloads.workload import (
     Container,
+    TooMuchEffortError,
     Workload,
     WorkloadTemplate,
     build_template,

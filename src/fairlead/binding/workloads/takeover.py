@@ -16,7 +16,6 @@ import msgspec
 
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import ProjectionError
-from fairlead.binding.workloads.effort import TooMuchEffortError
 from fairlead.binding.workloads.holdings import (
     Holding,
     name_of,
@@ -26,7 +25,7 @@ from fairlead.binding.workloads.holdings import (
 )
 from fairlead.binding.workloads.projection import ProjectionOwner
 from fairlead.binding.workloads.records import BindingRecord, BoundContainer, ContainerPath
-from fairlead.binding.workloads.workload import Container, Workload
+from fairlead.binding.workloads.workload import Container, TooMuchEffortError, Workload
 
 
 class Former(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
 """Workloads and the paths of their containers and volumes.
 
 A ClusterWorkloadResourceMapping, or the default, has the paths of a workload kind. A
-:class:`Workload` is an object whose containers are found by these paths.
+:class:`Workload` is an object whose containers are found by these paths, within the budget of a
+pass.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.jsonpath import BudgetExhausted, JSONPath, JSONPathError
+from fairlead.api.jsonpath import Budget, BudgetExhausted, JSONPath, JSONPathError
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import FixedPath, ProjectionError, fixed_path
-from fairlead.binding.workloads.effort import BindingEffort, TooMuchEffortError
 from fairlead.binding.workloads.operations import MappingError
 
 
@@ -49,6 +49,37 @@ _DEFAULT_CONTAINERS = [
 
 _CONTAINER = 10
 """Cost of finding and reading a container, in steps."""
+
+
+MOST_STEPS = 3_000_000
+"""Largest number of values, items and containers per pass: less than a second of work."""
+
+
+class TooMuchEffortError(ProjectionError):
+    """The budget of a binding is exceeded."""
+
+
+class BindingEffort:
+    """The budget of a pass for its workloads and their records: any editor can make them large."""
+
+    def __init__(self, steps: int = MOST_STEPS) -> None:
+        self.budget = Budget(
+            steps,
+            "the workloads of the binding, with their containers and annotations, are too many "
+            "for one binding: have it select fewer of them, or look for annotations "
+            "projection.servicebinding.io/… that no binding wrote",
+        )
+
+    def spend(self, steps: int) -> None:
+        """Subtract steps from the budget.
+
+        Raises:
+            TooMuchEffortError: the budget is exceeded.
+        """
+        try:
+            self.budget.spend(steps)
+        except BudgetExhausted as error:
+            raise TooMuchEffortError(str(error)) from None
 
 
 class ContainerTemplate(msgspec.Struct, frozen=True):
