@@ -218,23 +218,27 @@ class Snapshot:
         """Send no further reads: reads without an answer fail from now on."""
         self._finished = True
 
-    async def want(self, reads: Iterable[Read]) -> None:
+    async def want(self, reads: Iterable[Read]) -> tuple[Answer | None, ...]:
         """Answer several reads with one request, before they are used one by one.
+
+        Returns:
+            The answers in order; after :meth:`finish` None for what was not read before.
 
         Raises:
             PassEnded: the responder failed, or the pass has too many reads.
         """
-        missing = [read for read in dict.fromkeys(reads) if read not in self._answers]
-        if not missing or self._finished:
-            return
-        self._questions += 1
-        if self._questions > MOST_READS:
-            raise TooManyReadsError
-        try:
-            answers = await self._responder.answers(missing)
-        except Exception as error:
-            raise UnansweredRead(error) from error
-        self._answers.update(zip(missing, answers, strict=True))
+        wanted = list(reads)
+        missing = [read for read in dict.fromkeys(wanted) if read not in self._answers]
+        if missing and not self._finished:
+            self._questions += 1
+            if self._questions > MOST_READS:
+                raise TooManyReadsError
+            try:
+                answers = await self._responder.answers(missing)
+            except Exception as error:
+                raise UnansweredRead(error) from error
+            self._answers.update(zip(missing, answers, strict=True))
+        return tuple(map(self._answers.get, wanted))
 
     async def give_way(self) -> None:
         """Let other passes work before this one continues."""

@@ -88,7 +88,9 @@ class Committer:
         Raises:
             Conflict: a Secret was replaced meanwhile; repeat the pass.
         """
-        if context.changed_workloads() or (context.flow.error and not context.changes.withheld):
+        if not context.changes.superseded or context.changed_workloads():
+            return
+        if context.flow.error and not context.changes.withheld:
             return
         for name, uid in context.changes.superseded:
             with contextlib.suppress(NotFound, Forbidden):

@@ -234,7 +234,7 @@ class Pauses:
 
     def accepted(self, context: BaseContext, workload: Workload) -> None:
         """Count a write of a workload that the server accepted."""
-        if any(workload is one for one in context.changed_selected()):
+        if any(workload is one.workload for one in context.changes.workloads):
             context.changes.arrived = True
             if context.reader.record_key in workload.original.meta.annotations:
                 self._workloads.done(_place(workload))
@@ -249,6 +249,8 @@ class Pauses:
 
         Changes of the status have their own Events; this is about elapsed time.
         """
+        if not context.flow.waiting and not self.waits.over(key):
+            return
         condition = context.get_condition(READY)
         if condition is None:
             return
@@ -262,7 +264,7 @@ class Pauses:
             if self.waits.overdue(key, waited):
                 late = f"still waiting after {PATIENCE_SECONDS:.0f} s: {condition.message}"
                 self._recorder.event(binding, "Warning", condition.reason, late)
-        elif self.waits.over(key) and same and condition.status != "True":
+        elif same and condition.status != "True":
             self._recorder.event(binding, "Warning", condition.reason, condition.message)
 
     def forget(self, key: Hashable) -> None:

@@ -454,9 +454,9 @@ def of_kubernetes(context: BaseContext) -> Finder:
     """Return the finder of a binding's workloads in Kubernetes."""
     former = Former(
         owner=context.owner,
+        directory=context.binding_name,
         secret=context.former_secret,
         volume=context.volume_name,
-        directory=context.binding_name,
         variables=list(context.env_bindings),
         env_from=context.bind_as_env,
     )

@@ -20,6 +20,7 @@ from fairlead.api.resource import (
 from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS, mapping_name
 from fairlead.binding.reads import (
+    Answer,
     FailureCode,
     Get,
     Lookup,
@@ -125,12 +126,13 @@ class Reader:
         Reads that are not used afterwards do not count as dependencies.
         """
         namespace, some = self.binding.namespace, services[:_SERVICES_AT_ONCE]
-        await self.snapshot.want([*(one.lookup for one in some), workloads.lookup])
-        reads = await self._reads_of(some)
+        *kinds, resource = await self.snapshot.want(
+            [*(one.lookup for one in some), workloads.lookup]
+        )
+        reads = await self._reads_of(some, kinds)
         free: list[Read] = [_crd_of(one.resource) for one in reads if one.resource.group]
         free.append(Marked(SECRETS, namespace, owner=self.binding.uid, optional=True))
         updates: list[RightsReview | None] = []
-        resource = self.snapshot.known(workloads.lookup)
         if isinstance(resource, Resource) and eligibility(resource) != "never":
             free.append(Marked(resource, namespace, self.record_key))
             reads.append(mapping_of(resource))
@@ -150,17 +152,20 @@ class Reader:
         for start in range(0, len(references), _SERVICES_AT_ONCE):
             some = references[start : start + _SERVICES_AT_ONCE]
             if start or not self._is_ahead:
-                await self.snapshot.want(one.lookup for one in references)
-                await self._want_allowed(await self._reads_of(some))
+                kinds = await self.snapshot.want(one.lookup for one in references)
+                reads = await self._reads_of(some, kinds[start : start + _SERVICES_AT_ONCE])
+                await self._want_allowed(reads)
             found += [await self._service(one) for one in some]
         return found
 
-    async def _reads_of(self, references: Sequence[ServiceReference]) -> list[Get]:
+    async def _reads_of(
+        self, references: Sequence[ServiceReference], kinds: Iterable[Answer | None]
+    ) -> list[Get]:
         """Return the reads of services whose kinds are known and allowed."""
         return [
             Get(resource, one.namespace if resource.namespaced else "", one.name)
-            for one in references
-            if isinstance(resource := self.snapshot.known(one.lookup), Resource)
+            for one, resource in zip(references, kinds, strict=True)
+            if isinstance(resource, Resource)
             and (resource.namespaced or await self.cluster_services())
         ]
 
@@ -177,11 +182,12 @@ class Reader:
         rights = [
             self.requester.question("get", one.resource, one.namespace, one.name) for one in reads
         ]
-        await self.snapshot.want(one for one in (*rights, *reviews) if one)
+        questions = [one for one in (*rights, *reviews) if one]
+        granted = dict(zip(questions, await self.snapshot.want(questions), strict=True))
         allowed = [
             read
             for read, right in zip(reads, rights, strict=True)
-            if right and self.snapshot.known(right) is True
+            if right and granted[right] is True
         ]
         await self.snapshot.want([*free, *allowed])
 
