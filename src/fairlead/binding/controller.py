@@ -1,8 +1,26 @@
-"""The controller of one Service Binding API: runs the pipeline and writes its result.
+"""The controller of one Service Binding API: the way from a watch event to written workloads.
 
-It is level-triggered: a pass computes everything from the present state and writes only
-differences. The objects that it read are watched until the next pass, so nothing is polled; a pass
-is only repeated after a delay if no watch can show the change, such as for missing rights.
+The steps of one event, each with the module where to read on:
+
+1. :meth:`BindingController.reconcile` takes the binding from the watch, or from the server while
+   the watch lags behind our own writes.
+2. A pass (``_process``) makes a context, which reads what the binding names in one round trip
+   (``contexts/reader``). The stages run over it in the order of ``builders``: unbind workloads
+   that are not selected any more; gather bindings from a Provisioned Service, from a direct Secret
+   reference and by binding definitions; generate entries by mappings; adjust their names; choose
+   or create the binding Secret; find the workloads; project environment variables and files; and
+   persist, which hands the decisions over.
+3. A write waits if another writer keeps undoing it, or if it comes too often (``cluster/pacing``).
+4. The finalizer is added and the kind of workloads noted (``_prepare``): from here on unbinding
+   finds what is projected.
+5. The Secret is written, then the workloads that name it, then the status
+   (``cluster/committing``).
+6. Secrets of former content are deleted, and the objects that the pass read stay watched until the
+   next pass (``cluster/dependencies``).
+
+A pass is level-triggered: it computes everything from the present state and writes only
+differences. Nothing is polled; a pass is only repeated after a delay if no watch can show the
+change, such as for missing rights.
 """
 
 from __future__ import annotations
@@ -129,53 +147,28 @@ class BindingController:
         finally:
             await self._dependencies.close()
 
-    def adopt(self, stats: ControllerStats) -> None:
-        """Use these statistics from now on."""
-        self.controller.adopt(stats)
-
-    def _on_crd(self, delta: Delta) -> None:
-        # Discovery already has the CRDs of the first list.
-        if delta.initial:
-            return
-        # The served versions of the kind may have changed.
-        self._cluster.client.discovery.invalidate()
-        group = delta.object.meta.name.partition(".")[2]
-
-        def concerned(read: Read) -> bool:
-            return isinstance(read, Lookup) and read.group == group
-
-        for request in self._dependencies.noted(concerned):
-            self.controller.enqueue(request)
-
-    def _projected_by(self, mapping: str) -> list[Request]:
-        def concerned(read: Read) -> bool:
-            return isinstance(read, Get) and is_mapping(read) and read.name == mapping
-
-        return self._dependencies.noted(concerned)
-
     async def reconcile(self, request: Request) -> Result | None:
         """Reconcile one binding.
 
         Raises:
             ClientError: the server is unavailable, or an object was changed meanwhile.
         """
-        try:
-            result = await self._repeated(request)
-        except Conflict:
-            self._contended[request] = None
-            raise
-        self._contended.pop(request, None)
-        return result
-
-    async def _repeated(self, request: Request) -> Result | None:
         # Immediate repetitions only once; then the growing delays of the work queue apply.
-        for _ in range(0 if request in self._contended else _CONFLICTS):
-            with contextlib.suppress(Conflict):
-                return await self._reconcile(request)
-            # The watch lags behind another writer: read the binding from the server.
-            self._versions[request] = _NEVER_SEEN
+        left = 0 if request in self._contended else _CONFLICTS
+        while True:
+            try:
+                result = await self._reconcile(request)
+            except Conflict:
+                # The watch lags behind another writer: read the binding from the server.
+                self._versions[request] = _NEVER_SEEN
+                if not left:
+                    self._contended[request] = None
+                    raise
+            else:
+                self._contended.pop(request, None)
+                return result
+            left -= 1
             await asyncio.sleep(random.uniform(0, _CONFLICT_SECONDS))  # noqa: S311 - spreads
-        return await self._reconcile(request)
 
     async def _reconcile(self, request: Request) -> Result | None:
         try:
@@ -196,33 +189,47 @@ class BindingController:
             return await self._process(request, binding)
         except TooManyReadsError as error:
             return await self._endless(request, binding, error)
-        except Conflict:
-            # The watch lags behind another writer: read the binding from the server.
-            self._versions[request] = _NEVER_SEEN
-            raise
 
-    def _seen(self, request: Request) -> Object | None:
-        """Return the cached binding, None if the cache lags behind our own writes."""
-        found = self._bindings.get(request.namespace, request.name)
-        # A broken watch may lack the last change.
-        if found is None or self._bindings.error:
-            return None
+    async def _process(self, request: Request, binding: Object) -> Result | None:
+        """Make one pass over a binding, and write its result.
+
+        These are steps 2 to 6 at the head of this module.
+        """
+        if not binding.meta.deleting:
+            binding = self._api.unnoted(binding)
+        # Step 2: all reads and decisions.
         try:
-            fresh = int(found.meta.resource_version) >= self._versions.get(request, 0)
-        # resourceVersions are numbers on all known servers, but the API only promises a string.
-        except ValueError:
-            return None
-        return found if fresh else None
+            context, blind = await self._run(request, binding)
+        except (InvalidBinding, msgspec.ValidationError) as error:
+            return await self._unfit(request, binding, error)
+        # Step 3: a rollout that would be undone, or that repeats itself, is not started again.
+        pause = await self._pauses.before_write(request, context)
+        # After a failed read the projections are unknown, so the binding keeps its finalizer.
+        if context.meta.deleting and not context.flow.error:
+            return await self._release(request, context)
+        # Steps 4 and 5.
+        if not context.meta.deleting:
+            await self._prepare(request, context)
+        written = await self._write(request, context)
+        self._metrics.passed(self.name, request, context)
+        self._wrote(request, await self._note_kinds(written, context))
+        # Step 6, when no workload names the Secrets: a Pod that starts earlier would miss its own.
+        await self._committer.drop_superseded(context)
+        await self._dependencies.settle(request, context.reader.snapshot.asked)
+        self._pauses.tell_of_wait(request, binding, context)
+        return self._next(request, context, blind=blind, pause=pause)
 
-    async def _get(self, request: Request) -> Object:
-        found = await self._cluster.client.get(self._api.resource, request.name, request.namespace)
-        return self._wrote(request, found)
-
-    def _wrote(self, request: Request, binding: Object) -> Object:
-        """Record the version that the cache has to reach before it is used."""
-        with contextlib.suppress(ValueError):
-            self._versions[request] = int(binding.meta.resource_version)
-        return binding
+    async def _run(
+        self, request: Request, binding: Object, pipeline: Pipeline | None = None
+    ) -> tuple[BaseContext, bool]:
+        """Make one pass over a binding; also return whether changes may be missed."""
+        lock = self._evaluating.setdefault(request.namespace, asyncio.Lock())
+        async with AsyncExitStack() as turn:
+            answering = BindingPass(self._answers, request, lock, turn)
+            snapshot = Snapshot(answering)
+            context = self._api.builder.provider(binding, snapshot)
+            await (pipeline or self._pipeline).process(context)
+        return context, answering.blind
 
     async def _prepare(self, request: Request, context: BaseContext) -> None:
         """Add the finalizer and note the kinds of workloads, before anything is projected.
@@ -242,6 +249,33 @@ class BindingController:
             )
             context.binding = self._wrote(request, patched)
 
+    async def _write(self, request: Request, context: BaseContext) -> Object:
+        """Write the result, and have its own echoes in the watches start no pass."""
+        namespace = context.meta.namespace
+        places: list[tuple[Resource, str, str]] = []
+        for workload in context.changed_workloads():
+            self._dependencies.wrote(request, workload.resource, workload.original)
+            places.append((workload.resource, namespace, workload.original.meta.name))
+        if context.changes.secret:
+            places.append((SECRETS, namespace, context.changes.secret.name))
+        # Recorded before the requests: a watch may show a write before its answer.
+        for place in places:
+            self._dependencies.writing(request, *place)
+        stored: Stored = {}
+        settled = False
+        context.changes.arrived = False
+        try:
+            written = await self._committer.write(context, stored)
+            settled = not context.flow.error
+        finally:
+            self._pauses.written(request, context)
+            for resource, _, name in places:
+                found = stored.get((resource, name)) if settled else None
+                # After an error the next pass has to see the actual state.
+                version = found.meta.resource_version if found else ""
+                self._dependencies.stored(request, (resource, namespace, name), version)
+        return written
+
     async def _note_kinds(self, binding: Object, context: BaseContext) -> Object:
         """Reduce the noted kinds to the present one after a successful pass.
 
@@ -256,27 +290,33 @@ class BindingController:
         fields = {"annotations": {KINDS_ANNOTATION: kinds_text([kind])}}
         return await patch_metadata(self._cluster.client, self._api.resource, binding, fields)
 
-    async def _process(self, request: Request, binding: Object) -> Result | None:
-        if not binding.meta.deleting:
-            binding = self._api.unnoted(binding)
-        try:
-            context, blind = await self._run(request, binding)
-        except (InvalidBinding, msgspec.ValidationError) as error:
-            return await self._unfit(request, binding, error)
-        pause = await self._pauses.before_write(request, context)
-        # After a failed read the projections are unknown, so the binding keeps its finalizer.
-        if context.meta.deleting and not context.flow.error:
-            return await self._release(request, context)
-        if not context.meta.deleting:
-            await self._prepare(request, context)
-        written = await self._write(request, context)
+    def _next(
+        self, request: Request, context: BaseContext, *, blind: bool, pause: float
+    ) -> Result | None:
+        if pause:
+            return Result(requeue_after=pause)
+        if not context.flow.error and (context.changes.annotation or _unfinished(context)):
+            # Our own write starts no pass, so the next one is requested here.
+            return Result(requeue_after=0.0)
+        if blind or context.flow.transient:
+            return Result(backoff=delays.NO_WATCH)
+        left = self._pauses.waits.left(request)
+        return Result(requeue_after=left) if left else None
+
+    async def _release(self, request: Request, context: BaseContext) -> Result | None:
+        """Write what unbinding changed; then let the binding go."""
+        await self._committer.workloads(context)
         self._metrics.passed(self.name, request, context)
-        self._wrote(request, await self._note_kinds(written, context))
-        # Last, when no workload names the Secrets: a Pod that starts earlier would miss its own.
-        await self._committer.drop_superseded(context)
-        await self._dependencies.settle(request, context.reader.snapshot.asked)
-        self._pauses.tell_of_wait(request, binding, context)
-        return self._next(request, context, blind=blind, pause=pause)
+        if context.flow.error:
+            # The finalizer stays as long as some workload may still have the projection.
+            await self._committer.status(context.binding, context.status(now()))
+            return Result(backoff=delays.NO_WATCH)
+        held = self._api.held(context.binding)
+        await remove_finalizer(self._cluster.client, self._api.resource, context.binding, *held)
+        await self._forget(request)
+        # For a moment the watch still shows the binding with its finalizer.
+        self._versions[request] = _NEVER_SEEN
+        return None
 
     async def _unfit(self, request: Request, binding: Object, error: Exception) -> Result | None:
         """Report an invalid spec, and unbind workloads that it no longer selects.
@@ -310,78 +350,58 @@ class BindingController:
         await self._dependencies.settle(request, ())
         return Result(requeue_after=_ENDLESS_SECONDS)
 
-    async def _run(
-        self, request: Request, binding: Object, pipeline: Pipeline | None = None
-    ) -> tuple[BaseContext, bool]:
-        """Make one pass over a binding; also return whether changes may be missed."""
-        lock = self._evaluating.setdefault(request.namespace, asyncio.Lock())
-        async with AsyncExitStack() as turn:
-            answering = BindingPass(self._answers, request, lock, turn)
-            snapshot = Snapshot(answering)
-            context = self._api.builder.provider(binding, snapshot)
-            await (pipeline or self._pipeline).process(context)
-        return context, answering.blind
-
-    async def _write(self, request: Request, context: BaseContext) -> Object:
-        """Write the result, and have its own echoes in the watches start no pass."""
-        namespace = context.meta.namespace
-        places: list[tuple[Resource, str, str]] = []
-        for workload in context.changed_workloads():
-            self._dependencies.wrote(request, workload.resource, workload.original)
-            places.append((workload.resource, namespace, workload.original.meta.name))
-        if context.changes.secret:
-            places.append((SECRETS, namespace, context.changes.secret.name))
-        # Recorded before the requests: a watch may show a write before its answer.
-        for place in places:
-            self._dependencies.writing(request, *place)
-        stored: Stored = {}
-        settled = False
-        context.changes.arrived = False
-        try:
-            written = await self._committer.write(context, stored)
-            settled = not context.flow.error
-        finally:
-            self._pauses.written(request, context)
-            for resource, _, name in places:
-                found = stored.get((resource, name)) if settled else None
-                # After an error the next pass has to see the actual state.
-                version = found.meta.resource_version if found else ""
-                self._dependencies.stored(request, (resource, namespace, name), version)
-        return written
-
-    async def _release(self, request: Request, context: BaseContext) -> Result | None:
-        """Write what unbinding changed; then let the binding go."""
-        await self._committer.workloads(context)
-        self._metrics.passed(self.name, request, context)
-        if context.flow.error:
-            # The finalizer stays as long as some workload may still have the projection.
-            await self._committer.status(context.binding, context.status(now()))
-            return Result(backoff=delays.NO_WATCH)
-        held = self._api.held(context.binding)
-        await remove_finalizer(self._cluster.client, self._api.resource, context.binding, *held)
-        await self._forget(request)
-        # For a moment the watch still shows the binding with its finalizer.
-        self._versions[request] = _NEVER_SEEN
-        return None
-
-    def _next(
-        self, request: Request, context: BaseContext, *, blind: bool, pause: float
-    ) -> Result | None:
-        if pause:
-            return Result(requeue_after=pause)
-        if not context.flow.error and (context.changes.annotation or _unfinished(context)):
-            # Our own write starts no pass, so the next one is requested here.
-            return Result(requeue_after=0.0)
-        if blind or context.flow.transient:
-            return Result(backoff=delays.NO_WATCH)
-        left = self._pauses.waits.left(request)
-        return Result(requeue_after=left) if left else None
-
     async def _forget(self, request: Request) -> None:
         self._metrics.gone(self.name, request)
         self._pauses.forget(request)
         self._versions.pop(request, None)
         await self._dependencies.settle(request, ())
+
+    def _seen(self, request: Request) -> Object | None:
+        """Return the cached binding, None if the cache lags behind our own writes."""
+        found = self._bindings.get(request.namespace, request.name)
+        # A broken watch may lack the last change.
+        if found is None or self._bindings.error:
+            return None
+        try:
+            fresh = int(found.meta.resource_version) >= self._versions.get(request, 0)
+        # resourceVersions are numbers on all known servers, but the API only promises a string.
+        except ValueError:
+            return None
+        return found if fresh else None
+
+    async def _get(self, request: Request) -> Object:
+        found = await self._cluster.client.get(self._api.resource, request.name, request.namespace)
+        return self._wrote(request, found)
+
+    def _wrote(self, request: Request, binding: Object) -> Object:
+        """Record the version that the cache has to reach before it is used."""
+        with contextlib.suppress(ValueError):
+            self._versions[request] = int(binding.meta.resource_version)
+        return binding
+
+    def adopt(self, stats: ControllerStats) -> None:
+        """Use these statistics from now on."""
+        self.controller.adopt(stats)
+
+    def _on_crd(self, delta: Delta) -> None:
+        # Discovery already has the CRDs of the first list.
+        if delta.initial:
+            return
+        # The served versions of the kind may have changed.
+        self._cluster.client.discovery.invalidate()
+        group = delta.object.meta.name.partition(".")[2]
+
+        def concerned(read: Read) -> bool:
+            return isinstance(read, Lookup) and read.group == group
+
+        for request in self._dependencies.noted(concerned):
+            self.controller.enqueue(request)
+
+    def _projected_by(self, mapping: str) -> list[Request]:
+        def concerned(read: Read) -> bool:
+            return isinstance(read, Get) and is_mapping(read) and read.name == mapping
+
+        return self._dependencies.noted(concerned)
 
 
 def _unfinished(context: BaseContext) -> bool:
