@@ -39,10 +39,9 @@ from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
 from fairlead.api.timestamps import now
 from fairlead.binding.apis import Api
-from fairlead.binding.cluster.answering import Answers, BindingPass
+from fairlead.binding.cluster.answering import Answers, BindingPass, Mappings, is_mapping
 from fairlead.binding.cluster.committing import Committer, Stored
 from fairlead.binding.cluster.dependencies import BindingDependencies
-from fairlead.binding.cluster.mappings import Mappings, is_mapping
 from fairlead.binding.cluster.pacing import Pace, Pauses
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding
 from fairlead.binding.contexts.outcome import invalid_status

@@ -12,9 +12,8 @@ from tests.unit.binding.test_controller import ClusterOf
 from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.resource import DEPLOYMENTS
 from fairlead.api.status import Status
-from fairlead.binding.cluster.answering import Answers
+from fairlead.binding.cluster.answering import Answers, Mappings
 from fairlead.binding.cluster.dependencies import BindingDependencies
-from fairlead.binding.cluster.mappings import Mappings
 from fairlead.binding.reads import Answer, Marked
 from fairlead.binding.workloads.records import record_key
 from fairlead.client import ClientError, ServerError

@@ -28,7 +28,7 @@ from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.status import Status
 from fairlead.binding import reads
 from fairlead.binding.apis import coreos_api, spec_api
-from fairlead.binding.cluster.mappings import Mappings
+from fairlead.binding.cluster.answering import Mappings
 from fairlead.binding.cluster.pacing import PATIENCE_SECONDS, WRITES, Waits, pass_pace
 from fairlead.binding.controller import (
     _WANTED,

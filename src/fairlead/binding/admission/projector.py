@@ -21,9 +21,9 @@ from fairlead.api.selectors import SelectorError
 from fairlead.api.servicebinding.common import COLLECTION_READY, MAPPING_ANNOTATION
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.binding.apis import Api, coreos_api, spec_api
+from fairlead.binding.cluster.answering import is_mapping
 from fairlead.binding.cluster.committing import stored_conditions
 from fairlead.binding.cluster.fetching import fetch
-from fairlead.binding.cluster.mappings import is_mapping
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding, part
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.reads import (

@@ -6,7 +6,7 @@ The object of a read is watched before it is read, so that no later change is mi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
@@ -14,7 +14,6 @@ from fairlead.api.meta import Object
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.binding.cluster.dependencies import BindingDependencies
 from fairlead.binding.cluster.fetching import fetch
-from fairlead.binding.cluster.mappings import Mappings
 from fairlead.binding.cluster.verdicts import Verdicts
 from fairlead.binding.reads import (
     Answer,
@@ -27,7 +26,7 @@ from fairlead.binding.reads import (
     RightsReview,
 )
 from fairlead.client import Client
-from fairlead.runtime import Request
+from fairlead.runtime import Cluster, Delta, Request
 
 
 _AT_ONCE = 32
@@ -35,6 +34,51 @@ _AT_ONCE = 32
 
 _FEW = 16
 """Largest number of selected workloads that are read one by one and not listed."""
+
+
+class Mappings:
+    """The workload mappings of one cluster, which every binding reads; clusters have few.
+
+    A projection is removed by the paths in its record, independently of the mapping. So a change
+    of a mapping only requires a new pass of its bindings.
+
+    ``projected_by`` returns the bindings that read a mapping, ``enqueue`` requests a pass of
+    one.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        projected_by: Callable[[str], list[Request]],
+        enqueue: Callable[[Request], None],
+    ) -> None:
+        self._informer = cluster.informer(CLUSTERWORKLOADRESOURCEMAPPINGS)
+        self._projected_by = projected_by
+        self._enqueue = enqueue
+
+    async def start(self) -> None:
+        """Subscribe to changes, and wait until all mappings are known."""
+        self._informer.subscribe(self.changed)
+        await self._informer.synced()
+
+    def changed(self, delta: Delta) -> None:
+        """Request a pass of the bindings that read a changed mapping."""
+        old = delta.old.to_dict().get("spec") if delta.old else None
+        new = delta.new.to_dict().get("spec") if delta.new else None
+        if delta.initial or old == new:
+            return
+        for request in self._projected_by(delta.object.meta.name):
+            self._enqueue(request)
+
+    def answer(self, read: Get) -> Answer:
+        """Return the mapping of a read."""
+        missing = f'{read.resource.group_resource} "{read.name}" not found'
+        return self._informer.get("", read.name) or ReadFailure("NotFound", missing)
+
+
+def is_mapping(read: Get) -> bool:
+    """Whether ``read`` is for a mapping."""
+    return read.resource == CLUSTERWORKLOADRESOURCEMAPPINGS
 
 
 class GivenAnswer(NamedTuple):

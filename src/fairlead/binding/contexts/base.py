@@ -24,7 +24,6 @@ from fairlead.api.servicebinding.common import (
     READY,
 )
 from fairlead.api.servicebinding.wishes import Wishes, read_wishes
-from fairlead.binding.contexts.entries import Entries
 from fairlead.binding.contexts.outcome import BindingChanges, BindingSecret, conditions_after
 from fairlead.binding.contexts.protocol import Flow
 from fairlead.binding.contexts.reader import Reader
@@ -34,6 +33,7 @@ from fairlead.binding.reads import FailureCode, Lookup, ReadError, Snapshot
 from fairlead.binding.services.definitions import Definition
 from fairlead.binding.services.evaluations import Evaluations
 from fairlead.binding.services.items import (
+    Entries,
     Item,
     SecretSource,
     digest,
@@ -84,7 +84,6 @@ class BaseContext:
         self.service_failure: FailureCode | None = None
         self.reader = Reader(snapshot, binding.meta)
         self.entries = Entries()
-        self._evaluations = Evaluations(snapshot.give_way)
         self._find = workloads or of_kubernetes
         self._services: list[Service] | None = None
         self._projections: Sequence[Operations] | None = None
@@ -204,6 +203,10 @@ class BaseContext:
     async def read_config_map(self, namespace: str, name: str) -> JSON:
         """Return a ConfigMap."""
         return await self.reader.config_map(namespace, name)
+
+    @cached_property
+    def _evaluations(self) -> Evaluations:
+        return Evaluations(self.give_way)
 
     async def found(self, definition: Definition, service: Service) -> JSON | None:
         """Evaluate a definition within the binding's budget."""

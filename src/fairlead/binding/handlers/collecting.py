@@ -22,7 +22,6 @@ from fairlead.api.servicebinding.common import (
     PROVISIONED_SERVICE,
     VALUE_NOT_FOUND,
 )
-from fairlead.binding.contexts.entries import TooManyEntries
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.reads import ReadError
 from fairlead.binding.services.definitions import (
@@ -34,7 +33,7 @@ from fairlead.binding.services.definitions import (
     parse_definition,
     registered,
 )
-from fairlead.binding.services.items import Item, decode_data, secret_source
+from fairlead.binding.services.items import Item, TooManyEntries, decode_data, secret_source
 from fairlead.binding.services.service import Service
 
 

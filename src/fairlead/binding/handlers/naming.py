@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fairlead.api.servicebinding.common import COLLECTION_READY, NAMING_STRATEGY_ERROR
-from fairlead.binding.contexts.entries import TooManyEntries
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.expressions.gotemplate import (
     JSON,
@@ -18,7 +17,7 @@ from fairlead.binding.expressions.gotemplate import (
     TemplateError,
     of_string,
 )
-from fairlead.binding.services.items import Item, Source
+from fairlead.binding.services.items import Item, Source, TooManyEntries
 
 
 async def apply_mappings(context: Context) -> None:
