@@ -131,13 +131,19 @@ class BindingDependencies:
 
         Changes of mappings, kinds and rights come another way: their reads are only noted.
         """
-        late: list[_Watched] = []
+        watched: list[tuple[_Watched, _Watch]] = []
         for read in reads:
             if isinstance(read, _Watched) and read.resource != CLUSTERWORKLOADRESOURCEMAPPINGS:
-                if not self._add(request, read)[1].informer.has_synced:
-                    late.append(read)
+                watched.append((read, self._add(request, read)[1]))
             else:
                 self.note(request, read)
+        late: list[_Watched] = []
+        for read, watch in watched:
+            if watch.informer.has_synced:
+                watch.blind.discard(request)
+            else:
+                late.append(read)
+        # Together: a watch that is refused, or whose first list is large, may take seconds.
         synced = await asyncio.gather(*(self.join(request, read) for read in late)) if late else ()
         return {read for read, known in zip(late, synced, strict=True) if not known}
 
@@ -160,8 +166,6 @@ class BindingDependencies:
         # Added before the first list, so that no event before the answer is missed.
         watch.add(request, read)
         self._places.setdefault(request, {})[place] = None
-        if watch.informer.has_synced:
-            watch.blind.discard(request)
         return place, watch
 
     def marked(self, request: Request, read: Marked) -> tuple[list[Object], list[str]]:

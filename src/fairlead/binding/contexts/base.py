@@ -372,10 +372,8 @@ class BaseContext:
         self, type_: str, status: ConditionStatus, reason: str, message: str = ""
     ) -> None:
         """Set a condition; conditions that a pass does not set keep their state."""
-        generation = self.meta.generation
-        self._said[type_] = Condition(
-            type_, status, reason, message, observed_generation=generation
-        )
+        seen = self.meta.generation
+        self._said[type_] = Condition(type_, status, reason, message, observed_generation=seen)
 
     def get_condition(self, type_: str) -> Condition | None:
         """Return the condition of a type that this pass set."""
