@@ -9,16 +9,18 @@ import pytest
 from tests.unit.binding.cluster import FakeCluster
 from tests.unit.binding.objects import conditions, database, deployment, secret, spec_binding
 
-from fairlead.api.meta import object_from_dict
+from fairlead.api.meta import Object, object_from_dict
+from fairlead.api.resource import SECRETS
+from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
 from fairlead.binding.builders import DefaultBuilder, SpecBuilder
 from fairlead.binding.contexts.protocol import Context, Flow
 from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.handlers.collecting import collect_preflight
 from fairlead.binding.handlers.projecting import required_entries
 from fairlead.binding.pipeline import Pipeline, Stage, at_once
-from fairlead.binding.reads import Answer, Get, Read, Snapshot
+from fairlead.binding.reads import Answer, Get, Read, ReadFailure, Snapshot
 from fairlead.binding.services.items import Item
-from fairlead.binding.services.service import Service
+from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
 
 
 def context() -> SpecContext:
@@ -189,6 +191,63 @@ def test_a_pass_asks_for_what_a_binding_names_at_once_and_knows_what_it_used() -
     names = [read.name for read in asked if isinstance(read, Get)]
     assert names == ["db", "s1", "databases.x.io", "deployments.apps", "web"]
     assert conditions(binding)["Ready"] == ("True", "ApplicationsBound")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "rounds"),
+    [
+        pytest.param({}, 2, id="kinds, objects"),
+        pytest.param(
+            {REQUESTER_ANNOTATION: '{"username": "ann"}'}, 3, id="kinds, rights, objects"
+        ),
+    ],
+)
+def test_a_secret_and_a_workload_take_as_few_rounds_as_can_be(
+    annotations: dict[str, str], rounds: int
+) -> None:
+    cluster = FakeCluster(objects=[secret(type="mysql"), deployment()])
+    service = {"apiVersion": "v1", "kind": "Secret", "name": "s1"}
+    binding = spec_binding(service=service, annotations=annotations)
+    cluster.reconcile(binding)
+    assert conditions(binding)["Ready"] == ("True", "ApplicationsBound")
+    assert cluster.rounds == rounds
+
+
+def test_the_references_of_a_binding_are_put_together_once() -> None:
+    asked: list[str] = []
+
+    class Counted(SpecContext):
+        def service_references(self) -> list[ServiceReference]:
+            asked.append("services")
+            return super().service_references()
+
+        def workload_reference(self) -> WorkloadReference:
+            asked.append("workloads")
+            return super().workload_reference()
+
+        def spec_name(self) -> str:
+            asked.append("name")
+            return super().spec_name()
+
+    cluster = FakeCluster(objects=[secret(type="mysql"), database(), deployment()])
+    made = Counted(object_from_dict(spec_binding()), Snapshot(cluster))
+    at_once(SpecBuilder().build().process(made))
+    assert made.changed_workloads()
+    assert sorted(asked) == ["name", "services", "workloads"]
+
+
+def test_several_reads_are_answered_in_order_and_none_after_the_end() -> None:
+    cluster = FakeCluster(objects=[secret()])
+    snapshot = Snapshot(cluster)
+    there, absent = Get(SECRETS, "ns", "s1"), Get(SECRETS, "ns", "s2")
+    found, missing, again = at_once(snapshot.want([there, absent, there]))
+    assert isinstance(found, Object)
+    assert found is again
+    assert isinstance(missing, ReadFailure)
+    snapshot.finish()
+    late = Get(SECRETS, "ns", "s3")
+    assert at_once(snapshot.want([late, there])) == (None, found)
+    assert cluster.rounds == 1
 
 
 def test_a_second_pass_changes_nothing() -> None:
