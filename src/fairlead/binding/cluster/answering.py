@@ -119,10 +119,12 @@ class Answers:
                 case Marked() if read not in late:
                     objects, written = self._dependencies.marked(request, read)
                     found[read] = tuple(objects)
+                    # The watch may not show our last write yet.
                     if written:
                         asked.append(read)
                 case _:
                     asked.append(read)
+        # A gather makes the pass wait a turn of the event loop even for no reads.
         for start in range(0, len(asked), _AT_ONCE):
             some = asked[start : start + _AT_ONCE]
             waiting = (self._ask(request, read, is_late=read in late) for read in some)

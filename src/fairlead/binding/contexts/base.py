@@ -170,6 +170,7 @@ class BaseContext:
 
     async def open(self) -> None:
         """Read the objects that the binding names, all at once."""
+        # Unbinding goes by records and needs no service, which may be gone.
         if not self.unbind_requested:
             await self.reader.look_ahead_at(self._references, self.reference)
 

@@ -123,13 +123,15 @@ class Reader:
     ) -> None:
         """Read the objects that a binding names at once, as far as its author may read them.
 
-        Reads that are not used afterwards do not count as dependencies.
+        Reads that are not used afterwards do not count as dependencies: only what a stage then
+        asks for is watched until the next pass.
         """
         namespace, some = self.binding.namespace, services[:_SERVICES_AT_ONCE]
         *kinds, resource = await self.snapshot.want(
             [*(one.lookup for one in some), workloads.lookup]
         )
         reads = await self._reads_of(some, kinds)
+        # No right of the author is asked about CRDs, nor about what the binding made itself.
         free: list[Read] = [_crd_of(one.resource) for one in reads if one.resource.group]
         free.append(Marked(SECRETS, namespace, owner=self.binding.uid, optional=True))
         updates: list[RightsReview | None] = []
@@ -149,8 +151,10 @@ class Reader:
     async def services(self, references: Sequence[ServiceReference]) -> list[Service]:
         """Return all services; the ReadError is about the first that cannot be read."""
         found: list[Service] = []
+        # In portions: MOST_SERVICE_BYTES stops a binding before all of its services are fetched.
         for start in range(0, len(references), _SERVICES_AT_ONCE):
             some = references[start : start + _SERVICES_AT_ONCE]
+            # The first ones were read before the first stage, unless the binding is unbound.
             if start or not self._is_ahead:
                 kinds = await self.snapshot.want(one.lookup for one in references)
                 reads = await self._reads_of(some, kinds[start : start + _SERVICES_AT_ONCE])
