@@ -287,9 +287,9 @@ def _content(context: BaseContext, changed: Sequence[Workload]) -> tuple[object,
 
     A change of the binding or its Secret makes another projection, which is no fight.
     """
-    # One text and no tuples: the content of each binding is remembered.
-    places = " ".join("/".join(_place(workload)) for workload in changed)
-    return context.meta.generation, context.secret, places
+    # One short text, since the content of each binding is remembered.
+    names = " ".join(f"{one.resource.plural}/{one.original.meta.name}" for one in changed)
+    return context.meta.generation, context.secret, names
 
 
 def _place(workload: Workload) -> tuple[str, ...]:
