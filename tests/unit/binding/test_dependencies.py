@@ -12,6 +12,7 @@ import pytest
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, DEPLOYMENTS, SECRETS, Resource
 from fairlead.api.selectors import LabelSelector
+from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.status import Status
 from fairlead.binding.cluster import dependencies as module
 from fairlead.binding.cluster.dependencies import MOST_NAMESPACES, BindingDependencies
@@ -202,6 +203,29 @@ async def test_a_watch_that_does_not_come_is_not_waited_for_long(
 
     bench.cluster.next = Slow
     assert not await bench.watches.join(ONE, SECRET)
+
+
+async def test_what_a_pass_reads_is_watched_together_and_before_the_first_list() -> None:
+    bench = Bench()
+
+    class Late(FakeInformer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.has_synced = False
+
+    bench.cluster.next = Late
+    mapping = Get(CLUSTERWORKLOADRESOURCEMAPPINGS, "", "deployments.apps", spec_only=True)
+    kind = Lookup("apps", "v1", kind="Deployment")
+    waiting = asyncio.create_task(bench.watches.watch(ONE, [kind, SECRET, mapping, WEB]))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    # Both are there before either has its list; mappings and kinds have watches of their own.
+    assert set(bench.cluster.informers) == {(SECRETS, "ns"), (DEPLOYMENTS, "ns")}
+    assert bench.watches.noted(lambda read: read in {kind, mapping}) == [ONE]
+    bench.cluster.informers[SECRETS, "ns"].error = "forbidden"
+    bench.cluster.informers[DEPLOYMENTS, "ns"].has_synced = True
+    assert await waiting == {SECRET}
+    assert await bench.watches.watch(ONE, [WEB]) == set()
 
 
 async def test_watches_are_left_when_nobody_needs_them() -> None:
