@@ -20,6 +20,7 @@ Inside, ``builders`` has the stages of both APIs, ``handlers`` a module for each
 ``contexts`` the fields of each API, and ``expressions`` the languages of definitions and
 templates. ``controller`` and ``cluster`` run it in a cluster: they answer the reads of a pass,
 write its decisions in an order in which each projection has a record, and watch the read objects.
+The head of ``controller`` tells the whole way in six steps: begin to read there.
 
 Sources: the Service Binding specification 1.1 (https://servicebinding.io/spec/core/1.1.0/), and
 Service Binding Operator for binding.operators.coreos.com
