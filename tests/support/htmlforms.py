@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from fairlead.portal.console.authoring import Form
-from fairlead.portal.console.rendering import unturned
+from fairlead.portal.console.pages.rendering import unturned
 
 
 Fields = list[tuple[str, str]]

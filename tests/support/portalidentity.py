@@ -20,10 +20,10 @@ from fairlead.portal.http.errors import Refusal
 from fairlead.portal.http.server import application
 from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity.guard import SessionGuard, session_of
-from fairlead.portal.identity.issuers import Issuer
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.memorystore import MemoryStore as Memory
-from fairlead.portal.identity.outgoing import Issuing, OverHTTP
+from fairlead.portal.identity.oidc.issuers import Issuer
+from fairlead.portal.identity.oidc.outgoing import Issuing, OverHTTP
 from fairlead.portal.identity.people import Prefixes
 from fairlead.portal.identity.sessions import BrowserSessions, SessionStore
 from fairlead.portal.identity.signin import SignIn

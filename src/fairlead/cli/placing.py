@@ -34,68 +34,74 @@ _NONE = "none"
 def pod_options(function: F) -> F:
     """Add the flags; pass their values to :func:`pods_of`, and ``labels`` to :func:`labels_of`."""
     # Decorators work from the last to the first, and the help has the options in this order.
-    for option in reversed(
-        [
-            click.option(
-                "--replicas",
-                type=click.IntRange(0),
-                default=REPLICAS,
-                show_default=True,
-                help="Number of Pods; of a program with a Lease one works and the others stand "
-                "by.",
-            ),
-            _amount("--cpu-request", CPU_REQUEST, "CPU that a node keeps free for each Pod."),
-            _amount("--cpu-limit", "", "CPU that a Pod may use at most; default: no limit."),
-            _amount(
-                "--memory-request", MEMORY_REQUEST, "Memory that a node keeps free for each Pod."
-            ),
-            _amount(
-                "--memory-limit",
-                MEMORY_LIMIT,
-                "Memory beyond which a Pod is killed; docs/reference/sizes.md has amounts by "
-                "number of objects.",
-            ),
-            click.option(
-                "--priority-class", default="", metavar="NAME", help="PriorityClass of the Pods."
-            ),
-            click.option(
-                "--toleration",
-                "tolerations",
-                multiple=True,
-                metavar="KEY[=VALUE][:EFFECT]",
-                help="Taint of nodes on which the Pods may run, such as "
-                "dedicated=infra:NoSchedule; may be given several times.",
-            ),
-            click.option(
-                "--topology-spread",
-                "spread",
-                multiple=True,
-                default=SPREAD,
-                show_default=True,
-                metavar="LABEL",
-                help="Label of nodes, such as topology.kubernetes.io/zone; replicas are spread "
-                f"over its values if there is room. {_NONE} turns spreading off. May be given "
-                "several times.",
-            ),
-            click.option(
-                "--image-pull-secret",
-                "pull_secrets",
-                multiple=True,
-                metavar="NAME",
-                help="Secret of the namespace for pulling the image; may be given several times.",
-            ),
-            click.option(
-                "--label",
-                "labels",
-                multiple=True,
-                metavar="KEY=VALUE",
-                help="Label for every object and Pod, in addition to their own; may be given "
-                "several times.",
-            ),
-        ]
-    ):
+    for option in reversed([*_size_options(), *_node_options()]):
         function = option(function)
     return function
+
+
+def _size_options() -> list[Callable[[F], F]]:
+    """Return the flags of the number of Pods, their CPU and their memory, in order."""
+    return [
+        click.option(
+            "--replicas",
+            type=click.IntRange(0),
+            default=REPLICAS,
+            show_default=True,
+            help="Number of Pods; of a program with a Lease one works and the others stand by.",
+        ),
+        _amount("--cpu-request", CPU_REQUEST, "CPU that a node keeps free for each Pod."),
+        _amount("--cpu-limit", "", "CPU that a Pod may use at most; default: no limit."),
+        _amount("--memory-request", MEMORY_REQUEST, "Memory that a node keeps free for each Pod."),
+        _amount(
+            "--memory-limit",
+            MEMORY_LIMIT,
+            "Memory beyond which a Pod is killed; docs/reference/sizes.md has amounts by "
+            "number of objects.",
+        ),
+    ]
+
+
+def _node_options() -> list[Callable[[F], F]]:
+    """Return the flags of nodes, image pulls and labels, in order."""
+    return [
+        click.option(
+            "--priority-class", default="", metavar="NAME", help="PriorityClass of the Pods."
+        ),
+        click.option(
+            "--toleration",
+            "tolerations",
+            multiple=True,
+            metavar="KEY[=VALUE][:EFFECT]",
+            help="Taint of nodes on which the Pods may run, such as "
+            "dedicated=infra:NoSchedule; may be given several times.",
+        ),
+        click.option(
+            "--topology-spread",
+            "spread",
+            multiple=True,
+            default=SPREAD,
+            show_default=True,
+            metavar="LABEL",
+            help="Label of nodes, such as topology.kubernetes.io/zone; replicas are spread "
+            f"over its values if there is room. {_NONE} turns spreading off. May be given "
+            "several times.",
+        ),
+        click.option(
+            "--image-pull-secret",
+            "pull_secrets",
+            multiple=True,
+            metavar="NAME",
+            help="Secret of the namespace for pulling the image; may be given several times.",
+        ),
+        click.option(
+            "--label",
+            "labels",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Label for every object and Pod, in addition to their own; may be given "
+            "several times.",
+        ),
+    ]
 
 
 def _amount(flag: str, default: str, text: str) -> Callable[[F], F]:

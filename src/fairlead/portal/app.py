@@ -8,31 +8,33 @@ from functools import partial
 from importlib.metadata import version
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from fairlead.portal.console.arriving import Arriving
-from fairlead.portal.console.binding import BindForms, BindPage
-from fairlead.portal.console.bindings import BindingPage, Bindings, Consumers
-from fairlead.portal.console.catalogue import Catalogue, TemplatePage
-from fairlead.portal.console.clusters import Clusters
+from fairlead.portal.console.bindings.detail import BindingPage
+from fairlead.portal.console.bindings.known import Consumers
+from fairlead.portal.console.bindings.listing import Bindings
+from fairlead.portal.console.bindings.newobject import NewObjectPage, NewObjects
+from fairlead.portal.console.bindings.object import ObjectPage
+from fairlead.portal.console.bindings.provided import ProvidedTopology
 from fairlead.portal.console.consumers.access import ByReviews, is_shown
 from fairlead.portal.console.consumers.acting import ActionForms, ActionPage
 from fairlead.portal.console.consumers.actions import Actions, NoActions
 from fairlead.portal.console.consumers.detail import ConsumerPage
 from fairlead.portal.console.consumers.directory import Directory
 from fairlead.portal.console.consumers.listing import ConsumerList
-from fairlead.portal.console.entering import Entering
-from fairlead.portal.console.following import BoundPage
-from fairlead.portal.console.formtokens import FormTokens
-from fairlead.portal.console.live import Hub
-from fairlead.portal.console.newobject import NewObjectPage, NewObjects
-from fairlead.portal.console.object import ObjectPage
 from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.kinds import Kinds
 from fairlead.portal.console.objects.sights import Sights
-from fairlead.portal.console.provided import ProvidedTopology
-from fairlead.portal.console.rendering import Pages, Tab
-from fairlead.portal.console.site import Site
-from fairlead.portal.console.terminal import Terminals
-from fairlead.portal.console.viewing import View
+from fairlead.portal.console.offers.binding import BindForms, BindPage
+from fairlead.portal.console.offers.catalogue import Catalogue, TemplatePage
+from fairlead.portal.console.offers.clusters import Clusters
+from fairlead.portal.console.offers.following import BoundPage
+from fairlead.portal.console.pages.live import Hub
+from fairlead.portal.console.pages.rendering import Pages, Tab
+from fairlead.portal.console.pages.terminal import Terminals
+from fairlead.portal.console.pages.viewing import View
+from fairlead.portal.console.visits.arriving import Arriving
+from fairlead.portal.console.visits.entering import Entering
+from fairlead.portal.console.visits.formtokens import FormTokens
+from fairlead.portal.console.visits.site import Site
 from fairlead.portal.handshake.applying import Applying
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
@@ -49,9 +51,9 @@ from fairlead.portal.http.serving import PortalServer
 from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer, OIDCClient
 from fairlead.portal.identity.embedded.people import read_people
 from fairlead.portal.identity.guard import SessionGuard
-from fairlead.portal.identity.issuers import Issuer
 from fairlead.portal.identity.keys import FlagKeys, Sealing, SecretKeys
-from fairlead.portal.identity.outgoing import OverHTTP
+from fairlead.portal.identity.oidc.issuers import Issuer
+from fairlead.portal.identity.oidc.outgoing import OverHTTP
 from fairlead.portal.identity.people import Prefixes
 from fairlead.portal.identity.secretstore import SecretStore
 from fairlead.portal.identity.sessions import BrowserSessions, SessionStore
@@ -221,18 +223,9 @@ def console(
     actions: Callable[[Hub], Actions] | None = None,
 ) -> list[object]:
     """Return the parts of the pages; without ``actions`` only commands act on consumers."""
-    prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
-    # Open pages check rights again every few seconds; with a shorter cache than the API's, a
-    # revoked right takes effect within ten seconds.
-    reviews = AccessReviews(cluster.client, prefixes, believed=SIGHT_SECONDS)
+    reviews = _reviews(cluster, options)
     access = ByReviews(reviews)
-    pages = Pages(
-        options.external_url,
-        provider=options.pretty_name,
-        embedded=options.oidc.type == "embedded",
-        tabs=[*TABS, Tab("/consumers", "Consumers", ("/consumers/",), partial(is_shown, access))],
-        waiting=terminals.waiting,
-    )
+    pages = _pages(options, access, terminals)
     entering = Entering(pages, guard, sessions, options.external_url)
     arriving = Arriving(entering, pages, guard, terminals)
     hub = Hub()
@@ -254,13 +247,9 @@ def console(
         TemplatePage(cluster, hub, catalog, clusters=clusters, consumers=consumers),
         bind_page,
         bound_page,
-        Bindings(consumers, sights),
-        BindingPage(consumers, sights, history),
-        ObjectPage(consumers, sights, history),
+        *_about_bindings(consumers, sights, history, pages),
         new,
-        ProvidedTopology(consumers, sights, pages),
-        ConsumerList(directory, access, sessions.signed_in),
-        ConsumerPage(directory, access, doing, sessions.signed_in),
+        *_about_consumers(directory, access, doing, sessions),
         acting,
     ]
     site = Site(pages, arriving, hub, views)
@@ -280,6 +269,47 @@ def console(
     if actions is not None:
         parts.append(ActionForms(directory, doing, tokens, pages, site, acting))
     return parts
+
+
+def _reviews(cluster: Cluster, options: ServeOptions) -> AccessReviews:
+    """Return the reviews of what a person may see on pages."""
+    prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
+    # Open pages check rights again every few seconds; with a shorter cache than the API's, a
+    # revoked right takes effect within ten seconds.
+    return AccessReviews(cluster.client, prefixes, believed=SIGHT_SECONDS)
+
+
+def _about_consumers(
+    directory: Directory, access: ByReviews, doing: Actions, sessions: BrowserSessions
+) -> list[View]:
+    """Return the pages of consumers for administrators."""
+    return [
+        ConsumerList(directory, access, sessions.signed_in),
+        ConsumerPage(directory, access, doing, sessions.signed_in),
+    ]
+
+
+def _about_bindings(
+    consumers: Consumers, sights: Sights, history: History, pages: Pages
+) -> list[View]:
+    """Return the pages of bindings, their objects, and the topology of a provider."""
+    return [
+        Bindings(consumers, sights),
+        BindingPage(consumers, sights, history),
+        ObjectPage(consumers, sights, history),
+        ProvidedTopology(consumers, sights, pages),
+    ]
+
+
+def _pages(options: ServeOptions, access: ByReviews, terminals: Terminals) -> Pages:
+    """Return the rendering of pages; only administrators see the tab of consumers."""
+    return Pages(
+        options.external_url,
+        provider=options.pretty_name,
+        embedded=options.oidc.type == "embedded",
+        tabs=[*TABS, Tab("/consumers", "Consumers", ("/consumers/",), partial(is_shown, access))],
+        waiting=terminals.waiting,
+    )
 
 
 def _version() -> str:

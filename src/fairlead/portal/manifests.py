@@ -77,6 +77,44 @@ def manifests(
         ValueError: a value cannot be used; the message names the flag.
     """
     _check_namespace(namespace)
+    flags = _flags(
+        external_url=external_url,
+        issuer_url=issuer_url,
+        client_id=client_id,
+        trusted_proxies=trusted_proxies,
+        username_prefix=username_prefix,
+        groups_prefix=groups_prefix,
+    )
+    program = _program(namespace, image, flags, pods)
+    return [
+        *program.account(),
+        *_rights(program),
+        *users(
+            allowed_groups,
+            allowed_users,
+            username_prefix=username_prefix,
+            groups_prefix=groups_prefix,
+        ),
+        *console_admins(console_admin_groups, groups_prefix=groups_prefix),
+        program.service({"http": _SERVICE_PORT}),
+        program.deployment(),
+    ]
+
+
+def _flags(
+    *,
+    external_url: str,
+    issuer_url: str,
+    client_id: str,
+    trusted_proxies: Sequence[str],
+    username_prefix: str,
+    groups_prefix: str,
+) -> tuple[str, ...]:
+    """Return the flags of ``fairlead provider serve``, in their normal form.
+
+    Raises:
+        ValueError: a value cannot be used; the message names the flag.
+    """
     external = ExternalURL.parse(external_url)
     if not external.secure:
         raise ValueError(f"--external-url {external_url!r} has to be https: an Ingress ends it")
@@ -85,7 +123,20 @@ def manifests(
     check_prefix(username_prefix, "--oidc-username-prefix")
     check_prefix(groups_prefix, "--oidc-groups-prefix")
     parse_networks(tuple(trusted_proxies))
-    program = PodProgram(
+    return (
+        f"--listen-address=0.0.0.0:{PORT}",
+        f"--external-url={external.absolute('')}",
+        *(f"--trusted-proxies={network}" for network in trusted_proxies),
+        f"--oidc-issuer-url={parse_issuer_url(issuer_url)}",
+        f"--oidc-issuer-client-id={client_id}",
+        f"--oidc-username-prefix={username_prefix}",
+        f"--oidc-groups-prefix={groups_prefix}",
+    )
+
+
+def _program(namespace: str, image: str, flags: tuple[str, ...], pods: Pods) -> PodProgram:
+    """Return the server's Pods; they start without a Secret, as a public client has none."""
+    return PodProgram(
         name=NAME,
         namespace=namespace,
         image=image,
@@ -93,15 +144,7 @@ def manifests(
         pods=pods,
         ports={"http": PORT},
         metrics_port=_METRICS_PORT,
-        flags=(
-            f"--listen-address=0.0.0.0:{PORT}",
-            f"--external-url={external.absolute('')}",
-            *(f"--trusted-proxies={network}" for network in trusted_proxies),
-            f"--oidc-issuer-url={parse_issuer_url(issuer_url)}",
-            f"--oidc-issuer-client-id={client_id}",
-            f"--oidc-username-prefix={username_prefix}",
-            f"--oidc-groups-prefix={groups_prefix}",
-        ),
+        flags=flags,
         environment=(
             {
                 "name": "OIDC_CLIENT_SECRET",
@@ -115,23 +158,17 @@ def manifests(
             },
         ),
     )
+
+
+def _rights(program: PodProgram) -> list[JSON]:
+    """Return the server's roles and their bindings to its ServiceAccount."""
     own = program.role(NAME, _own_rules())
     catalogue = program.cluster_role(NAME, _catalogue_rules())
     shown = program.aggregated_role(SHOWN_ROLE, LABEL_AGGREGATE_TO_SERVE)
     return [
-        *program.account(),
         *(own, program.bound(own)),
         *(catalogue, program.bound(catalogue)),
         *(shown, program.bound(shown)),
-        *users(
-            allowed_groups,
-            allowed_users,
-            username_prefix=username_prefix,
-            groups_prefix=groups_prefix,
-        ),
-        *console_admins(console_admin_groups, groups_prefix=groups_prefix),
-        program.service({"http": _SERVICE_PORT}),
-        program.deployment(),
     ]
 
 

@@ -22,18 +22,18 @@ from fairlead.portal.console.consumers.detail import ConsumerPage
 from fairlead.portal.console.consumers.directory import Directory
 from fairlead.portal.console.consumers.listing import ConsumerList
 from fairlead.portal.console.consumers.ownrights import OwnAccess, OwnRights, allowed
-from fairlead.portal.console.formtokens import FormTokens
-from fairlead.portal.console.live import Hub
-from fairlead.portal.console.looking import Looks
 from fairlead.portal.console.own.chain import Telling
 from fairlead.portal.console.own.entering import ByLink, Links, at_home
 from fairlead.portal.console.own.sight import Seeing
 from fairlead.portal.console.own.topology import Following, Topology
 from fairlead.portal.console.own.unbinding import UnbindForms, Unbindings, UnbindPage
 from fairlead.portal.console.own.views import OwnBindingPage, OwnBindings, OwnObjectPage, Things
-from fairlead.portal.console.rendering import Pages, Tab
-from fairlead.portal.console.site import Site
-from fairlead.portal.console.viewing import View
+from fairlead.portal.console.pages.live import Hub
+from fairlead.portal.console.pages.looking import Looks
+from fairlead.portal.console.pages.rendering import Pages, Tab
+from fairlead.portal.console.pages.viewing import View
+from fairlead.portal.console.visits.formtokens import FormTokens
+from fairlead.portal.console.visits.site import Site
 from fairlead.portal.handshake.reviews import ReviewedAction
 from fairlead.portal.http.routing import Routed
 from fairlead.portal.http.server import application

@@ -21,6 +21,7 @@ from fairlead.portal.options import (
     DEFAULT_SCOPES,
     ISSUER_PATH,
     NAME,
+    ExternalURL,
     IssuerType,
     Limits,
     OIDCOptions,
@@ -335,11 +336,7 @@ def serve(
             --tls-cert-file tls.crt --tls-key-file tls.key \\
             --oidc-issuer-url https://login.example.org --oidc-issuer-client-id fairlead
     """  # noqa: D301
-    for flag in _ELSEWHERE:
-        name = flag.removeprefix("--").replace("-", "_")
-        del flags[name]
-        if given.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            _warn(f"{flag} has no effect here: give it to `fairlead provider run`")
+    _drop_elsewhere(given, flags)
     flags_given = _Given(**flags)
     check_name("--namespace", flags_given.namespace)
     try:
@@ -381,6 +378,15 @@ async def _install_nothing(_: Client) -> None:
     """Install no CRDs: the controllers install them."""
 
 
+def _drop_elsewhere(given: click.Context, flags: dict[str, Any]) -> None:
+    """Remove the flags of other programs from ``flags``, with a warning for each that is set."""
+    for flag in _ELSEWHERE:
+        name = flag.removeprefix("--").replace("-", "_")
+        del flags[name]
+        if given.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            _warn(f"{flag} has no effect here: give it to `fairlead provider run`")
+
+
 def options_of(given: _Given) -> ServeOptions:
     """Return the options for the flags.
 
@@ -399,13 +405,25 @@ def options_of(given: _Given) -> ServeOptions:
         port=port,
         encrypted=given.tls_cert_file is not None,
     )
+    oidc = _sign_in(given, external)
+    if not given.pretty_name.strip():
+        raise ValueError("--pretty-name is empty: people would see no name")
+    return _options(given, host, port, external, oidc)
+
+
+def _sign_in(given: _Given, external: ExternalURL) -> OIDCOptions:
+    """Return the options of sign-in.
+
+    Raises:
+        ValueError: a flag is invalid or missing; the message names the flag.
+    """
     embedded = given.oidc_type == "embedded"
     if not (embedded or given.oidc_issuer_url):
         raise ValueError(
             "--oidc-issuer-url is missing: give the URL of your OpenID Connect issuer, or "
             "--oidc-type embedded on a laptop"
         )
-    oidc = OIDCOptions(
+    return OIDCOptions(
         type=given.oidc_type,
         issuer_url=parse_issuer_url(given.oidc_issuer_url or external.absolute(ISSUER_PATH)),
         client_id=given.oidc_issuer_client_id or (_EMBEDDED_CLIENT if embedded else ""),
@@ -418,8 +436,16 @@ def options_of(given: _Given) -> ServeOptions:
         people_file=given.oidc_people_file,
         beyond_loopback=given.embedded_issuer_beyond_loopback >= _TWICE,
     )
-    if not given.pretty_name.strip():
-        raise ValueError("--pretty-name is empty: people would see no name")
+
+
+def _options(
+    given: _Given, host: str, port: int, external: ExternalURL, oidc: OIDCOptions
+) -> ServeOptions:
+    """Return the options of the server, checked against one another.
+
+    Raises:
+        ValueError: flags are invalid or do not go together; the message names the flag.
+    """
     return check(
         ServeOptions(
             external_url=external,

@@ -16,10 +16,14 @@ from aiohttp.typedefs import Handler
 
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.client import ClientError
-from fairlead.portal.http.addresses import client_address
 from fairlead.portal.http.audit import audit
-from fairlead.portal.http.bodies import LIMITS
-from fairlead.portal.http.context import (
+from fairlead.portal.http.errors import Refusal, answer
+from fairlead.portal.http.faults import refusal_of
+from fairlead.portal.http.headers import Headers
+from fairlead.portal.http.metrics import METRICS, PortalMetrics
+from fairlead.portal.http.requests.addresses import client_address
+from fairlead.portal.http.requests.bodies import LIMITS
+from fairlead.portal.http.requests.context import (
     ADDRESS,
     ENDLESS,
     PARAMETERS,
@@ -27,13 +31,9 @@ from fairlead.portal.http.context import (
     REQUEST_ID,
     SESSION,
 )
-from fairlead.portal.http.deadlines import Deadlines
-from fairlead.portal.http.errors import Refusal, answer
-from fairlead.portal.http.faults import refusal_of
-from fairlead.portal.http.headers import Headers
-from fairlead.portal.http.limits import LIMITER, SIGN_INS, Clock, Limiter
-from fairlead.portal.http.metrics import METRICS, PortalMetrics
-from fairlead.portal.http.parameters import parse_query
+from fairlead.portal.http.requests.deadlines import Deadlines
+from fairlead.portal.http.requests.limits import LIMITER, SIGN_INS, Clock, Limiter
+from fairlead.portal.http.requests.parameters import parse_query
 from fairlead.portal.options import ServeOptions
 
 

@@ -18,9 +18,9 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from fairlead.api.kubebind.wire import ErrorCode
-from fairlead.portal.http.addresses import client_address, neighbourhood, trusts
 from fairlead.portal.http.errors import Refusal, answer
 from fairlead.portal.http.headers import Headers
+from fairlead.portal.http.requests.addresses import client_address, neighbourhood, trusts
 from fairlead.portal.options import Limits, Network, ServeOptions
 
 

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from fairlead.portal.http.errors import bad_request
-from fairlead.portal.identity.issuers import challenge_of
+from fairlead.portal.identity.oidc.issuers import challenge_of
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import SessionStore, hashed, random_token
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from aiohttp import hdrs, web
 
 from fairlead.api.kubebind.wire import ErrorCode
-from fairlead.portal.http.bodies import JSON_TYPE
-from fairlead.portal.http.context import SESSION
 from fairlead.portal.http.errors import Refusal, forbidden, unauthenticated
-from fairlead.portal.http.limits import count
+from fairlead.portal.http.requests.bodies import JSON_TYPE
+from fairlead.portal.http.requests.context import SESSION
+from fairlead.portal.http.requests.limits import count
 from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.sessions import BrowserSession, BrowserSessions

@@ -13,18 +13,18 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from fairlead.portal.http.audit import audit
-from fairlead.portal.http.bodies import read_body, read_json
-from fairlead.portal.http.context import REQUEST_ID
 from fairlead.portal.http.errors import Refusal, bad_request, forbidden
 from fairlead.portal.http.headers import PRIVATE
-from fairlead.portal.http.parameters import parameters
+from fairlead.portal.http.requests.bodies import read_body, read_json
+from fairlead.portal.http.requests.context import REQUEST_ID
+from fairlead.portal.http.requests.parameters import parameters
 from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity import redirects
 from fairlead.portal.identity.codes import Codes, challenge_in
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard, check_cluster
-from fairlead.portal.identity.issuers import Issuer
 from fairlead.portal.identity.keys import Sealing
+from fairlead.portal.identity.oidc.issuers import Issuer
 from fairlead.portal.identity.people import Person, Prefixes
 from fairlead.portal.identity.redirects import RedirectError
 from fairlead.portal.identity.sessions import BrowserSessions, SessionStore, hashed, random_token

@@ -37,7 +37,7 @@ from fairlead.client import Client, NotFound
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.portal.console.consumers.actions import ActionWish, UndoneError
 from fairlead.portal.console.consumers.ownrights import OwnAccess, OwnRights, allowed
-from fairlead.portal.console.live import Hub
+from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.handshake.reviews import ReviewedAction
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import BrowserSession

@@ -9,7 +9,7 @@ from aiohttp import web
 from tests.support.portal import EXTERNAL, Door, opened, serve_options
 from tests.support.portalidentity import MemoryStore
 
-from fairlead.portal.console.formtokens import FIELD, FormTokens, field
+from fairlead.portal.console.visits.formtokens import FIELD, FormTokens, field
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import LocalKeys, Sealing

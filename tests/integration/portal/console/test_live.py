@@ -16,11 +16,11 @@ from tests.support.waiting import SECONDS, eventually
 
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES
 from fairlead.client import Client
-from fairlead.portal.console import live
-from fairlead.portal.console.catalogue import Catalogue
-from fairlead.portal.console.live import Hub, Live
-from fairlead.portal.console.rendering import Pages
-from fairlead.portal.console.viewing import AskedPage, MissingError, View
+from fairlead.portal.console.offers.catalogue import Catalogue
+from fairlead.portal.console.pages import live
+from fairlead.portal.console.pages.live import Hub, Live
+from fairlead.portal.console.pages.rendering import Pages
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, View
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.portal.options import ExternalURL

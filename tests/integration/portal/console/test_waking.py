@@ -14,11 +14,11 @@ from fairlead.api.kubebind import ANNOTATION_IDENTITY
 from fairlead.api.meta import object_from_dict
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client
-from fairlead.portal.console.bindings import Consumers
+from fairlead.portal.console.bindings.known import Consumers
 from fairlead.portal.console.consumers.directory import Directory
-from fairlead.portal.console.live import Hub
 from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.kinds import Kinds
+from fairlead.portal.console.pages.live import Hub
 from fairlead.runtime import Cluster
 
 

@@ -27,9 +27,9 @@ from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.portal.app import Running, console
 from fairlead.portal.console.consumers.actions import Actions
-from fairlead.portal.console.formtokens import FormTokens
-from fairlead.portal.console.live import Hub
-from fairlead.portal.console.terminal import Terminals
+from fairlead.portal.console.pages.live import Hub
+from fairlead.portal.console.pages.terminal import Terminals
+from fairlead.portal.console.visits.formtokens import FormTokens
 from fairlead.portal.handshake.applying import Applying, ApplyingPatience
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
@@ -41,9 +41,9 @@ from fairlead.portal.handshake.reviews import BELIEVED_SECONDS, AccessReviews
 from fairlead.portal.handshake.witness import Witness
 from fairlead.portal.http.routing import Routed
 from fairlead.portal.identity.guard import SessionGuard
-from fairlead.portal.identity.issuers import Issuer
 from fairlead.portal.identity.keys import LocalKeys, Sealing
-from fairlead.portal.identity.outgoing import OverHTTP
+from fairlead.portal.identity.oidc.issuers import Issuer
+from fairlead.portal.identity.oidc.outgoing import OverHTTP
 from fairlead.portal.identity.people import Person, Prefixes
 from fairlead.portal.identity.secretstore import SecretStore
 from fairlead.portal.identity.sessions import BrowserSessions

@@ -43,7 +43,7 @@ from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account
 from fairlead.konnector.manifests import LEASE
 from fairlead.konnector.options import DEFAULT_NAMESPACE
-from fairlead.portal.console.bundles import bundle
+from fairlead.portal.console.offers.bundles import bundle
 from fairlead.portal.handshake.applying import ApplyingPatience
 from fairlead.portal.handshake.reachable import Reachable
 from fairlead_sandbox import Sandbox

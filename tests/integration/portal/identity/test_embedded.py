@@ -30,7 +30,7 @@ from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer, OIDCClient
 from fairlead.portal.identity.embedded.pages import BANNER
 from fairlead.portal.identity.embedded.passwords import PasswordHash
 from fairlead.portal.identity.embedded.people import EmbeddedPerson
-from fairlead.portal.identity.outgoing import Issuing
+from fairlead.portal.identity.oidc.outgoing import Issuing
 
 
 OTHER = "http://127.0.0.1:1/other"

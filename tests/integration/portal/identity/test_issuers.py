@@ -24,9 +24,9 @@ from tests.support.issuers import (
 from tests.support.pki import Authority
 
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.identity import issuers
-from fairlead.portal.identity.issuers import Issuer
-from fairlead.portal.identity.outgoing import MOST_BYTES, Answered, IssuerAway, OverHTTP
+from fairlead.portal.identity.oidc import issuers
+from fairlead.portal.identity.oidc.issuers import Issuer
+from fairlead.portal.identity.oidc.outgoing import MOST_BYTES, Answered, IssuerAway, OverHTTP
 from fairlead.portal.identity.people import Person
 from fairlead.runtime import BackoffPolicy, delays
 

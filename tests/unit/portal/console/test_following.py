@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.api.kubebind.conditions import KubeBindCondition, false, true
-from fairlead.portal.console.following import FollowedStep, _bound, _steps
+from fairlead.portal.console.offers.following import FollowedStep, _bound, _steps
 
 
 @pytest.mark.parametrize(

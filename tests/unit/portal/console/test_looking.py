@@ -10,9 +10,9 @@ import pytest
 from tests.support.waiting import SECONDS, idle
 
 from fairlead.client import ConfigError
-from fairlead.portal.console import looking
-from fairlead.portal.console.live import Hub
-from fairlead.portal.console.looking import Looks
+from fairlead.portal.console.pages import looking
+from fairlead.portal.console.pages.live import Hub
+from fairlead.portal.console.pages.looking import Looks
 
 
 class Found:

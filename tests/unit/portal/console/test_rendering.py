@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.portal.console.rendering import code
+from fairlead.portal.console.pages.rendering import code
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.http.limits import Buckets, Limiter
+from fairlead.portal.http.requests.limits import Buckets, Limiter
 from fairlead.portal.options import Limits, Rate
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from joserfc.jwk import RSAKey
 from tests.support.issuers import jwks, new_key, part, sign, sign_bytes, unsigned
 
-from fairlead.portal.identity.idtokens import (
+from fairlead.portal.identity.oidc.idtokens import (
     ALGORITHMS,
     Expected,
     UnknownKeyError,

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from fairlead.api.kubebind import BINDER_NAME, CLUSTERBINDINGS
 from fairlead.client import ClientError
-from fairlead.portal.console.viewing import MissingError
+from fairlead.portal.console.pages.viewing import MissingError
 from fairlead.portal.handshake.reviews import AccessReviews, ReviewedAction
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.sessions import BrowserSession

@@ -20,10 +20,10 @@ from fairlead.portal.console.consumers.actions import (
 )
 from fairlead.portal.console.consumers.detail import gone
 from fairlead.portal.console.consumers.directory import Directory
-from fairlead.portal.console.formtokens import Fields, FormTokens, field
-from fairlead.portal.console.rendering import Pages
-from fairlead.portal.console.site import Site
-from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View, asked_of
+from fairlead.portal.console.pages.rendering import Pages
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View, asked_of
+from fairlead.portal.console.visits.formtokens import Fields, FormTokens, field
+from fairlead.portal.console.visits.site import Site
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import forbidden
 from fairlead.portal.identity.sessions import BrowserSession

@@ -19,7 +19,7 @@ from fairlead.portal.console.consumers.actions import ACTIONS, TITLES, Actions, 
 from fairlead.portal.console.consumers.directory import GRANTED, Directory
 from fairlead.portal.console.consumers.listing import SignedIn, last_sign_in
 from fairlead.portal.console.consumers.standing import export_conditions, helps_of
-from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.handshake.reviews import ReviewedAction as Review
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.provider.konnectors import is_original, unwatchable

@@ -28,8 +28,8 @@ from fairlead.portal.console.consumers.standing import (
     faults,
     standing,
 )
-from fairlead.portal.console.live import Hub
-from fairlead.portal.console.viewing import of_namespace
+from fairlead.portal.console.pages.live import Hub
+from fairlead.portal.console.pages.viewing import of_namespace
 from fairlead.provider.commands.overview import ConsumerRow, ProviderState, rows
 from fairlead.provider.commands.revoke.belonging import provider_namespaces
 from fairlead.provider.commands.revoke.inventory import Inventory

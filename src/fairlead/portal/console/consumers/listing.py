@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 from fairlead.api.timestamps import parse_time
 from fairlead.portal.console.consumers.access import Access, check
 from fairlead.portal.console.consumers.directory import TOPIC, Directory, KnownConsumer
+from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
 from fairlead.portal.console.states import OF_CONSUMERS
-from fairlead.portal.console.viewing import AskedPage, Topics, View
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.provider.identity import GROUP_AUTHOR

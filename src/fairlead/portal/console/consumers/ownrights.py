@@ -33,7 +33,7 @@ from fairlead.portal.console.consumers.actions import (
     UndoneError,
 )
 from fairlead.portal.console.consumers.directory import TOPIC
-from fairlead.portal.console.live import Hub
+from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.handshake.reviews import ReviewedAction as Review
 from fairlead.portal.identity.people import Prefixes

@@ -25,11 +25,11 @@ from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.reasons.model import State
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, NAMESPACES, Resource
 from fairlead.client import Forbidden
-from fairlead.portal.console.live import Hub
 from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.standing import Standing, short, standing
 from fairlead.portal.console.objects.timeline import ToldEvent
-from fairlead.portal.console.viewing import Topics, of_namespace
+from fairlead.portal.console.pages.live import Hub
+from fairlead.portal.console.pages.viewing import Topics, of_namespace
 from fairlead.provider.copies import CopyNamespaces, places
 from fairlead.provider.namespaces import owner_of
 from fairlead.runtime import Cluster, Delta, Informer

@@ -9,8 +9,8 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from fairlead.api.reasons.model import State
+from fairlead.portal.console.pages.viewing import AskedPage
 from fairlead.portal.console.states import RANKS, STATES
-from fairlead.portal.console.viewing import AskedPage
 
 
 ROWS_OF_A_PAGE = 200

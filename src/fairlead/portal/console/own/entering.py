@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from fairlead.api.kubebind.wire import ErrorCode
-from fairlead.portal.console.rendering import Pages
+from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.cookies import Cookies

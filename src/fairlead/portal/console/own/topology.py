@@ -17,16 +17,16 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.commands.explain import ExplainedTarget, UnknownTargetError
 from fairlead.client import ApiError, Client
 from fairlead.explain.explaining import explain
-from fairlead.portal.console.looking import Looks, SeenLook
 from fairlead.portal.console.own.sight import OwnSight, Seeing
 from fairlead.portal.console.own.things import NO_NAMESPACE, Thing
 from fairlead.portal.console.own.unbinding import SEEN_TOPIC
-from fairlead.portal.console.rendering import Pages, ago, segment
+from fairlead.portal.console.pages.looking import Looks, SeenLook
+from fairlead.portal.console.pages.rendering import Pages, ago, segment
+from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
 from fairlead.portal.console.topology.chains import of_chains
 from fairlead.portal.console.topology.drawing import draw
 from fairlead.portal.console.topology.graph import Shown
 from fairlead.portal.console.topology.table import rows
-from fairlead.portal.console.viewing import AskedPage, Topics, View
 from fairlead.portal.identity.sessions import BrowserSession
 
 

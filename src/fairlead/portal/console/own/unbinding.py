@@ -14,12 +14,12 @@ from fairlead.api.resource import SELFSUBJECTACCESSREVIEWS, Resource
 from fairlead.client import Client, ClientError
 from fairlead.client.lookups import find_custom
 from fairlead.konnector.commands.unbind import Impact, impact, unbind
-from fairlead.portal.console.formtokens import FormTokens, field
-from fairlead.portal.console.live import Hub
-from fairlead.portal.console.looking import Looks
-from fairlead.portal.console.rendering import Pages
-from fairlead.portal.console.site import Site
-from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
+from fairlead.portal.console.pages.live import Hub
+from fairlead.portal.console.pages.looking import Looks
+from fairlead.portal.console.pages.rendering import Pages
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
+from fairlead.portal.console.visits.formtokens import FormTokens, field
+from fairlead.portal.console.visits.site import Site
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import forbidden
 from fairlead.portal.identity.sessions import BrowserSession

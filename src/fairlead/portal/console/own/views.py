@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from fairlead.explain.chains import Chain
-from fairlead.portal.console.looking import Looks, SeenLook
 from fairlead.portal.console.own.chain import Telling, Whole, broken
 from fairlead.portal.console.own.sight import OwnSight, Seeing
 from fairlead.portal.console.own.things import NO_NAMESPACE, BoundThing, Thing
 from fairlead.portal.console.own.unbinding import SEEN_TOPIC, Unbindings, missing, topic
+from fairlead.portal.console.pages.looking import Looks, SeenLook
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.console.states import RANKS, STATES
-from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import BrowserSession
 
 

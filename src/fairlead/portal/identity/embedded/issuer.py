@@ -20,9 +20,9 @@ from joserfc import jws
 from joserfc.jwk import ECKey
 
 from fairlead.portal.http.audit import audit
-from fairlead.portal.http.bodies import FORM_TYPE, read_body
-from fairlead.portal.http.context import ADDRESS
 from fairlead.portal.http.errors import Refusal, forbidden
+from fairlead.portal.http.requests.bodies import FORM_TYPE, read_body
+from fairlead.portal.http.requests.context import ADDRESS
 from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity.embedded import pages
 from fairlead.portal.identity.embedded.people import (
@@ -31,9 +31,9 @@ from fairlead.portal.identity.embedded.people import (
     TooManyTriesError,
 )
 from fairlead.portal.identity.guard import is_of_own_page
-from fairlead.portal.identity.issuers import Issuer, challenge_of
 from fairlead.portal.identity.keys import LocalKeys, Sealing
-from fairlead.portal.identity.outgoing import Answered, IssuerAway
+from fairlead.portal.identity.oidc.issuers import Issuer, challenge_of
+from fairlead.portal.identity.oidc.outgoing import Answered, IssuerAway
 from fairlead.portal.identity.sessions import hashed, random_token
 from fairlead.portal.options import ISSUER_PATH, is_loopback
 from fairlead.runtime.manager.health import split_address

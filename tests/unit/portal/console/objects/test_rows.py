@@ -14,7 +14,7 @@ from fairlead.portal.console.objects.rows import (
     order,
     page_of,
 )
-from fairlead.portal.console.viewing import AskedPage
+from fairlead.portal.console.pages.viewing import AskedPage
 
 
 def asked(**query: str) -> AskedPage:

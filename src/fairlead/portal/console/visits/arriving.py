@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from fairlead.portal.console.entering import Entrance
-from fairlead.portal.console.rendering import Pages
-from fairlead.portal.console.terminal import Terminals, introduced
+from fairlead.portal.console.pages.rendering import Pages
+from fairlead.portal.console.pages.terminal import Terminals, introduced
+from fairlead.portal.console.visits.entering import Entrance
 from fairlead.portal.http.audit import audit
-from fairlead.portal.http.context import PATH
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.http.headers import PRIVATE
-from fairlead.portal.http.parameters import parameters
+from fairlead.portal.http.requests.context import PATH
+from fairlead.portal.http.requests.parameters import parameters
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.sessions import BrowserSession
 

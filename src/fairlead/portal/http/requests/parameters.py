@@ -7,8 +7,8 @@ from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 
-from fairlead.portal.http.context import PARAMETERS
 from fairlead.portal.http.errors import bad_request
+from fairlead.portal.http.requests.context import PARAMETERS
 from fairlead.portal.options import Limits
 
 

@@ -10,7 +10,7 @@ from fairlead.api.kubebind import (
     CLUSTERBINDINGS,
 )
 from fairlead.api.meta import Object
-from fairlead.portal.console.live import Hub
+from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.identity.people import Person
 from fairlead.provider.namespaces import identity_of

@@ -11,13 +11,13 @@ from aiohttp import ClientConnectionResetError, web
 from markupsafe import Markup
 
 from fairlead.client import ClientError
-from fairlead.portal.console.entering import Entrance
-from fairlead.portal.console.live import Hub, Live, Subscription, message
-from fairlead.portal.console.rendering import Pages, digest
-from fairlead.portal.console.turns import PageTurns
-from fairlead.portal.console.viewing import AskedPage, MissingError, View, asked_of
-from fairlead.portal.http.context import ENDLESS, REQUEST_ID
+from fairlead.portal.console.pages.live import Hub, Live, Subscription, message
+from fairlead.portal.console.pages.rendering import Pages, digest
+from fairlead.portal.console.pages.turns import PageTurns
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, View, asked_of
+from fairlead.portal.console.visits.entering import Entrance
 from fairlead.portal.http.errors import Refusal
+from fairlead.portal.http.requests.context import ENDLESS, REQUEST_ID
 from fairlead.portal.identity.sessions import BrowserSession
 
 

@@ -18,12 +18,12 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.portal.console.authoring.printing import as_yaml
-from fairlead.portal.console.bindings import Consumers
+from fairlead.portal.console.bindings.known import Consumers
 from fairlead.portal.console.claims import in_words
-from fairlead.portal.console.clusters import Clusters
-from fairlead.portal.console.live import Hub
-from fairlead.portal.console.schemas import SchemaField, example, fields
-from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
+from fairlead.portal.console.offers.clusters import Clusters
+from fairlead.portal.console.offers.schemas import SchemaField, example, fields
+from fairlead.portal.console.pages.live import Hub
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.runtime import Cluster
 

@@ -9,12 +9,8 @@ from fairlead.api.kubebind import PermissionClaim
 from fairlead.api.kubebind.claims import reference_targets
 from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
-from fairlead.portal.console.bindings import (
-    AT_CLUSTER_SCOPE,
-    Consumers,
-    kinds_of,
-    shown_conditions,
-)
+from fairlead.portal.console.bindings.known import AT_CLUSTER_SCOPE, Consumers, kinds_of
+from fairlead.portal.console.bindings.showing import shown_conditions
 from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.kinds import FollowedKind, spec_of
 from fairlead.portal.console.objects.readable import parts
@@ -22,7 +18,7 @@ from fairlead.portal.console.objects.sights import Sights
 from fairlead.portal.console.objects.standing import conditions_of, short
 from fairlead.portal.console.objects.timeline import timeline, writes_of
 from fairlead.portal.console.objects.waits import waits_of
-from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import BrowserSession
 
 

@@ -17,7 +17,7 @@ import structlog
 
 from fairlead.api.timestamps import moment
 from fairlead.client import ClientError
-from fairlead.portal.console.live import Hub
+from fairlead.portal.console.pages.live import Hub
 
 
 EVERY_SECONDS = 3.0

@@ -9,12 +9,12 @@ from aiohttp import web
 
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.portal.console.authoring import Blank, TooMuchError, fields_of, read, start
-from fairlead.portal.console.bindings import Consumers
+from fairlead.portal.console.bindings.known import Consumers
 from fairlead.portal.console.objects.sights import Sights
-from fairlead.portal.console.site import Site
-from fairlead.portal.console.viewing import AskedPage, MissingError, View, asked_of
-from fairlead.portal.http.bodies import FORM_TYPE, read_body
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, View, asked_of
+from fairlead.portal.console.visits.site import Site
 from fairlead.portal.http.errors import Refusal
+from fairlead.portal.http.requests.bodies import FORM_TYPE, read_body
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.sessions import BrowserSession
 

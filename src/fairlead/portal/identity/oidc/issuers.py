@@ -15,9 +15,9 @@ from joserfc.jwk import Key
 
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.identity import idtokens
-from fairlead.portal.identity.idtokens import Expected, UnknownKeyError, UntrustedError
-from fairlead.portal.identity.outgoing import Answered, IssuerAway, Issuing, check_address
+from fairlead.portal.identity.oidc import idtokens
+from fairlead.portal.identity.oidc.idtokens import Expected, UnknownKeyError, UntrustedError
+from fairlead.portal.identity.oidc.outgoing import Answered, IssuerAway, Issuing, check_address
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import unavailable
 from fairlead.portal.options import DEFAULT_SCOPES

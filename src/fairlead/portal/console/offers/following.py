@@ -23,11 +23,11 @@ from fairlead.api.label_names import subdomain_errors
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.clusters import Clusters
-from fairlead.portal.console.formtokens import FormTokens
-from fairlead.portal.console.live import Hub
-from fairlead.portal.console.rendering import segment
-from fairlead.portal.console.viewing import AskedPage, MissingError, Topics, View
+from fairlead.portal.console.offers.clusters import Clusters
+from fairlead.portal.console.pages.live import Hub
+from fairlead.portal.console.pages.rendering import segment
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
+from fairlead.portal.console.visits.formtokens import FormTokens
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.runtime import Cluster
 

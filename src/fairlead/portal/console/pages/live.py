@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.api.meta import Object
 from fairlead.api.resource import Resource
-from fairlead.portal.console.rendering import Pages, digest
-from fairlead.portal.console.viewing import AskedPage, Topics, View
+from fairlead.portal.console.pages.rendering import Pages, digest
+from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
 from fairlead.portal.http.errors import Refusal
 from fairlead.runtime import Cluster, Delta, Informer
 

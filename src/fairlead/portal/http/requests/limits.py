@@ -15,8 +15,8 @@ from typing import Literal
 from aiohttp import web
 
 from fairlead.api.kubebind.wire import ErrorCode
-from fairlead.portal.http.addresses import neighbourhood
 from fairlead.portal.http.errors import Refusal
+from fairlead.portal.http.requests.addresses import neighbourhood
 from fairlead.portal.options import Limits, Rate
 
 

@@ -8,16 +8,16 @@ from typing import Any
 
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES
-from fairlead.portal.console.bindings import AT_CLUSTER_SCOPE, Consumers
+from fairlead.portal.console.bindings.known import AT_CLUSTER_SCOPE, Consumers
 from fairlead.portal.console.objects.kinds import FollowedKind
 from fairlead.portal.console.objects.rows import badness
 from fairlead.portal.console.objects.sights import Sight, Sights
 from fairlead.portal.console.objects.standing import Standing, short
-from fairlead.portal.console.rendering import Pages, ago, segment
+from fairlead.portal.console.pages.rendering import Pages, ago, segment
+from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
 from fairlead.portal.console.topology.drawing import draw
 from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, GraphNode, Shown
 from fairlead.portal.console.topology.table import rows
-from fairlead.portal.console.viewing import AskedPage, Topics, View
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.postgres.commands.links import role_by_status
 

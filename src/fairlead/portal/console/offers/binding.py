@@ -16,24 +16,24 @@ from fairlead.api.kubebind import APIServiceExportTemplate
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON
 from fairlead.client import ClientError
-from fairlead.portal.console.allowed import at_consumer, at_provider
-from fairlead.portal.console.bindings import Consumers
-from fairlead.portal.console.bundles import bundle
-from fairlead.portal.console.catalogue import CatalogueOffers, TemplatePage
-from fairlead.portal.console.clusters import Clusters
-from fairlead.portal.console.following import BoundPage
-from fairlead.portal.console.formtokens import Fields, FormTokens, field
-from fairlead.portal.console.live import Hub
-from fairlead.portal.console.rendering import Pages
-from fairlead.portal.console.site import Site
-from fairlead.portal.console.terminal import Terminal, Terminals, encoded
-from fairlead.portal.console.viewing import AskedPage
+from fairlead.portal.console.bindings.known import Consumers
+from fairlead.portal.console.offers.allowed import at_consumer, at_provider
+from fairlead.portal.console.offers.bundles import bundle
+from fairlead.portal.console.offers.catalogue import CatalogueOffers, TemplatePage
+from fairlead.portal.console.offers.clusters import Clusters
+from fairlead.portal.console.offers.following import BoundPage
+from fairlead.portal.console.pages.live import Hub
+from fairlead.portal.console.pages.rendering import Pages
+from fairlead.portal.console.pages.terminal import Terminal, Terminals, encoded
+from fairlead.portal.console.pages.viewing import AskedPage
+from fairlead.portal.console.visits.formtokens import Fields, FormTokens, field
+from fairlead.portal.console.visits.site import Site
 from fairlead.portal.handshake.bind import AskedBind, problem_of
-from fairlead.portal.http.context import PATH
 from fairlead.portal.http.errors import Refusal, bad_request
 from fairlead.portal.http.faults import refusal_of
 from fairlead.portal.http.headers import PRIVATE
-from fairlead.portal.http.limits import count
+from fairlead.portal.http.requests.context import PATH
+from fairlead.portal.http.requests.limits import count
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.runtime import Cluster

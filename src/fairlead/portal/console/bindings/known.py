@@ -1,0 +1,165 @@
+"""Consumers with their exports and connections, from caches."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.conditions import Condition
+from fairlead.api.kubebind import (
+    ANNOTATION_CLUSTER_PRETTY_NAME,
+    APISERVICEEXPORTS,
+    CLUSTER_BINDING_NAME,
+    CLUSTERBINDINGS,
+    APIServiceExport,
+    ClusterBinding,
+    ClusterBindingStatus,
+)
+from fairlead.api.kubebind.conditions import HEALTHY
+from fairlead.api.meta import Key, Object
+from fairlead.api.resource import NAMESPACES
+from fairlead.api.timestamps import moment
+from fairlead.portal.console.objects.kinds import Kinds, spec_of
+from fairlead.portal.console.objects.standing import (
+    Standing,
+    by_conditions,
+    conditions_of,
+    short,
+)
+from fairlead.portal.console.pages.live import Hub
+from fairlead.portal.console.pages.viewing import (
+    of_namespace,
+)
+from fairlead.portal.console.topology.text import legible
+from fairlead.provider.controllers.clusterbinding.reconcile import health
+from fairlead.provider.identity import title_of
+from fairlead.provider.namespaces import identity_of
+from fairlead.provider.offer import record_of
+from fairlead.runtime import Cluster, Delta
+
+
+AT_CLUSTER_SCOPE = "-"
+"""Segment of a path in place of the namespace of cluster-scoped objects."""
+
+
+class ConsumerConnection(NamedTuple):
+    """A consumer's ClusterBinding, with the heartbeat judged as of now."""
+
+    status: ClusterBindingStatus
+    stands: Standing
+    templates: tuple[str, ...] = ()
+
+
+class _Export(NamedTuple):
+    """An export's kinds and state, decoded once per resourceVersion."""
+
+    kinds: tuple[str, ...]
+    stands: Standing
+
+
+class _Beat(NamedTuple):
+    """A decoded ClusterBinding; the heartbeat is judged later, since it depends on the time."""
+
+    status: ClusterBindingStatus
+    conditions: tuple[Condition, ...]
+    templates: tuple[str, ...]
+
+
+class Consumers:
+    """The consumers in the caches, shared by the views of bindings and objects."""
+
+    def __init__(self, cluster: Cluster, hub: Hub, kinds: Kinds) -> None:
+        self.kinds = kinds
+        self._namespaces = hub.informer(
+            cluster, NAMESPACES, topics=of_namespace, metadata_only=True
+        )
+        self._exports = hub.informer(cluster, APISERVICEEXPORTS)
+        self._connections = hub.informer(cluster, CLUSTERBINDINGS)
+        self._read: dict[Key, _Export] = {}
+        self._beats: dict[str, _Beat] = {}
+        self._exports.subscribe(self._exported)
+        self._connections.subscribe(self._beaten)
+
+    def exported(self) -> dict[str, frozenset[str]]:
+        """Return the kinds exported to each consumer, by cluster namespace."""
+        found: dict[str, set[str]] = {
+            one.meta.name: set() for one in self._namespaces.list() if identity_of(one)
+        }
+        for export in self._exports.list():
+            if export.meta.namespace in found:
+                found[export.meta.namespace].update(self.read(export).kinds)
+        return {name: frozenset(kinds) for name, kinds in found.items()}
+
+    def export(self, consumer: str, name: str) -> Object | None:
+        """Return an export of a consumer."""
+        return self._exports.get(consumer, name) if self.title(consumer) else None
+
+    def exports(self, consumer: str) -> list[Object]:
+        """Return the exports of a consumer, ordered by name."""
+        return sorted(self._exports.list(consumer), key=lambda one: one.meta.name)
+
+    def title(self, consumer: str) -> str:
+        """Return name and identity of a consumer's cluster; "" without such a consumer."""
+        namespace = self._namespaces.get("", consumer)
+        if namespace is None or not identity_of(namespace):
+            return ""
+        connection = self._connections.get(consumer, CLUSTER_BINDING_NAME)
+        told = connection.meta.annotations if connection is not None else {}
+        title = title_of(identity_of(namespace), told.get(ANNOTATION_CLUSTER_PRETTY_NAME, ""))
+        return short(legible(title))
+
+    def connection(self, consumer: str) -> ConsumerConnection | None:
+        """Return a consumer's connection; None without a valid ClusterBinding."""
+        found = self._beats.get(consumer)
+        if found is None:
+            return None
+        judged, _ = health(found.status, now=moment())
+        now = Condition(HEALTHY, judged.status, judged.reason, judged.message)
+        stands = by_conditions([now, *found.conditions])
+        return ConsumerConnection(found.status, stands, found.templates)
+
+    def read(self, export: Object) -> _Export:
+        """Return the kinds and the state of a cached export."""
+        known = self._read.get(export.key)
+        return known if known is not None else _read(export)
+
+    def _exported(self, delta: Delta) -> None:
+        if delta.new is None:
+            self._read.pop(delta.object.key, None)
+        else:
+            self._read[delta.new.key] = _read(delta.new)
+
+    def _beaten(self, delta: Delta) -> None:
+        namespace, name = delta.object.key
+        beat = _beat(delta.new) if delta.new is not None else None
+        if name != CLUSTER_BINDING_NAME:
+            return
+        if beat is None:
+            self._beats.pop(namespace, None)
+        else:
+            self._beats[namespace] = beat
+
+
+def kinds_of(export: Object) -> tuple[str, ...]:
+    """Return the kinds of an export, as plural and group."""
+    return tuple(dict.fromkeys(one.name for one in spec_of(export).resources))
+
+
+def _read(export: Object) -> _Export:
+    try:
+        spec = export.decode(APIServiceExport).spec
+    except msgspec.ValidationError as error:
+        return _Export((), Standing("failed", "Invalid", short(str(error))))
+    kinds = tuple(dict.fromkeys(one.name for one in spec.resources))
+    return _Export(kinds, by_conditions(conditions_of(export)))
+
+
+def _beat(found: Object) -> _Beat | None:
+    try:
+        status = found.decode(ClusterBinding).status
+        templates = record_of(found).templates or ()
+    except msgspec.ValidationError:
+        return None
+    others = tuple(one for one in conditions_of(found) if one.type != HEALTHY)
+    return _Beat(status, others, templates)

@@ -1,0 +1,91 @@
+"""States, conditions and rows that the list and the page of bindings share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from fairlead.api.conditions import Condition
+from fairlead.api.meta import Object
+from fairlead.api.reasons.conditions import state_of
+from fairlead.api.reasons.model import State
+from fairlead.portal.console.bindings.known import ConsumerConnection
+from fairlead.portal.console.objects.history import History
+from fairlead.portal.console.objects.kinds import FollowedKind, Kinds
+from fairlead.portal.console.objects.rows import (
+    Counts,
+    ObjectRow,
+    badness,
+)
+from fairlead.portal.console.objects.standing import (
+    Standing,
+    helps,
+    is_foreign,
+)
+
+
+class TurnedCondition(msgspec.Struct, frozen=True):
+    """A condition as a page shows it, with its known history."""
+
+    condition: Condition
+    state: State
+    helps: str
+    before: tuple[tuple[str, str, str], ...] = ()
+    """Time, status and reason of earlier transitions, the newest first."""
+
+
+def object_row(kinds: Kinds, kind: FollowedKind, found: Object) -> ObjectRow:
+    """Return the row of a cached object."""
+    stands = kind.standing(found)
+    whose = kinds.whose(kind, found)
+    return ObjectRow(
+        kind=found.kind,
+        resource=kind.name,
+        namespace=found.meta.namespace,
+        name=found.meta.name,
+        where=whose.namespace if whose is not None else "",
+        state=stands.state,
+        about=stands.about,
+        helps=stands.helps,
+        since=stands.since,
+    )
+
+
+def shown_conditions(
+    conditions: Iterable[Condition], history: History, found: Object
+) -> list[TurnedCondition]:
+    """Return conditions with the transitions that this process saw, the worst first."""
+    turns = history.of(found.meta.uid)
+    shown = [
+        TurnedCondition(
+            one,
+            state := state_of(one),
+            ""
+            if state == "ok"
+            else helps(one.reason, one.message, foreign=is_foreign(found, one)),
+            tuple((turn.at, turn.status, turn.reason) for turn in turns if turn.type == one.type),
+        )
+        for one in conditions
+    ]
+    return sorted(shown, key=lambda one: (badness(one.state), one.condition.type))
+
+
+def together(stands: Standing, known: ConsumerConnection | None) -> Standing:
+    """Return the worse of the export's state and the connection's."""
+    if known is None or badness(stands.state) <= badness(known.stands.state):
+        return stands
+    return known.stands
+
+
+def with_objects(stands: Standing, counts: Counts) -> tuple[Standing, str]:
+    """Return a binding's state with its objects', and the remedy."""
+    if stands.state != "ok" or not counts.failed:
+        return stands, stands.helps
+    about = f"{counts.failed} of {counts.total} objects fail"
+    return Standing("failed", message=about), "see what each of its objects needs"
+
+
+def problems(kinds: Kinds, names: Iterable[str]) -> list[str]:
+    """Return a sentence for each named kind whose objects cannot be listed."""
+    return [problem for name in names if (problem := kinds.problem(name))]

@@ -1,0 +1,1 @@
+"""The offers of a provider: catalogue, page of a template, and binding it."""

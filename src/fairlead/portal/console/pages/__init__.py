@@ -1,0 +1,1 @@
+"""How any page is made: its view, its HTML, and the updates of an open page."""

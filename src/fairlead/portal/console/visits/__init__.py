@@ -1,0 +1,1 @@
+"""Requests of a browser: its session, the tokens of its forms, and the routes of pages."""

@@ -1,0 +1,1 @@
+"""Reading of requests: address, parameters and body, with the limits of each."""

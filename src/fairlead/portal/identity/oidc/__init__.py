@@ -1,0 +1,1 @@
+"""The OpenID Connect client: requests to an issuer, and verification of its tokens."""
