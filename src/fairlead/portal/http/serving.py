@@ -40,13 +40,13 @@ class Certificate:
     """
 
     def __init__(self, cert_file: Path, key_file: Path) -> None:
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.ends: datetime | None = None
         """When the certificate expires."""
         self._files = (cert_file, key_file)
+        # Before the files are read: a change in between is seen at the next check.
         self._state = self._look()
-        self._load()
+        self.context = self._load()
+        """The context of new connections; each refresh has one of its own."""
 
     def refresh(self) -> bool:
         """Load the files again if they have changed; return True if they were loaded.
@@ -57,9 +57,12 @@ class Certificate:
             state = self._look()
             if state == self._state:
                 return False
-            self._load()
+            self.context = self._load()
         except (OSError, ValueError) as error:
-            _log.warning("the certificate stays the one that was read before", reason=str(error))
+            _log.warning(
+                "the new certificate cannot be used, so the former one is still served",
+                reason=str(error),
+            )
             return False
         self._state = state
         _log.info("serving with a new certificate", file=str(self._files[0]))
@@ -71,17 +74,25 @@ class Certificate:
         stats = [os.stat(path) for path in self._files]  # noqa: PTH116  follows links, as wanted
         return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in stats)
 
-    def _load(self) -> None:
+    def _load(self) -> ssl.SSLContext:
+        """Return a new context with the files' pair.
+
+        A pair that does not match leaves a context without a usable key, so the context that
+        serves is never loaded again.
+        """
         cert_file, key_file = self._files
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2  # RFC 8996 deprecates the older ones.
         try:
             # Without a callback OpenSSL would prompt for the password of an encrypted key.
-            self.context.load_cert_chain(cert_file, key_file, password=lambda: b"")
+            context.load_cert_chain(cert_file, key_file, password=lambda: b"")
         except ssl.SSLError as error:
             raise ValueError(
                 f"--tls-cert-file {cert_file} and --tls-key-file {key_file} hold no certificate "
                 f"and key in PEM that belong together: {error.reason or error}"
             ) from None
         self.ends = _ends(cert_file.read_bytes())
+        return context
 
 
 def _ends(pem: bytes) -> datetime | None:

@@ -79,6 +79,40 @@ def test_a_pair_that_is_half_written_is_looked_at_again(tmp_path: Path) -> None:
     assert not certificate.refresh()
 
 
+async def test_the_former_pair_is_served_while_a_new_one_is_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[bool] = []
+    twice = asyncio.Event()
+    refresh = Certificate.refresh
+
+    def noted(certificate: Certificate) -> bool:
+        looked.append(refresh(certificate))
+        if len(looked) > 1:
+            twice.set()
+        return looked[-1]
+
+    monkeypatch.setattr(serving, "_LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(Certificate, "refresh", noted)
+    authority = Authority.create()
+    cert, key = write(tmp_path, authority.issue("server"))
+    options = serve_options(tls_cert_file=cert, tls_key_file=key)
+    trusting = ssl.create_default_context(cadata=authority.pem.decode())
+    async with opened(options, Introduction(options).routes(), ssl_context=trusting) as door:
+        cert.write_bytes(authority.issue("server").certificate)
+        looked.clear()
+        twice.clear()
+        async with asyncio.timeout(SECONDS):
+            await twice.wait()
+        assert not any(looked)
+        connector = aiohttp.TCPConnector(ssl=trusting, force_close=True)
+        async with (
+            aiohttp.ClientSession(connector=connector) as session,
+            session.get(door.server.url + "/healthz") as response,
+        ):
+            assert response.status == 200
+
+
 def test_what_is_no_pair_is_refused_before_anything_listens(tmp_path: Path) -> None:
     authority = Authority.create()
     one, other = authority.issue("server"), authority.issue("server")
