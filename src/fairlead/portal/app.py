@@ -69,12 +69,12 @@ TABS = (
 )
 """The tabs that everyone sees in the navigation."""
 SIGHT_SECONDS = 5.0
-"""How long rights to see pages are cached, in seconds."""
+"""Lifetime of a cached answer about the right to see a page, in seconds."""
 
 
 @runtime_checkable
 class Awaited(Protocol):
-    """A part that has to be ready before the server is."""
+    """A part of the server with a readiness check of its own."""
 
     @property
     def name(self) -> str:
@@ -88,7 +88,7 @@ class Awaited(Protocol):
 
 @runtime_checkable
 class Running(Protocol):
-    """A part that runs as long as the server does."""
+    """A part of the server with a task that runs until the server stops."""
 
     @property
     def name(self) -> str:
@@ -333,7 +333,7 @@ class _Closing(NamedTuple):
 
 
 class _Ready(NamedTuple):
-    """A readiness check of a part that runs by another object."""
+    """The readiness check of a part whose task belongs to another object."""
 
     name: str
     not_ready: Callable[[], str]

@@ -18,7 +18,9 @@ from fairlead.api.durations import parse_duration
 NAME = "fairlead-serve"
 """Name of the program's objects in a cluster."""
 DEFAULT_NAMESPACE = NAME
+"""Namespace of the server's sessions, keys and requests, by default."""
 DEFAULT_LISTEN = "127.0.0.1:8080"
+"""Default of ``--listen-address``, as of kube-bind's server."""
 DEFAULT_TOKEN_EXPIRY = 3600.0
 LEAST_TOKEN_EXPIRY = 60.0
 LONGEST_TOKEN_EXPIRY = 30 * 86400.0
@@ -26,16 +28,23 @@ LONGEST_TOKEN_EXPIRY = 30 * 86400.0
 DEFAULT_SCOPES = ("openid", "profile", "email", "groups")
 """Requested scopes; without offline_access, since no refresh token is used."""
 CALLBACK_PATH = "/api/callback"
+"""Path that the issuer sends browsers back to; kube-bind fixes this and the next one."""
 AUTHORIZE_PATH = "/api/authorize"
+"""Path where a sign-in begins."""
 ISSUER_PATH = "/oidc"
+"""Path prefix of the embedded issuer."""
 
 Network: TypeAlias = IPv4Network | IPv6Network
+"""A network of ``--trusted-proxies`` or ``--apply-binding-allow-cidr``."""
 IssuerType = Literal["external", "embedded"]
+"""Values of ``--oidc-type``."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")
 _PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 _SIGNING_BYTES = (32, 64)
+"""Allowed lengths of a cookie signing key, in bytes, as kube-bind allows them."""
 _ENCRYPTION_BYTES = (16, 24, 32)
+"""Allowed lengths of a cookie encryption key, in bytes: those of AES."""
 
 
 class ExternalURL(msgspec.Struct, frozen=True):
@@ -96,10 +105,11 @@ class ExternalURL(msgspec.Struct, frozen=True):
 
 
 class OIDCOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """The issuer, and the prefixes of its users and groups in reviews.
+    """The issuer, and the prefixes of its users and groups in SubjectAccessReviews.
 
-    An empty ``client_secret`` means a public client. ``people_file`` has the people of the
-    embedded issuer, and ``beyond_loopback`` allows other machines to use it.
+    An empty ``client_secret`` means a public client, which has no secret. ``people_file`` is the
+    file of the people who may sign in at the embedded issuer, and ``beyond_loopback`` allows
+    other machines to use that issuer.
     """
 
     type: IssuerType = "external"
@@ -230,7 +240,7 @@ def check(options: ServeOptions) -> ServeOptions:
     if not (options.external_url.secure or options.external_url.loopback):
         raise ValueError(
             f"--external-url {options.external_url.origin} is plain http to another machine: "
-            "tokens would travel for all to read; make it https"
+            "tokens could be read on the network; make it https"
         )
     if options.consumers_per_person < 1:
         raise ValueError("--consumers-per-person has to be 1 or more")
@@ -307,7 +317,10 @@ def parse_issuer_url(text: str) -> str:
     """
     issuer = ExternalURL.parse(text, flag="--oidc-issuer-url")
     if not (issuer.secure or issuer.loopback):
-        raise ValueError(f"--oidc-issuer-url {text!r} has to be https: who reads it could sign in")
+        raise ValueError(
+            f"--oidc-issuer-url {text!r} has to be https: others on the network could sign in as "
+            "anyone"
+        )
     return text
 
 
@@ -352,7 +365,10 @@ def parse_apply_networks(texts: tuple[str, ...], *, allowed: bool) -> tuple[Netw
             False.
     """
     flag = "--apply-binding-allow-cidr"
-    everything = "would let people have any address asked: name the networks of their clusters"
+    everything = (
+        "would let people choose any address for this server to connect to: name the networks of "
+        "their clusters"
+    )
     found = parse_networks(texts, flag=flag, everything=everything)
     if found and not allowed:
         raise ValueError(f"{flag} needs --allow-apply-binding")

@@ -167,7 +167,7 @@ def test_flags_of_the_original_that_do_nothing_here_are_warned_about(
         ((*ISSUER, "--trusted-proxies", "0.0.0.0/0"), "let every client say who it is"),
         (
             (*ISSUER, "--allow-apply-binding", "--apply-binding-allow-cidr", "::/0"),
-            "would let people have any address asked",
+            "would let people choose any address for this server to connect to",
         ),
         (
             (*ISSUER, "--apply-binding-allow-cidr", "10.0.0.0/8"),

@@ -34,7 +34,7 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Fairlead<
 
 
 class Callback:
-    """A context manager that listens; the browser has to be sent back to ``url``.
+    """A context manager that listens at ``url``, which the front door sends the browser back to.
 
     Args:
         strict: whether an answer without our session id is refused. kube-bind's page sends the

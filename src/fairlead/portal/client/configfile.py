@@ -28,6 +28,7 @@ EARLY = timedelta(minutes=5)
 _UNSET = "0001-01-01T00:00:00Z"
 """Go's zero time, for a token without a known expiry."""
 _MOST_BYTES = 16 * 1024 * 1024
+"""Largest file that is read, in bytes."""
 
 
 class ConfigFileError(FrontDoorError):

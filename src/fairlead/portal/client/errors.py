@@ -12,7 +12,7 @@ class Unreachable(FrontDoorError):  # noqa: N818  named after what happened
 
 
 class StrangeAnswer(FrontDoorError):  # noqa: N818  named after what happened
-    """The answer is not that of a front door."""
+    """The server answered, but not in the form of a front door."""
 
 
 class Refused(FrontDoorError):  # noqa: N818  named after what happened

@@ -23,6 +23,7 @@ from fairlead.portal.client.errors import FrontDoorError, StrangeAnswer
 Show = Callable[[str], None]
 """Function that opens an address in the person's browser."""
 _METHOD = "OAuth2CodeGrant"
+"""Method of signing in, as a BindingProvider names it."""
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,16384}")
 """A token that may be sent in a header (RFC 6750, section 2.1)."""
 

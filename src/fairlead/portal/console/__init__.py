@@ -1,1 +1,7 @@
-"""Pages for people: rendered by the server, without script, each with what its person may see."""
+"""Pages for people, rendered by the server; they work without script.
+
+``pages`` has what every page needs, ``visits`` the session of a browser and the routes of pages.
+``offers``, ``bindings`` and ``consumers`` are pages of a provider, ``own`` those of ``fairlead
+console``. ``objects`` reads exported kinds, ``authoring`` makes forms of a CRD's schema, and
+``topology`` draws.
+"""

@@ -25,5 +25,5 @@ RANKS: Final[Mapping[State, int]] = {state: rank for rank, state in enumerate(ST
 OF_CONSUMERS: Final[tuple[State, ...]] = ("failed", "unknown", "waiting", "ok")
 """The states of consumers, the worst first.
 
-A consumer that tells nothing any more may be broken; one that waits is on its way.
+An unknown state comes before waiting: a silent consumer may be broken, a waiting one goes on.
 """

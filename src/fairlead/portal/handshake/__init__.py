@@ -1,1 +1,1 @@
-"""The routes of kube-bind's protocol: the catalogue, and binding."""
+"""The routes of kube-bind's protocol: lists of templates, binds, and what a person may bind."""

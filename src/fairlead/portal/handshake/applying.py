@@ -75,9 +75,11 @@ MOST_BYTES = 128 * 1024
 AT_ONCE = 4
 """Number of consumer clusters that one replica writes to at the same time."""
 _LOOK_AGAIN_SECONDS = 0.1
+"""Interval between looks for a new export in the cache, in seconds."""
 _TIMEOUTS = Timeouts(connect=5.0, read=10.0, watch_idle=10.0)
 _RETRIES = RetryPolicy(attempts=2, budget=2.0)
 _PORT = 443
+"""Default port of a consumer's API server."""
 _LONGEST_REASON = 500
 """Longest logged error of a consumer's cluster, in characters."""
 _FAULTS = (
@@ -165,7 +167,7 @@ class Applying:
 
     @contextmanager
     def _turn(self, person: Person) -> Iterator[None]:
-        """Hold a slot: one cluster per person at a time, and :data:`AT_ONCE` for all.
+        """Hold a slot for the block: one per person, and :data:`AT_ONCE` for all people.
 
         Raises:
             Refusal: there is no free slot.
@@ -355,7 +357,7 @@ async def _looked_at(consumer: Client, seconds: float) -> None:
 
 
 def _brings(template: Object, export: Object) -> bool:
-    """Whether the export could come from the template."""
+    """Whether the export has what a bind of the template requests."""
     try:
         spec = export.decode(APIServiceExport).spec
         wanted = request_from_template(

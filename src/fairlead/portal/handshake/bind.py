@@ -60,10 +60,13 @@ from fairlead.runtime import Cluster, Delta
 ANSWER_SECONDS = 30.0
 """Longest wait for the provider's controllers, in seconds."""
 _CALL_SECONDS = 10.0
+"""Longest wait for one call to the API server, in seconds."""
 _CLEAN_SECONDS = 10.0
+"""Longest wait for the deletion of a request and its answer, in seconds."""
 _TTL = "10m"
 """Time after which an answered request is deleted if the replica that made it has died."""
 _UI_IDENTITY = "ui-identity"
+"""Identity that kube-bind's page sends for a cluster without one: the person is meant."""
 _LONGEST = 512
 """Longest identity or display name, in characters."""
 _REFUSED = "you may not bind this template for this cluster"
@@ -197,7 +200,7 @@ class Bind:
         return response
 
     async def check(self, person: Person, asked: AskedBind) -> None:
-        """Check whether a person may bind this, without writing anything.
+        """Check that a person may bind a template for a cluster, without writing anything.
 
         Raises:
             Refusal: the person has no right, or the template does not exist.
@@ -261,7 +264,7 @@ class Bind:
             raise forbidden(_REFUSED, reason=f"no right to bind template {template}")
 
     def _owned(self, person: Person, identity: str) -> OwnedNamespace:
-        """Return the identity, if it is the person's or new.
+        """Return author and namespace of an identity that is the person's or new.
 
         Raises:
             Refusal: the identity is another person's, or the quota is reached.
@@ -315,7 +318,7 @@ class Bind:
     async def _declared(
         self, asked: AskedBind, owned: OwnedNamespace, most: int
     ) -> AsyncIterator[tuple[Key, asyncio.Future[BindableResourcesRequestStatus]]]:
-        """Create a request, and delete it at the end even if its client disconnects."""
+        """Create a request, and delete it at the end, also if the bind is canceled."""
         name = new_name()
         key = Key(self._options.namespace, name)
         body: JSON = {
@@ -344,8 +347,8 @@ class Bind:
             yield key, coming
         finally:
             del self._waiting[key]
-            # A disconnecting client cancels this task; the shield lets the deletion finish, for
-            # the Secret holds credentials.
+            # The deadline of the HTTP request or the end of the server may cancel this task; the
+            # shield lets the deletion finish, for the Secret holds credentials.
             await asyncio.shield(asyncio.create_task(self._take_away(key)))
 
     async def _take_away(self, key: Key) -> None:

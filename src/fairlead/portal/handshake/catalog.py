@@ -27,6 +27,7 @@ from fairlead.runtime import Cluster, Delta
 
 
 _HIDDEN = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation that is left out: kubectl stores a copy of the object in it."""
 _ENCODED = 64
 """Number of encoded lists per kind in the cache, one per set of visible templates."""
 
@@ -195,6 +196,7 @@ def _shown(body: JSON) -> JSON:
 
 
 def _go(plural: str) -> JSON:
+    """Return a claimable type by Go's field names: kube-bind's structs have no JSON tags."""
     kind = _KINDS[plural]
     return {
         "Names": {"plural": plural, "singular": kind.lower(), "kind": kind},

@@ -22,8 +22,9 @@ from fairlead.konnector.commands.request import in_vain
 
 
 SECONDS = 10.0
-"""Longest time for a request, in seconds; new RBAC takes a moment to apply."""
+"""Longest wait for a request, in seconds: new RBAC of the consumer applies with a delay."""
 _LOOK_AGAIN_SECONDS = 0.2
+"""Delay before a request that RBAC refused is sent again, in seconds."""
 
 
 def as_consumer(server: ClusterConfig, token: str, namespace: str = "") -> ClusterConfig:

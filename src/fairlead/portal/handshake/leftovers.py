@@ -1,4 +1,4 @@
-"""Requests and answers of binds whose replica was killed."""
+"""Deletion of requests and answers of binds whose replica was killed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def new_name() -> str:
 
 
 class Leftovers:
-    """Deletes leftovers; any replica deletes those that it has seen for long enough.
+    """Deletes what killed replicas left, :data:`LEFT_SECONDS` after this replica first saw it.
 
     Needed rights: list and delete Secrets and requests of the namespace. Run it as a task, beside
     the cluster.

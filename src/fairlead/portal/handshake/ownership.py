@@ -14,12 +14,13 @@ from fairlead.runtime import Cluster
 
 
 _OURS = (GROUP_AUTHOR, "https://", "http://")
+"""Beginnings of author names: a group's, and ISSUER/SUB of a person."""
 _BY_IDENTITY = "consumer-identity"
 _BY_AUTHOR = "consumer-author"
 
 
 class OwnedNamespace(NamedTuple):
-    """An identity of a person: its stored author, and its cluster namespace, "" if new."""
+    """A person's identity of a consumer: its author, and its cluster namespace, "" if new."""
 
     author: str
     namespace: str = ""

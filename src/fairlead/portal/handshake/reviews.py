@@ -21,6 +21,7 @@ from fairlead.portal.identity.people import Person, Prefixes
 BELIEVED_SECONDS = 10.0
 """How long an answer of the API server is cached, in seconds."""
 VERB = "bind"
+"""Verb of the right to bind, on templates or on none, as kube-bind reviews it."""
 _MOST = 20_000
 """Largest number of cached answers."""
 _MOST_OFFERS = 1000
@@ -28,6 +29,7 @@ _MOST_OFFERS = 1000
 _AT_ONCE = 16
 """Largest number of concurrent reviews, for all requests together."""
 _CALL_SECONDS = 10.0
+"""Longest wait for a review, in seconds."""
 _ACCOUNTS = "system:serviceaccounts"
 
 
@@ -67,7 +69,7 @@ class _Answer(NamedTuple):
 
 
 class _Offer(NamedTuple):
-    """The offered ones of the templates, valid until the first of the answers lapses."""
+    """The part of ``templates`` that a person may bind, until the first of the answers expires."""
 
     templates: tuple[str, ...]
     offered: frozenset[str]
@@ -204,8 +206,7 @@ class AccessReviews:
             return known
         task = self._asked.get(question)
         if task is None:
-            # Concurrent requests share one review, which goes on if one of their clients
-            # disconnects.
+            # Concurrent requests share one review, which goes on if one of them is canceled.
             task = self._asked[question] = asyncio.create_task(self._ask(asker, action))
             task.add_done_callback(lambda done: self._answered(question, done))
         return await asyncio.shield(task)

@@ -1,1 +1,1 @@
-"""The server: limits, errors, headers, and how the outside reaches it."""
+"""The HTTP server: sockets, TLS, the middleware of all requests, headers, errors and metrics."""

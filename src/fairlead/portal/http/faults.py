@@ -21,7 +21,7 @@ from fairlead.portal.http.errors import Refusal
 
 
 _PATIENCE = 5.0
-"""Retry-After in seconds, if the API server sent none."""
+"""Default of Retry-After, in seconds, if the API server sent none."""
 
 
 def refusal_of(error: BaseException) -> Refusal:
@@ -40,7 +40,7 @@ def refusal_of(error: BaseException) -> Refusal:
         case AlreadyExists() | Conflict():
             return _refused(409, "this was changed by another request at the same time", reason)
         case Invalid() | BadRequest() | RequestTooLarge():
-            return _refused(422, "the provider's cluster takes no such object", reason)
+            return _refused(422, "the provider's cluster rejected an object as invalid", reason)
         case NotFound():
             return Refusal(
                 404, ErrorCode.RESOURCE_NOT_FOUND, "there is no such object", reason=reason

@@ -14,6 +14,7 @@ REQUEST_ID_HEADER = istr("X-Request-Id")
 CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 """Policy of answers other than pages; a page sets its own, with the same frame-ancestors."""
 _YEAR = 365 * 86400
+"""Lifetime of Strict-Transport-Security, in seconds."""
 
 NOT_KEPT: Mapping[str, str] = {
     "Cache-Control": "no-cache, no-store, must-revalidate, max-age=0",
@@ -24,6 +25,7 @@ NOT_KEPT: Mapping[str, str] = {
 PRIVATE: Mapping[str, str] = {**NOT_KEPT, "Referrer-Policy": "no-referrer"}
 """Headers of answers that may not be stored, and whose address may not be a Referer."""
 _KEPT_NOWHERE = ("/api/", "/oidc/", "/exports")
+"""Path prefixes whose answers get :data:`NOT_KEPT`."""
 
 
 class Headers:

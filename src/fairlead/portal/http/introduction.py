@@ -1,4 +1,4 @@
-"""Routes without sign-in: the liveness probes, and how a client signs in."""
+"""Routes without sign-in: liveness probes, and the BindingProvider that says how to sign in."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from fairlead.portal.http.requests.context import BIND_RESULT
 
 
 BIND_PATH = "/api/bind"
+"""Path of the route whose POST requests count as binds."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _RESULTS = ("done", "refused", "failed")
 _REASONS = {
@@ -68,19 +69,23 @@ class PortalMetrics(Collector):
         """Return all series; called at each scrape."""
         requests = CounterMetricFamily(
             "fairlead_portal_requests",
-            "Requests that were answered; route is empty for paths that are none",
+            "Answered requests; route is empty if no route serves the path",
             labels=("route", "method", "code"),
         )
         for (route, method, status), number in sorted(self._requests.items()):
             requests.add_metric((route, method, str(status)), number)
         yield requests
         yield _counted(
-            "sign_ins", "Sign-ins, and those refused", "result", _RESULTS[:2], self._sign_ins
+            "sign_ins", "Finished and refused sign-ins", "result", _RESULTS[:2], self._sign_ins
         )
         yield CounterMetricFamily("fairlead_portal_sign_outs", "Sign-outs", value=self._sign_outs)
-        yield _counted("binds", "Binds, by what became of them", "result", _RESULTS, self._binds)
+        yield _counted("binds", "Binds by their outcome", "result", _RESULTS, self._binds)
         yield _counted(
-            "refusals", "Requests that were refused", "reason", _REASONS.values(), self._refusals
+            "refusals",
+            "Requests refused with 401, 403, 413 or 429",
+            "reason",
+            _REASONS.values(),
+            self._refusals,
         )
 
 

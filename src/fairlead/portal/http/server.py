@@ -39,7 +39,7 @@ from fairlead.portal.options import ServeOptions
 
 _log = structlog.get_logger(logger_name="fairlead.portal.http")
 PROBES = frozenset({"/healthz", "/api/healthz"})
-"""Paths without limits: an overloaded server is still alive."""
+"""Paths without limits: a liveness probe of an overloaded server has to succeed."""
 _MACHINES = ("/api/", "/oidc/")
 """Path prefixes of the routes whose errors are JSON."""
 _BUSY = 2.0
@@ -218,7 +218,7 @@ def _refused(refusal: Refusal, request: web.Request) -> web.StreamResponse:
         )
     elif refusal.reason:
         _log.warning(
-            "not served",
+            "a request was refused",
             path=request[PATH],
             status=refusal.status,
             reason=refusal.reason,
@@ -232,7 +232,7 @@ def _failed(error: Exception, request: web.Request) -> web.StreamResponse:
     gone = request.transport is None and isinstance(error, ConnectionError)
     if gone or isinstance(error, web.RequestPayloadError):
         return answer(
-            Refusal(400, ErrorCode.BAD_REQUEST, "the body is broken"),
+            Refusal(400, ErrorCode.BAD_REQUEST, "the body is incomplete or malformed"),
             request_id=request[REQUEST_ID],
         )
     refusal = refusal_of(error)

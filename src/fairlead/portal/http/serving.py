@@ -26,7 +26,7 @@ from fairlead.portal.options import Limits, Network, ServeOptions
 
 _log = structlog.get_logger(logger_name="fairlead.portal.http")
 _LOOK_AGAIN = 5.0
-"""Interval between two checks of the certificate's files, in seconds."""
+"""Interval between checks whether the certificate's files have changed, in seconds."""
 _PATIENCE = 10.0
 """Longest wait for running requests at shutdown, in seconds."""
 
@@ -115,6 +115,7 @@ class ListeningError(Exception):
 
 @contextmanager
 def _explained(options: ServeOptions) -> Iterator[None]:
+    """Turn an OSError of the block into a :class:`ListeningError`."""
     try:
         yield
     except OSError as error:
@@ -248,7 +249,7 @@ class _Connections:
         self.alive: dict[_Connection, None] = {}
 
     def open(self, peer: str) -> bool:
-        """Count a connection; return False if it is one too many. :meth:`close` has to follow."""
+        """Count a connection; return False if a limit is exceeded. :meth:`close` has to follow."""
         key = self.key(peer)
         self._open[key] += 1
         if key and self._open[key] > self.limits.connections_per_address:

@@ -1,7 +1,7 @@
 """One-time codes, by which a program receives the result of a page in a browser (S14).
 
 The browser carries a code, and the program proves by a secret verifier that it began the sign-in
-or bind (RFC 7636, S256). A reader of the store can use nothing that is in it.
+or bind (RFC 7636, S256). The store has only hashes of codes, so its readers can redeem none.
 """
 
 from __future__ import annotations

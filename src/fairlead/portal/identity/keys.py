@@ -37,6 +37,7 @@ LOOK_SECONDS = 300.0
 """Interval between checks whether a new key is due, in seconds."""
 
 _DATA = "keys"
+"""Key of the Secret's data with the list of keys."""
 _sealed = re.compile(r"[A-Za-z0-9_-]+").fullmatch
 _log = structlog.get_logger(logger_name="fairlead.portal.keys")
 
@@ -81,6 +82,8 @@ class LocalKeys:
 
 
 class _Key(msgspec.Struct, frozen=True):
+    """A Fernet key; ``made`` is in seconds since 1970, by the clock of its maker."""
+
     key: str
     made: float
 
@@ -109,7 +112,7 @@ class SecretKeys:
         self._informer.subscribe(self._heard)
 
     def fernet(self) -> MultiFernet:
-        """Return the Secret's keys, with the one that seals first."""
+        """Return the Secret's keys; the first one seals, and all of them open."""
         if not self._keys:
             raise unavailable(f"there is no Secret {self._namespace}/{KEYS_SECRET} yet")
         now = time.time()

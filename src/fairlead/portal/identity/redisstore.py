@@ -33,8 +33,11 @@ PREFIX = "fairlead:portal:"
 """Prefix of all keys and of the channel's name."""
 
 _CHANNEL = f"{PREFIX}gone"
+"""Channel of the names of removed sessions."""
 _ALL = f"{PREFIX}sessions"
+"""Sorted set of all sessions and codes, by their expiry in seconds since 1970."""
 _EVERYTHING = b"*"
+"""Message after which all cached sessions have to be read again."""
 _log = structlog.get_logger(logger_name="fairlead.portal.redisstore")
 
 
@@ -43,7 +46,7 @@ T = TypeVar("T")
 
 
 def _asked(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Make a method raise a Refusal with status 503 if Redis fails: the client may retry."""
+    """Decorate a method to raise a Refusal with status 503 if Redis fails, so clients retry."""
 
     @functools.wraps(method)
     async def asked(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -230,7 +233,7 @@ class RedisStore:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, AuthenticationError):
-        return f"it does not let us in: check $REDIS_PASSWORD and --redis-username ({error})"
+        return f"it refuses the login: check $REDIS_PASSWORD and --redis-username ({error})"
     return str(error) or type(error).__name__
 
 

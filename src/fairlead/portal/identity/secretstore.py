@@ -40,6 +40,7 @@ SWEPT_AT_ONCE = 200
 """Largest number of Secrets that one sweep deletes."""
 
 _VALUE = "value"
+"""Key of a Secret's data with the stored value."""
 _PAUSE_SECONDS = 1.0
 """Delay after a sweep that did not delete everything, in seconds."""
 _RECENT = 1000
@@ -214,7 +215,7 @@ class SecretStore:
         # Another replica may have just made it; or a client guesses tokens, which must neither
         # load the API server nor delay others.
         if self._unheard_of >= UNHEARD_OF_AT_ONCE:
-            raise unavailable(f"{UNHEARD_OF_AT_ONCE} Secrets are looked for that may not be there")
+            raise unavailable(f"{UNHEARD_OF_AT_ONCE} Secrets that the cache lacks are being read")
         self._unheard_of += 1
         try:
             return await self._get(wanted, kind)

@@ -19,7 +19,7 @@ from fairlead.portal.identity.people import Person
 
 
 BELIEVED_SECONDS = 10.0
-"""How long a session is cached after it was read, in seconds."""
+"""Lifetime of a session in a replica's cache, in seconds; then it is read from the store."""
 SESSIONS_OF_A_PERSON = 20
 """Largest number of a person's sessions; a new one ends the oldest."""
 SESSIONS_IN_ALL = 10_000
@@ -36,6 +36,7 @@ _log = structlog.get_logger(logger_name="fairlead.portal.sessions")
 
 
 Kind = Literal["browser", "cli"]
+"""Holder of a session's token: a browser in a cookie, or a command in its config file."""
 
 
 class BrowserSession(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -56,7 +57,7 @@ class HeldSession(NamedTuple):
 
 
 Gone = Callable[[str | None], None]
-"""Listener, called with the name of a removed session; None if any may be removed."""
+"""Listener, called with the name of a removed session; None if any session may be gone."""
 
 
 class SessionStore(Protocol):
@@ -168,7 +169,7 @@ class BrowserSessions:
         return token, session
 
     def believed(self, token: str) -> BrowserSession | None:
-        """Return the cached session of a token; a session may exist that is not cached."""
+        """Return the cached session of a token; None says nothing about the store."""
         known = self._known.get(hashed(token))
         if known is not None and known[1] > time.monotonic():
             return _current(known[0])

@@ -40,11 +40,16 @@ _log = structlog.get_logger(logger_name="fairlead.portal.signin")
 _MOST_PENDING_BYTES = 3000
 """Largest size of a browser's other sign-in cookies, in bytes; a header has at most 8190."""
 _MOST = {"redirect_url": 4096, "session_id": 256, "consumer_id": 253, "client_type": 32}
+"""Longest value of each parameter, in characters."""
 _NAMES = (*_MOST, "cluster_id", "code_challenge", "code_challenge_method")
 
 
 class Begun(msgspec.Struct, frozen=True, array_like=True):
-    """A pending sign-in, which the browser carries sealed in a cookie."""
+    """A pending sign-in, which the browser carries sealed in a cookie.
+
+    ``begun`` is in seconds since 1970. ``cli`` says that a command gets the result, and ``page``
+    that a page of this server does; with a ``challenge`` the result is a one-time code.
+    """
 
     state: str
     nonce: str
@@ -59,7 +64,7 @@ class Begun(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Grants(Protocol):
-    """Redeems codes that stand for a bind and not for a session."""
+    """Redeems one-time codes that were made for a bind and not for a session."""
 
     async def redeem(self, request: web.Request, person: Person, grant: str) -> web.Response:
         """Return the answer to what the person consented to in ``grant``.

@@ -1,4 +1,4 @@
-"""Ending sessions without the server, for its administrator."""
+"""Ending of sessions by a command of an administrator, without a request to the server."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class _Check:
         for index, one in enumerate(value):
             key = keys(one)
             if key and key in seen:
-                yield Problem((*place, index), "stands in the list twice")
+                yield Problem((*place, index), "is in the list twice")
             seen.add(key)
         items = facts.inner(schema, "items")
         if items is not None:
@@ -126,7 +126,7 @@ class _Check:
             if inner is not None:
                 yield from self.walk(inner, one, (*place, name))
             elif not known:
-                yield Problem((*place, name), "is no field of it")
+                yield Problem((*place, name), "is not a known field")
 
 
 def _type(schema: JSON, value: Any) -> str:

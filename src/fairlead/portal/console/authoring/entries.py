@@ -25,6 +25,7 @@ WEIGHT = 2_000
 _ERRORS = 10
 """Largest number of reported problems per entry."""
 ROW, KEY, KEEP, REST = "!row", "!key", "!keep", "!rest"
+"""Suffixes of the controls of a row, a map's key, an empty group, and other fields."""
 _KEY_INPUT = Input("text", "name")
 
 

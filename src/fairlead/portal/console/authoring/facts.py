@@ -17,10 +17,11 @@ from fairlead.api.meta import JSON
 _DEEPEST = 40
 """Deepest nesting of a default, an enumeration or a YAML value."""
 _LARGEST = 20_000
-"""Largest number of values in one of these."""
+"""Largest number of values in such a default, enumeration or YAML value."""
 _LONGEST = 64 * 1024
-"""Largest size of the texts in one of these, in characters."""
+"""Largest size of all texts in one, in characters."""
 UNSET = msgspec.UNSET
+"""Value of an input or a schema's default that does not exist; None is a value of JSON."""
 
 
 def is_plain(value: Any) -> bool:

@@ -30,6 +30,7 @@ from fairlead.portal.console.authoring.values import tell, value
 
 
 NAME, NAMESPACE, BRIEF, ADD, REMOVE = "!name", "!namespace", "!brief", "!add", "!remove"
+"""Names of the form's controls that belong to no field of the schema."""
 _NOT_WRITTEN = frozenset({"apiVersion", "kind", "metadata", "status"})
 _NAME_HINT = "Lower-case letters, digits, - and dots."
 _NAMESPACE_HINT = "The namespace in your cluster: lower-case letters, digits and -."

@@ -27,9 +27,11 @@ Kind = Literal[
     "map",
 ]
 _DESCRIPTION = 500
-"""Longest shown description; the next are for a pattern, a default, a rule; in characters."""
+"""Longest shown description, in characters."""
 _PATTERN, _DEFAULT, _RULE = 200, 80, 200
+"""Longest shown pattern, default and message of a rule, in characters."""
 _RULES = 6
+"""Largest number of shown rules."""
 
 
 class Hint(msgspec.Struct, frozen=True):

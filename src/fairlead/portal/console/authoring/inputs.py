@@ -35,6 +35,7 @@ _SHORT = 253
 """Longest text with a one-line input, in characters: the longest name in Kubernetes."""
 
 Path = tuple[str, ...]
+"""Names of fields from the root; :data:`_ITEM` for the items of a list or map."""
 _ITEM = "*"
 
 

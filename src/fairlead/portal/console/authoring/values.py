@@ -24,7 +24,7 @@ _LINES = 1_000
 _DEEPEST = 30
 """Deepest nesting of a value that is written as YAML."""
 _VALUES = 5_000
-"""Largest number of values in it: reading more would block the event loop."""
+"""Largest number of values in such YAML: reading more would block the event loop."""
 
 
 def value(entry: FilledInput) -> Any:
@@ -160,7 +160,7 @@ def _wrong_key(key: str, others: dict[str, Any]) -> str:
         return "is required"
     if len(key) > _NAME:
         return f"has to have at most {_NAME} characters"
-    return "stands here twice" if key in others else ""
+    return "is here twice" if key in others else ""
 
 
 def _group(entry: FilledInput) -> Any:

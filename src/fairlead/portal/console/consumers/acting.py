@@ -31,7 +31,9 @@ from fairlead.provider.namespaces import identity_of
 
 
 _DOWNLOAD = "kubeconfig"
+"""Action of the form that downloads a rotated kubeconfig."""
 _MOST = 2000
+"""Longest typed name of a consumer or an owner, in characters."""
 
 
 class ActionPage(View):
@@ -62,7 +64,9 @@ class ActionPage(View):
         await check(self._access, session, f"consumer {name}")
         found = next((one for one in ACTIONS if one == action), None)
         if found is None:
-            raise MissingError(f"Nothing is called {action}", f"There are {', '.join(ACTIONS)}.")
+            raise MissingError(
+                f"There is no action {action}", f"The actions are {', '.join(ACTIONS)}."
+            )
         done = self._actions.progress(name)
         if self._directory.consumer(name) is None and (done is None or done.action != found):
             raise gone(name)
@@ -198,7 +202,7 @@ class ActionForms:
 
 
 def _named(action: str, uid: str) -> str:
-    """Return the action of a form's token; the uid keeps it from a namesake's."""
+    """Return the action of a form's token; after a new namespace of the same name it is void."""
     return f"consumer/{action}/{uid}"
 
 

@@ -199,7 +199,7 @@ class Counting:
 
 _MAY_NOT = (
     "this program may not list them in all namespaces; `fairlead manifests provider --export {}` "
-    "prints what lets it"
+    "prints the role that allows it"
 )
 
 

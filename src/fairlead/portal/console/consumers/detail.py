@@ -116,7 +116,7 @@ class ConsumerPage(View):
             return {"tokens": None, "unread": str(error)}
 
     async def _granted(self, name: str, binding: Object | None) -> tuple[frozenset[str], str]:
-        """Return the ClusterRoleBindings that the konnector has the rights of, and a problem.
+        """Return the names of ClusterRoleBindings whose rights the konnector has, and a problem.
 
         Only kube-bind's konnector needs them: its ServiceAccount's rights are checked by reviews,
         since this program may not read ClusterRoleBindings. The problem says why a review failed.

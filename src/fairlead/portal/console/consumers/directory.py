@@ -45,8 +45,11 @@ TOPIC = "*consumers"
 REST_SECONDS = 0.5
 """Shortest interval between wake-ups of this topic, in seconds; heartbeats change it often."""
 _AT_A_TIME = 20
+"""Number of rows that are computed before other tasks get a turn."""
 _HOME = "consumer-home"
+"""Index of namespaces by the consumer whose objects they hold."""
 _CONSUMER = "consumer"
+"""Index of the cluster namespaces, all with the key :data:`_ANY`."""
 _ANY = "any"
 
 
@@ -60,9 +63,10 @@ class KnownConsumer(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A cached consumer, valid for these resourceVersions and until the time ``until``.
+    """A consumer as computed from objects with the resourceVersions ``versions``.
 
-    Its numbers of objects are not set. ``kinds`` are its exported kinds.
+    It is computed again after ``until``, in seconds since 1970. Its numbers of objects are not
+    set. ``kinds`` are its exported kinds.
     """
 
     versions: tuple[object, ...]
@@ -79,6 +83,7 @@ class _Every(frozenset[str]):
 
 
 GRANTED: frozenset[str] = _Every()
+"""Value of ``granted`` for consumers whose rights are not checked."""
 
 
 class Directory:

@@ -49,7 +49,7 @@ from fairlead.provider.tokens import token_secrets
 
 
 BELIEVED_SECONDS = 5.0
-"""How long the user's rights are cached, in seconds."""
+"""Lifetime of the user's cached rights, in seconds."""
 SECONDS = 600.0
 """Longest wait of a rotation or a revocation, in seconds, as for the commands."""
 _LINES = 200

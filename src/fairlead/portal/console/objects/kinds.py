@@ -40,7 +40,9 @@ MOST_BYTES = 65_536
 MOST_WRITERS = 50
 """Number of kept entries of ``metadata.managedFields``."""
 _ABOUT: Final = "about"
+"""Index of Events by the uid of their object."""
 _BY_CONSUMER: Final = "consumer"
+"""Index of namespaces by the consumer that owns them."""
 _log = structlog.get_logger(logger_name="fairlead.portal.console")
 
 
@@ -227,11 +229,11 @@ class Kinds:
                 if wanted.get(name) != kind.resource:
                     del self._kinds[name]
                     await kind.close()
-                    _log.info("objects of a kind are followed no more", kind=name)
+                    _log.info("a kind is no longer watched", kind=name)
             for name, resource in wanted.items():
                 if name not in self._kinds:
                     self._open(name, resource)
-                    _log.info("objects of a kind are followed", kind=name)
+                    _log.info("a kind is watched for the pages", kind=name)
 
     def _wanted(self) -> dict[str, Resource]:
         names = {one.name for export in self._exports.list() for one in spec_of(export).resources}

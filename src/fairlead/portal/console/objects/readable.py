@@ -12,8 +12,10 @@ from fairlead.api.meta import JSON
 MOST_CHARACTERS = 100_000
 """Longest shown part, in characters."""
 _UNSHOWN = "Secret"
+"""Kind of which no part is shown."""
 _Dumper: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _HIDDEN = ("data", "stringData")
+"""Parts of a Secret whose values are never shown."""
 
 
 def keys_of(body: JSON) -> list[str]:

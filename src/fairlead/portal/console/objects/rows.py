@@ -16,7 +16,9 @@ from fairlead.portal.console.states import RANKS, STATES
 ROWS_OF_A_PAGE = 200
 """Number of rows on a page."""
 _FILTERS: Final = ("state", "kind", "cluster", "q", "sort")
+"""Parameters of a list's query, beside the page's number."""
 _LONGEST_NAME = 253
+"""Longest value of such a parameter, in characters."""
 
 
 class Counts(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ from fairlead.portal.identity.people import Person
 MOST_QUESTIONS = 300
 """Largest number of a consumer's namespaces that are checked per kind."""
 EVERYWHERE: Final = ""
+"""Value in place of a namespace, for all namespaces."""
 _PERSON: Final = ""
 """Key in place of a consumer, for what the person may read themselves."""
 

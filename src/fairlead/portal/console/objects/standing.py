@@ -104,7 +104,9 @@ def standing(found: Object, conditions: Sequence[Condition] | None = None) -> St
     """Return an object's state; one that is being deleted waits, whatever its conditions say."""
     if found.meta.deleting:
         kept = ", ".join(found.meta.finalizers)
-        message = f"it is being deleted; finalizers hold it: {kept}" if kept else "it is going"
+        message = (
+            f"it is being deleted; finalizers hold it: {kept}" if kept else "it is being deleted"
+        )
         return Standing("waiting", _DELETING, short(message), found.meta.deletion_timestamp or "")
     known = conditions_of(found) if conditions is None else conditions
     return by_conditions(known, partial(is_foreign, found))

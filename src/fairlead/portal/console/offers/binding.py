@@ -44,14 +44,16 @@ NEW = "new"
 _SEEN_SECONDS = 5.0
 """Longest wait for a new binding in the caches, in seconds."""
 _LOOK_AGAIN_SECONDS = 0.05
+"""Interval between looks for a new binding in the caches, in seconds."""
 _FINAL = frozenset({403, 404, 409})
 """Statuses of refusals that a retry cannot change, so the terminal is told at once."""
 _log = structlog.get_logger(logger_name="fairlead.portal.console")
 _FILES = ("bundle", "response")
+"""Values of the field ``file``: manifests for kubectl, or a BindingResponse for the command."""
 
 
 class Binds(Protocol):
-    """Binds for people."""
+    """Makes binds for people, as :class:`Bind` does."""
 
     async def bound(
         self, request: web.Request, person: Person, session: str, asked: AskedBind

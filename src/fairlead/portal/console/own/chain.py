@@ -213,7 +213,7 @@ class Telling:
 
 
 def broken(chain: Chain) -> Link | None:
-    """Return the link of a chain that the others wait for."""
+    """Return the link of a chain that the links before it wait for, None if all work."""
     if chain.broken is None:
         return None
     links = [one for one in chain.links if one.name == chain.broken and one.state != "ok"]
@@ -249,7 +249,7 @@ _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def _written(where: Where, found: Object) -> Iterator[TimelineLine]:
-    """Yield the happenings in an object itself: conditions, creation, deletion and writes."""
+    """Yield timeline lines from an object's own fields: conditions, creation, deletion, writes."""
     meta = found.meta
     for condition in stored_conditions(found.to_dict()):
         if condition.last_transition_time:
@@ -275,6 +275,7 @@ def _written(where: Where, found: Object) -> Iterator[TimelineLine]:
 
 
 def _told(where: Where, found: Object, events: Iterable[Object]) -> Iterator[TimelineLine]:
+    """Yield timeline lines from Events, without those of an earlier object of the same name."""
     for event in events:
         try:
             about = event.decode(_About)

@@ -219,6 +219,7 @@ class _Look:
 
 
 _Place = tuple[str, str, str]
+"""Kind or resource, namespace and name of an object."""
 
 
 def _not_working(things: Iterable[Thing]) -> frozenset[_Place]:
@@ -232,7 +233,7 @@ def _not_working(things: Iterable[Thing]) -> frozenset[_Place]:
 
 
 def _behind(thing: Thing, binding: Object, bad: frozenset[_Place]) -> Thing:
-    """Return a ServiceBinding; a failed one waits instead if one of its services failed."""
+    """Return a ServiceBinding, as waiting if it failed and one of its services does not work."""
     if thing.state != "failed":
         return thing
     wanted = ((one.shown, one.namespace, one.name) for one in wish_of(binding).services)

@@ -31,7 +31,10 @@ from fairlead.portal.identity.sessions import BrowserSession
 
 
 MOST_TARGETS = 100
-"""Largest number of followed namespaces and objects; those with a problem come first."""
+"""Largest number of namespaces, and of single objects, whose chains are followed.
+
+Those with a problem come first.
+"""
 AT_ONCE = 4
 """Number of chains that are followed concurrently."""
 _TOPIC = "topology"
@@ -40,6 +43,7 @@ _SERVICE_BINDINGS = {
     COREOS_SERVICEBINDINGS.group_resource,
 }
 _BINDING = re.compile(r"APIServiceBinding (\S+)$")
+"""Text of a link that names a binding in place of its provider."""
 
 
 class Chains(msgspec.Struct, frozen=True):

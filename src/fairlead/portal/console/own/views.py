@@ -159,7 +159,8 @@ class OwnBindingPage(_OfAll):
 class ToldChain(NamedTuple):
     """A chain for its page, as one sentence and link by link.
 
-    ``on`` is the object that the chain waits for, ``since`` the time since when.
+    ``on`` is the object that the chain waits for, ``about`` its message, and ``since`` the time
+    when that state began.
     """
 
     chain: Chain

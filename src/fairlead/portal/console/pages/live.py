@@ -31,7 +31,7 @@ SHARE = 4.0
 STALE_SECONDS = 30
 """Age at which an unchanged part is rendered again, in seconds: heartbeats become late."""
 OF_A_PERSON = 30
-"""Largest number of a person's open streams per replica."""
+"""Largest number of a person's open streams, per replica."""
 IN_ALL = 2000
 """Largest number of open streams per replica."""
 _KEPT = 256
@@ -110,7 +110,7 @@ class Hub:
         return topic in self._waiting
 
     def version(self, topics: Collection[str]) -> int:
-        """Return a number that grows with each change of the topics."""
+        """Return the number of the last change of any of the topics."""
         return max((self._changed.get(topic, 0) for topic in topics), default=0)
 
     @contextmanager
@@ -165,7 +165,7 @@ class Subscription:
         self._awake.set()
 
     def take(self, topics: Collection[str]) -> None:
-        """Replace the stream's topics."""
+        """Replace the topics that wake the stream; no topics end the subscription."""
         if topics != self._topics:
             self._hub._move(self, self._topics, topics)  # noqa: SLF001  two halves of one thing
             self._topics = topics

@@ -1,7 +1,8 @@
 """Polling of state that cannot be watched, shared by all open pages.
 
-A look is made when a page is loaded, and every few seconds while a stream waits for its topic.
-Streams are woken if the result differs from the previous one.
+A look reads the state of one topic, such as all bindings or one object. It is made when a page is
+loaded, and every few seconds while a stream waits for its topic. Streams are woken if the result
+differs from the previous one.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ AT_ONCE = 4
 MOST = 200
 """Number of kept results; those without a stream that were used longest ago are dropped."""
 _TICK_SECONDS = 0.5
+"""Interval between checks which looks are due, in seconds."""
 _log = structlog.get_logger(logger_name="fairlead.portal.console")
 
 
@@ -52,6 +54,8 @@ Work = Callable[[], Awaitable[Any]]
 
 
 class _Look:
+    """The look of one topic; ``ended`` and ``due`` are in seconds of the monotonic clock."""
+
     def __init__(self, work: Work) -> None:
         self.work = work
         self.seen = SeenLook()

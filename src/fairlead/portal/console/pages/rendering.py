@@ -30,6 +30,7 @@ from fairlead.portal.options import ExternalURL
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _KEPT: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 _TIME: Final = re.compile(r"(<time [^>]*>)[^<]*</time>")
+"""A relative time such as "5s ago", which changes although its object does not."""
 
 
 class _File(NamedTuple):
@@ -53,7 +54,7 @@ _SCRIPTS: Final = [_file(name) for name in ("htmx.min.js", "hx-sse.min.js", "con
 
 
 class Tab(NamedTuple):
-    """A page in the navigation, marked as current if the path begins with one of these.
+    """A page in the navigation; it is the current one of paths that begin with ``beginnings``.
 
     ``may`` decides whether the session's person sees the tab; without it everyone does.
     """

@@ -26,7 +26,7 @@ WAITING = 20
 
 
 class _Queue:
-    """The waiting pages of one person."""
+    """One person's turns: ``asked`` pages render or wait, and no page begins before ``until``."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()

@@ -15,7 +15,7 @@ _ODD: Final = "\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufff
 _HARMFUL: Final = re.compile(f"[\x00-\x1f{_ODD}]+")
 _ILLEGIBLE: Final = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f{_ODD}]")
 _PLACES = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[-._/:, ])(?=[^-._/:, ])")
-"""Where a line may end: after punctuation, and inside camel case words."""
+"""Places where a line may end: after punctuation, and inside camel case words."""
 
 _WIDTHS: Final = {
     character: em

@@ -21,7 +21,7 @@ from fairlead.portal.identity.sessions import BrowserSession, SessionStore, hash
 
 
 FORM_SECONDS = 3600.0
-"""Lifetime of a form, in seconds."""
+"""Lifetime of a form's token, in seconds."""
 FIELD = "token"
 """Name of the field with the token."""
 MOST_FIELDS = 2000

@@ -26,7 +26,9 @@ STREAMS = "/live"
 _SEEN = "seen"
 """Name of the parameter with the digest of the part that a page already shows."""
 _OVER = b"event: over\ndata: over\n\n"
+"""Event after which a page does not connect again."""
 _ALIVE = b": alive\n\n"
+"""Comment of a stream, which browsers ignore."""
 _log = structlog.get_logger(logger_name="fairlead.portal.console")
 
 

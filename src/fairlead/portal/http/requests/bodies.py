@@ -16,7 +16,7 @@ from fairlead.portal.options import Limits
 T = TypeVar("T")
 
 LIMITS: web.AppKey[Limits] = web.AppKey("LIMITS", Limits)
-"""The application's limits, which apply to the body of each request."""
+"""The application's limits; :func:`read_body` takes the time for a body from them."""
 JSON_TYPE = "application/json"
 FORM_TYPE = "application/x-www-form-urlencoded"
 

@@ -8,7 +8,7 @@ from aiohttp import web
 
 
 REQUEST_ID: web.RequestKey[str] = web.RequestKey("REQUEST_ID", str)
-"""A unique name of the request; it stands in the answer and in each line of the log."""
+"""A unique id of the request, for the answer and for log lines about it."""
 ADDRESS: web.RequestKey[str] = web.RequestKey("ADDRESS", str)
 """The client's address, as read behind trusted proxies."""
 PATH: web.RequestKey[str] = web.RequestKey("PATH", str)

@@ -21,7 +21,9 @@ from fairlead.portal.options import Limits, Rate
 
 
 Clock = Callable[[], float]
+"""Function that returns a time in seconds, of a clock that never goes back."""
 What = Literal["request", "bind"]
+"""Kinds of requests that a person has a bucket for."""
 SIGN_INS = ("/api/authorize", "/api/callback", "/api/token", "/oidc/")
 """Path prefixes that need no sign-in and leave an object or a cookie behind."""
 

@@ -51,8 +51,11 @@ TOLD_TWICE = 2
 """Number of times that the flag for other machines has to be given."""
 
 _MOST_CODES = 1000
+"""Largest number of codes in memory; the oldest is dropped."""
 _MOST_NAME = 256
+"""Longest name of a person in the form, in characters."""
 _MOST_VALUE = 8192
+"""Longest parameter, in characters."""
 _PURPOSE = "embedded issuer's form"
 _challenge = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
 _verifier = re.compile(r"[A-Za-z0-9._~-]{43,128}").fullmatch
@@ -189,14 +192,14 @@ class EmbeddedIssuer:
             return Answered(200, msgspec.json.encode(self.discovery()))
         if url == f"{self.url}/keys":
             return Answered(200, self._jwks())
-        raise IssuerAway(f"{url} is not of the embedded issuer")
+        raise IssuerAway(f"{url} is not a document of the embedded issuer")
 
     async def post(
         self, url: str, form: Mapping[str, str], headers: Mapping[str, str]
     ) -> Answered:
         """Redeem a code for this process."""
         if url != f"{self.url}/token":
-            raise IssuerAway(f"{url} is not of the embedded issuer")
+            raise IssuerAway(f"{url} is not the token endpoint of the embedded issuer")
         try:
             return Answered(200, self._redeem(form, headers.get("Authorization", "")))
         except _OAuthError as error:
@@ -297,7 +300,9 @@ class EmbeddedIssuer:
             or not _verifier(verifier)
             or not hmac.compare_digest(challenge_of(verifier), issued.asked.challenge)
         ):
-            raise _OAuthError("invalid_grant", "the code is unknown, used, over, or not yours")
+            raise _OAuthError(
+                "invalid_grant", "the code is unknown, used, expired, or another client's"
+            )
         access_token = random_token()
         answer = {
             "access_token": access_token,
@@ -378,10 +383,10 @@ def _checked(query: Mapping[str, str], client_id: str, redirect_uri: str) -> Ask
         raise _OAuthError("login_required", "this issuer keeps no sign-in: leave out prompt")
     challenge = query.get("code_challenge", "")
     if query.get("code_challenge_method") != "S256" or not _challenge(challenge):
-        raise _OAuthError("invalid_request", "PKCE is demanded: code_challenge by S256")
+        raise _OAuthError("invalid_request", "PKCE is required: code_challenge by S256")
     state, nonce = query.get("state", ""), query.get("nonce", "")
     if not state or not nonce:
-        raise _OAuthError("invalid_request", "state and nonce are demanded")
+        raise _OAuthError("invalid_request", "state and nonce are required")
     return AskedSignIn(client_id, redirect_uri, state, nonce, challenge)
 
 

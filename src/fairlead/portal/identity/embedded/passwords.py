@@ -18,8 +18,11 @@ MOST_PASSWORD = 1024
 """Longest password, in bytes."""
 
 _BLOCK, _PARALLEL = 8, 1
+"""scrypt's r and p of new hashes."""
 _MOST_COST, _MOST_BLOCK, _MOST_PARALLEL = 1 << 17, 16, 4
+"""Largest N, r and p of an accepted hash, which bound memory and CPU of a check."""
 _SIZE = 32
+"""Length of a digest, in bytes."""
 _FORM = "scrypt:N:r:p:SALT:HASH"
 _REMEDY = "make one with fairlead provider hash-password"
 

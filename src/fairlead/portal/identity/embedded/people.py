@@ -1,4 +1,4 @@
-"""People of a file; the number and the rate of password checks are limited."""
+"""People of a file; the number of password checks at a time, and of failed ones, is limited."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ AT_ONCE = 2
 """Number of concurrent password checks: each takes one CPU and 32 MiB."""
 
 _MOST_NAMES = 1000
+"""Largest number of names whose failed passwords are counted."""
 _MOST_WAITING = 20
+"""Largest number of password checks that run or wait."""
 
 
 class EmbeddedPerson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

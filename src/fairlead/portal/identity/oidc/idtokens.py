@@ -26,11 +26,13 @@ MOST_TOKEN_BYTES = 256 * 1024
 MOST_GROUPS = 2000
 """Largest number of a person's groups."""
 MOST_NAME = 1024
-"""Longest subject or group name, in characters."""
+"""Longest name in a token, of a subject or a group, in characters."""
 
 _CLOCKS = "the issuer's clock and this server's differ too much, or the sign-in took too long"
 _LEAST_RSA_BITS = 2048
+"""Shortest RSA key, in bits (RFC 7518, 3.3)."""
 _MOST_KEYS = 100
+"""Largest number of keys of a JWKS that are read."""
 _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _RSA = tuple(f"{family}{size}" for family in ("RS", "PS") for size in (256, 384, 512))
 ALGORITHMS = (*_RSA, *_CURVES, "EdDSA", "Ed25519")

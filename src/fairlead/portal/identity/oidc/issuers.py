@@ -103,7 +103,7 @@ class Issuer:
         self._discovery: IssuerMetadata | None = None
         self._keys: list[Key] = []
         self._keys_read = self._keys_tried = float("-inf")
-        self._fault = "it was not asked yet"
+        self._fault = "its discovery document has not been read yet"
         self._lock = asyncio.Lock()
         self._exchanges = 0
 
@@ -232,7 +232,7 @@ class Issuer:
         self._keys_tried = _ticks()
         keys = idtokens.read_keys(await self._document(found.jwks_uri))
         if not keys:
-            raise UntrustedError("the issuer has no key of an algorithm that is taken")
+            raise UntrustedError("the issuer has no key of an accepted algorithm")
         self._keys, self._keys_read = keys, _ticks()
 
     async def _document(self, url: str) -> bytes:

@@ -119,7 +119,8 @@ class OverHTTP:
 def check_address(url: str, what: str, *, plain: bool) -> None:
     """Refuse an address whose answers another server could forge.
 
-    ``plain`` allows http to any host; http to loopback is always allowed.
+    ``what`` names the address in messages. ``plain`` allows http to any host; http to loopback is
+    always allowed.
 
     Raises:
         ValueError: the address is not https, or has a user or a fragment.

@@ -194,13 +194,13 @@ def test_what_is_written_becomes_a_value(field: JSON, posted: Fields, expected: 
                 *(("f.0!row", ""), ("f.0!key", "a"), ("f.0", "1")),
                 *(("f.1!row", ""), ("f.1!key", "a"), ("f.1", "2")),
             ],
-            ".a: name stands here twice",
+            ".a: name is here twice",
         ),
         (PART, [("f.name", ""), ("f.size", "4")], ".name is required"),
         (
             {**STRINGS, "x-kubernetes-list-type": "set"},
             [("f", "a\nb\n\na")],
-            "line 4 stands in the list twice",
+            "line 4 is in the list twice",
         ),
         (
             {
@@ -213,7 +213,7 @@ def test_what_is_written_becomes_a_value(field: JSON, posted: Fields, expected: 
                 *(("f.0!row", ""), ("f.0.name", "a"), ("f.0.size", "3")),
                 *(("f.1!row", ""), ("f.1.name", "a"), ("f.1.size", "")),
             ],
-            "[1] stands in the list twice",
+            "[1] is in the list twice",
         ),
         ({}, [("f", "a: [")], "is no YAML: "),
         ({}, [("f", "&a [*a]")], "has YAML aliases"),
