@@ -1,4 +1,4 @@
-"""Assembly of the front door."""
+"""Assembly of the front door: `fairlead provider serve` from its options."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ TABS = (
     Tab("/bindings", "My bindings", ("/bindings/", "/objects/")),
     Tab("/topology", "Topology"),
 )
-"""The tabs that everyone sees in the navigation."""
+"""Tabs of the navigation that need no right."""
 SIGHT_SECONDS = 5.0
 """Lifetime of a cached answer about the right to see a page, in seconds."""
 
@@ -272,7 +272,7 @@ def console(
 
 
 def _reviews(cluster: Cluster, options: ServeOptions) -> AccessReviews:
-    """Return the reviews of what a person may see on pages."""
+    """Return the reviews that decide what a person sees on pages."""
     prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
     # Open pages check rights again every few seconds; with a shorter cache than the API's, a
     # revoked right takes effect within ten seconds.

@@ -238,6 +238,7 @@ def _bound(program: PodProgram, role: JSON, named: Sequence[tuple[str, str, str]
 def _own_rules() -> list[JSON]:
     """Return the rules for sessions, keys and answers to binds, in the server's namespace."""
     return [
+        # Update is for the keys alone: sessions are immutable.
         rule("", ["secrets"], (*READ_VERBS, "create", "update", "delete")),
         rule(GROUP, ["bindableresourcesrequests"], (*READ_VERBS, "create", "delete")),
     ]

@@ -72,6 +72,7 @@ class ExternalURL(msgspec.Struct, frozen=True):
             raise ValueError(f"{flag} {text!r} is not an address: {example}") from None
         if parts.scheme not in _DEFAULT_PORTS or not _HOST.fullmatch(host):
             raise ValueError(f"{flag} {text!r} is not an http or https address: {example}")
+        # User and password would be sent to every browser; a path cannot follow a query.
         if "@" in parts.netloc or "?" in text or "#" in text:
             raise ValueError(f"{flag} {text!r} may have no user, no query and no fragment")
         path = parts.path.rstrip("/")

@@ -56,7 +56,7 @@ TABS = (
     Tab("/bindings", "Bindings", ("/bindings/",)),
     Tab("/topology", "Topology"),
 )
-"""The tabs of the navigation."""
+"""Tabs of the navigation, beside the one about consumers."""
 _CONSUMERS = Tab("/consumers", "Consumers", ("/consumers/",))
 _PATIENCE = 0.1
 """Longest wait for running requests at shutdown, in seconds; the person waits for it."""
@@ -69,6 +69,7 @@ def listen(port: int = 0) -> socket.socket:
         ListeningError: the port is in use.
     """
     try:
+        # Loopback alone: the pages act with the rights of the person who started the program.
         return socket.create_server((HOST, port))
     except OSError as error:
         raise ListeningError(
@@ -106,6 +107,7 @@ class OwnConsole:
         self._unbindings = Unbindings(client, self._hub, self._looks)
         config, store = client.config, MemoryStore()
         self._links = Links(store, self.external)
+        # Browsers share cookies between the ports of a host: two consoles need two names.
         cookies = Cookies(self.external, session=f"fairlead-console-{port}")
         sessions = BrowserSessions(store, lifetime=SESSION_SECONDS)
         guard = SessionGuard(sessions, self.external, cookies=cookies)

@@ -79,6 +79,7 @@ def parse_server(text: str, cluster: str = "") -> Address:
         ValueError: the text has another form, or names another cluster than ``cluster``.
     """
     named, url = "", text.strip()
+    # kube-bind's command stores cluster@url, and reads url@cluster from its flag: both are meant.
     if url.startswith(_SCHEMES):
         head, sign, tail = url.rpartition("@")
         # A dot or a slash after the last @ means that the part before it is a user.

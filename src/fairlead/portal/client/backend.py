@@ -29,7 +29,7 @@ MOST_BYTES = 16 * 1024 * 1024
 BIND_SECONDS = 90.0
 """Longest wait for a bind, in seconds: kube-bind waits 60 s for its controllers."""
 _MOST_TEXT = 600
-"""Longest quoted text of a server, in characters."""
+"""Longest text of a server that an error quotes, in characters."""
 
 
 class Trust(msgspec.Struct, frozen=True):
@@ -123,7 +123,7 @@ class BackendClient:
         return found
 
     async def ping(self) -> None:
-        """Check the token."""
+        """Check that the server still accepts the token."""
         await self._ask("GET", "/api/ping")
 
     async def templates(self) -> list[JSON]:
@@ -131,7 +131,7 @@ class BackendClient:
         return self._items(await self._ask("GET", "/api/templates"), "APIServiceExportTemplate")
 
     async def collections(self) -> list[JSON]:
-        """Return the Collections of these templates."""
+        """Return the Collections with templates that this person may bind."""
         return self._items(await self._ask("GET", "/api/collections"), "Collection")
 
     async def bind(self, request: JSON) -> BindingResponse:
@@ -151,7 +151,7 @@ class BackendClient:
         return self._response(answer)
 
     async def logout(self) -> None:
-        """End the session of the token."""
+        """End the session that the token belongs to, on the server."""
         await self._ask("POST", "/api/logout", {})
 
     async def _ask(
@@ -287,6 +287,7 @@ def _proxy(url: str) -> str | None:
     """Return the environment's proxy for an address; None for loopback."""
     parts = urlsplit(url)
     host = parts.hostname or ""
+    # A proxy would look for the server on a loopback of its own.
     if host in {"localhost", "::1"} or host.startswith("127.") or proxy_bypass(host):
         return None
     return getproxies().get(parts.scheme)

@@ -63,6 +63,8 @@ class Callback:
         )
         await self._runner.setup()
         try:
+            # The address and not localhost, which may resolve to another one (RFC 8252, 8.3); any
+            # free port.
             site = web.TCPSite(self._runner, "127.0.0.1", 0)
             await site.start()
         except BaseException:
@@ -104,6 +106,7 @@ class Callback:
         query = request.query
         found = {name: query.getall(name)[0] for name in query}
         given = found.get("session_id", "")
+        # Another page in the browser could guess the port, and send an answer of its own.
         mine = hmac.compare_digest(given.encode(), self.session_id.encode())
         if not mine and (given or self._strict):
             return _page(401, "Not for this terminal", "This answer belongs to another command.")

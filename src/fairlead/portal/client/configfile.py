@@ -61,7 +61,7 @@ class ConfiguredServer(NamedTuple):
 
 
 class Servers:
-    """The content of the file.
+    """The servers and tokens in the file.
 
     Args:
         raw: the document, which is changed in place.
@@ -97,6 +97,7 @@ class Servers:
         token = entry.token or StoredToken("")
         kept["url"] = entry.address.url
         kept["accessToken"], kept["tokenType"] = token.text, token.type
+        # kube-bind's command reads the field into Go's time.Time, which an empty text would break.
         kept["expiresAt"] = format_time(token.expires) if token.expires else _UNSET
         known = {
             "cluster": entry.address.cluster,
@@ -180,7 +181,7 @@ class Servers:
 
 
 class ConfigFile:
-    """The file on disk.
+    """The file on disk, which is read and replaced as a whole.
 
     Args:
         path: its path; by default ``~/.kube-bind/config``.
@@ -213,6 +214,7 @@ class ConfigFile:
         # The rename below would replace a symbolic link: write its target.
         target = self.path.resolve()
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # A file of its own: a lock on the config file would be lost with the rename.
         with _alone(target.with_name(target.name + ".lock")):
             servers = self.read()
             how(servers)
@@ -255,6 +257,7 @@ def _replace(path: Path, data: bytes) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
+            # Before the rename: otherwise a crash may leave an empty file in place of all tokens.
             os.fsync(file.fileno())
         made.replace(path)
     except BaseException:

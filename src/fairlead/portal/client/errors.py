@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class FrontDoorError(Exception):
-    """Base of the errors that this package raises."""
+    """Base class of this package's errors."""
 
 
 class Unreachable(FrontDoorError):  # noqa: N818  named after what happened

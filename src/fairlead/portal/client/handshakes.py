@@ -117,6 +117,7 @@ async def choose_on_page(
     """
     proof = Proof()
     cluster = backend.address.cluster
+    # The page sends session_id back, kube-bind's, too; kube-bind's sign-in does not.
     async with Callback(strict=True) as callback:
         asked = {
             "session_id": callback.session_id,

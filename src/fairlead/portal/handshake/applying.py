@@ -146,6 +146,7 @@ class Applying:
                 "this server accepts no kubeconfigs",
                 details="bind in a terminal: fairlead bind --template NAME",
             )
+        # Before the body is read: a refused request then costs little.
         count(request, session.person.author, "bind")
         body = await read_json(request, _Body)
         if body.host_aliases:
@@ -172,6 +173,8 @@ class Applying:
         Raises:
             Refusal: there is no free slot.
         """
+        # A cluster that hangs holds a slot for all waits of its calls, so one person's may take
+        # only one.
         author, working = person.author, self._working
         if author in working or len(working) >= AT_ONCE:
             raise Refusal(
@@ -208,6 +211,7 @@ class Applying:
             request[BIND_RESULT] = result_of(refusal.status)
             raise
         except BaseException:
+            # Also a cancellation: the audit line must not say done.
             result = "failed"
             raise
         finally:
@@ -224,6 +228,8 @@ class Applying:
 
     async def _check_place(self, place: SplitResult) -> None:
         try:
+            # Asked again for each socket by the client: until then the name may resolve to another
+            # address (DNS rebinding).
             await self._reachable.check(place.hostname or "", place.port or _PORT)
         except NotReachableError as error:
             raise _out_of_reach(str(error)) from None
@@ -287,6 +293,7 @@ class Applying:
             raise Refusal(409, ErrorCode.BAD_REQUEST, str(error)) from None
         except _FAULTS as error:
             ours = self._client.config.server
+            # An error of the provider is no fault of the consumer's cluster, and is told as such.
             if isinstance(error, (ApiError, ConnectionFailed)) and error.server == ours:
                 raise
             raise _failure(error) from None
@@ -300,9 +307,12 @@ def inline_cluster(encoded: str) -> ClusterConfig:
     """
     if not encoded:
         raise _unusable("it is missing")
+    # Base64 takes 4 characters for 3 bytes.
     if len(encoded) > MOST_BYTES * 4 // 3 + 4:
         raise _unusable(f"it is larger than {MOST_BYTES} bytes")
     try:
+        # It refuses paths of files, exec plugins and auth providers: the first would read files of
+        # this server, and the others run commands on it (S12).
         config = parse_kubeconfig(base64.b64decode(encoded, validate=True))
     except (binascii.Error, ValueError):
         raise _unusable("it has to be base64 of the standard alphabet") from None
@@ -321,6 +331,7 @@ def inline_cluster(encoded: str) -> ClusterConfig:
     for problem, found in wrong.items():
         if found:
             raise _unusable(problem)
+    # A small compressed answer of a stranger could decompress to more than memory holds.
     return replace(config, disable_compression=True)
 
 
@@ -333,6 +344,7 @@ def _unusable(problem: str) -> Refusal:
 
 
 def _consumer(config: ClusterConfig, reachable: Reachable) -> Client:
+    """Return a client of the consumer's cluster that connects to allowed addresses only."""
     return Client(
         config,
         user_agent="fairlead-bind",

@@ -132,6 +132,7 @@ class Bind:
         self._requests.subscribe(self._heard)
         self._exports = cluster.informer(APISERVICEEXPORTS, metadata_only=True)
         self._waiting: dict[Key, asyncio.Future[BindableResourcesRequestStatus]] = {}
+        # One lock per person; it goes when no bind of theirs holds it or waits for it.
         self._slots: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def routes(self) -> list[web.RouteDef]:
@@ -222,6 +223,7 @@ class Bind:
         return web.json_response(found | ({"exports": names} if names else {}))
 
     async def _bound(self, person: Person, session: str, asked: AskedBind) -> JSON:
+        """Check the right, have the controllers answer, and return the BindingResponse."""
         # The right first: without it the answer must not reveal whether the template exists.
         await self._check_right(person, asked.template)
         template = await self._template(asked.template)
@@ -235,6 +237,7 @@ class Bind:
         response: JSON = {
             "kind": "BindingResponse",
             "apiVersion": API_VERSION,
+            # kube-bind's command fails without this member, and reads neither of the two values.
             "authentication": {"oauth2CodeGrant": {"sid": session[:16], "id": person.author}},
             "kubeconfig": answer["kubeconfig"],
             "requests": [
@@ -340,6 +343,7 @@ class Bind:
                 "ttlAfterFinished": _TTL,
             },
         }
+        # Before the request is created: its answer may come before the call returns.
         coming = self._waiting[key] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(_CALL_SECONDS):
@@ -352,6 +356,7 @@ class Bind:
             await asyncio.shield(asyncio.create_task(self._take_away(key)))
 
     async def _take_away(self, key: Key) -> None:
+        """Delete a request and its answer; what fails is left to Leftovers."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLEAN_SECONDS):
                 # Garbage collection would delete the Secret too, but later.
@@ -364,6 +369,7 @@ class Bind:
             await self._client.delete(resource, key.name, key.namespace)
 
     def _heard(self, delta: Delta) -> None:
+        """Pass the final status of a request on to the bind that waits for it."""
         coming = self._waiting.get(delta.object.key)
         if coming is None or coming.done() or delta.new is None:
             return
@@ -388,8 +394,11 @@ def _asked(body: _Body, request: web.Request, person: Person) -> AskedBind:
     page = identity == _UI_IDENTITY
     consumer = request.query.get("consumer_id", "")
     if page:
+        # A page has no cluster of its own: consumer_id names that of the terminal that sent the
+        # person.
         identity = consumer or person.author
     elif consumer and consumer != identity:
+        # kube-bind lets the query win, and so binds for another cluster than the body names (S1).
         raise bad_request(
             "consumer_id and spec.clusterIdentity.identity name two clusters: give one of them"
         )

@@ -70,6 +70,7 @@ class _Listing:
             {
                 "kind": f"{self._kind}List",
                 "apiVersion": API_VERSION,
+                # kube-bind's server sends this text, too; the lists are never continued.
                 "metadata": {"continue": "continue-not-supported"},
                 "items": [_shown(body) for body in bodies(self.objects, offered)],
             }
@@ -135,6 +136,7 @@ class Catalog:
         session = await self._guard.session(request)
         templates = self._templates.now()
         person, names = session.person, templates.names
+        # Without an await for most requests: the list is in the cache.
         offered = self._reviews.believed(person, names)
         if offered is None:
             offered = await self._reviews.offered(person, names)

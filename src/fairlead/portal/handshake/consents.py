@@ -53,6 +53,7 @@ class Consents:
             ClientError: the API server refused or is unavailable.
         """
         consent = msgspec.json.decode(grant, type=_Consent)
+        # A sign-out between the consent and its redemption withdraws the consent.
         if await self._store.get(consent.session, kind="session") is None:
             audit("bind", who=person.author, what="code", result="refused", request=request)
             raise bad_request("the person who agreed to this has signed out: start again")

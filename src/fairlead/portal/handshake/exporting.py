@@ -68,6 +68,7 @@ async def request_export(server: ClusterConfig, answer: JSON, request: JSON) -> 
             try:
                 return await _requested(consumer, namespace, request)
             except Forbidden:
+                # The API server's authorizer learns of a new RoleBinding by a watch.
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
 
@@ -81,6 +82,7 @@ async def _requested(consumer: Client, namespace: str, request: JSON) -> str:
             known = one.meta.name == name or one.meta.name.startswith(f"{name}-")
             if known and _asks_for(one, wanted) and not await in_vain(consumer, one):
                 return one.meta.name
+        # As kube-bind does: a taken name gets a suffix.
         another = request | {"metadata": {"generateName": f"{name}-"}}
         made = await consumer.create(APISERVICEEXPORTREQUESTS, another, namespace)
     return made.meta.name

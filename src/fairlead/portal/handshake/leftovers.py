@@ -65,7 +65,7 @@ class Leftovers:
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def sweep(self) -> None:
-        """Delete leftovers that are old enough.
+        """Delete requests and answers that this replica first saw :data:`LEFT_SECONDS` ago.
 
         Raises:
             ClientError: the API server refused or is unavailable.
@@ -80,6 +80,7 @@ class Leftovers:
                 continue
             with contextlib.suppress(NotFound, Conflict):
                 async with asyncio.timeout(_CALL_SECONDS):
+                    # By its uid: a new object of the same name is not a leftover.
                     await self._client.delete(
                         resource, one.meta.name, self._namespace, uid=one.meta.uid
                     )

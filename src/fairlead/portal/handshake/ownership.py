@@ -56,6 +56,8 @@ class Ownership:
         names = self.authors(person)
         for one in found:
             author = one.meta.annotations.get(ANNOTATION_AUTHOR, "")
+            # Two namespaces with one identity: it is not known which of the authors owns it, so
+            # neither gets credentials.
             if author and author in names and len(found) == 1:
                 return OwnedNamespace(author, one.meta.name)
         return None

@@ -63,6 +63,8 @@ class Reachable:
         for one in _places(found):
             if any(one in network for network in _NEVER):
                 return f"{found} is not an address of a cluster"
+            # Not is_private, which is False for some networks that are not global, such as
+            # 100.64.0.0/10.
             private = not one.is_global or any(one in network for network in _PRIVATE)
             if private and not self._allows(one):
                 return f"{found} is private, and not in an allowed network"
@@ -81,6 +83,7 @@ class Reachable:
             raise NotReachableError(f"{host} has no address: {type(error).__name__}") from None
         if not found:
             raise NotReachableError(f"{host} has no address")
+        # All of them: a connection may be made to any.
         for address in found:
             if why := self.refused(address):
                 raise NotReachableError(f"{host}: {why}")
@@ -95,6 +98,8 @@ def _places(address: _Address) -> list[_Address]:
         return [address]
     if address.ipv4_mapped is not None:
         return [address.ipv4_mapped]
+    # A relay on the way may send packets on to the embedded address: Teredo (RFC 4380), 6to4 (RFC
+    # 3056), NAT64 (RFC 6052).
     found: list[_Address] = [address, *(address.teredo or ())]
     if address.sixtofour is not None:
         found.append(address.sixtofour)

@@ -62,7 +62,7 @@ class _Asker(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """An answer, and the end of its caching by the clock."""
+    """An answer, and the time by the clock until which it is cached, in seconds."""
 
     allowed: bool
     until: float
@@ -86,7 +86,7 @@ class _Review(msgspec.Struct, frozen=True):
 
 
 class AccessReviews:
-    """Asks by SubjectAccessReviews, and caches answers for a moment.
+    """Checks rights by SubjectAccessReviews, and caches each answer for ``believed`` seconds.
 
     A bind is allowed by one of three reviews, in this order: kube-bind's own, which has the verb
     without a resource; the verb on all templates; the verb on the template's name.
@@ -134,6 +134,7 @@ class AccessReviews:
         Raises:
             ClientError: the API server refused or is unavailable; deny then.
         """
+        # The groups that Kubernetes gives to each ServiceAccount.
         groups = (_ACCOUNTS, f"{_ACCOUNTS}:{namespace}", "system:authenticated")
         asker = _hashed(f"system:serviceaccount:{namespace}:{name}", groups)
         return (await self._answer(asker, action)).allowed
@@ -183,15 +184,21 @@ class AccessReviews:
         )
 
     def _asker(self, person: Person) -> _Asker:
+        """Return the person's names in reviews."""
         user = self._prefixes.user(person)
+        # A review adds no groups: rights of system:authenticated do not count for people of an
+        # issuer.
         return _hashed(user, tuple(sorted(self._prefixes.groups_of(person))))
 
     async def _every(self, asker: _Asker) -> _Answer:
         """Ask whether a user may bind all templates."""
+        # The review of kube-bind, which has the group and no resource: its role
+        # kube-bind-oidc-user allows it.
         verb = await self._answer(asker, ReviewedAction(VERB, GROUP))
         if verb.allowed:
             return verb
         every = await self._of(asker, "")
+        # Both reviews were needed for this answer, so it ends with the first of them.
         return every._replace(until=min(verb.until, every.until))
 
     async def _of(self, asker: _Asker, template: str) -> _Answer:
@@ -209,9 +216,11 @@ class AccessReviews:
             # Concurrent requests share one review, which goes on if one of them is canceled.
             task = self._asked[question] = asyncio.create_task(self._ask(asker, action))
             task.add_done_callback(lambda done: self._answered(question, done))
+        # Without the shield one canceled request would cancel the review of all others.
         return await asyncio.shield(task)
 
     async def _ask(self, asker: _Asker, action: ReviewedAction) -> _Answer:
+        """Create a review, and return its answer."""
         attributes = {key: value for key, value in action._asdict().items() if value}
         body: JSON = {
             "apiVersion": SUBJECTACCESSREVIEWS.api_version,
@@ -228,11 +237,14 @@ class AccessReviews:
             begun = self._clock()
             answer = await self._client.create(SUBJECTACCESSREVIEWS, body)
         status = answer.decode(_Review).status
+        # The API never sets both. If a server does, the denial counts.
         allowed = status.allowed and not status.denied
         return _Answer(allowed, begun + self._seconds)
 
     def _answered(self, question: _Question, task: asyncio.Task[_Answer]) -> None:
+        """Cache the answer of a finished review."""
         self._asked.pop(question, None)
+        # A failure is not cached: the next request asks again.
         if task.cancelled() or task.exception() is not None:
             return
         self._known.pop(question, None)

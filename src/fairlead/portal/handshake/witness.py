@@ -26,6 +26,8 @@ def _changed(delta: Delta) -> None:
     if old is None or not _is_consumer(old):
         return
     if new is None or not _is_consumer(new):
+        # A deletion is told at its beginning, and not again when the namespace is gone: old is
+        # then deleting.
         _tell("revoke", old, new or old)
     elif _author(old) != _author(new):
         _tell("hand-over", old, new, to=_author(new))

@@ -61,6 +61,7 @@ def answer(refusal: Refusal, *, request_id: str) -> web.Response:
     """Return the answer in kube-bind's form, a JSON object of kind Error."""
     headers = dict(refusal.headers)
     if refusal.retry_after is not None:
+        # Whole seconds (RFC 9110, 10.2.3); 0 would invite the client to retry at once.
         headers["Retry-After"] = str(max(1, round(refusal.retry_after)))
     details = "; ".join(filter(None, (refusal.details, f"request {request_id}")))
     body = Error(message=refusal.message, code=refusal.code, details=details)

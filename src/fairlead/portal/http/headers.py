@@ -37,8 +37,12 @@ class Headers:
             "Referrer-Policy": "no-referrer",
             # aiohttp's default names its version, which helps only attackers.
             "Server": "Fairlead",
+            # Otherwise a browser may guess that an answer with names from users is a page or a
+            # script.
             "X-Content-Type-Options": "nosniff",
         }
+        # Browsers ignore the header over http (RFC 6797, 7.2). No includeSubDomains: other hosts
+        # below this name are not of this server.
         if external.secure:
             always["Strict-Transport-Security"] = f"max-age={_YEAR}"
         self._always = _folded(always)
@@ -50,6 +54,7 @@ class Headers:
             return
         headers = response.headers
         setdefault = headers.setdefault
+        # By the path and not by the route, so that errors of these paths have the headers, too.
         for name, value in self._private if path.startswith(_KEPT_NOWHERE) else self._always:
             setdefault(name, value)
         headers[REQUEST_ID_HEADER] = request_id

@@ -43,6 +43,8 @@ class PortalMetrics(Collector):
     def answered(self, request: web.Request, status: int, *, prefix: str = "") -> None:
         """Count an answered request; ``prefix`` is the path of the external URL."""
         resource = request.match_info.route.resource
+        # A label for each resource, made once: the same route below the external path is the same
+        # series.
         route = self._routes.get(resource)
         if route is None and resource is not None:
             route = self._routes[resource] = resource.canonical.removeprefix(prefix)

@@ -1,4 +1,4 @@
-"""Parts of a front door that have routes."""
+"""The interface of a front door's parts with HTTP routes."""
 
 from __future__ import annotations
 

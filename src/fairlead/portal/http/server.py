@@ -66,6 +66,7 @@ def application(
     door = _Door(options, Limiter(limits, clock), metrics, paths)
     app = web.Application(
         middlewares=[door.passed],
+        # aiohttp counts a body while it reads it, so one without a Content-Length is bounded, too.
         client_max_size=limits.body,
     )
     app[LIMITS] = limits
@@ -126,6 +127,7 @@ class _Door:
                 self._admit(request, path)
             response = await handler(request)
         except asyncio.CancelledError:
+            # Another cancellation, such as that of a server that stops, goes on.
             if not self._deadlines.end(task):
                 raise
             response = _failed(TimeoutError("the handler took too long"), request)
@@ -142,7 +144,9 @@ class _Door:
         return response
 
     def _admit(self, request: web.Request, path: str) -> None:
+        """Refuse a request over a limit, and parse its query."""
         self.limiter.address(request[ADDRESS], path)
+        # Each running request has a deadline, this one included.
         if len(self._deadlines) > self._limits.requests_at_once:
             raise Refusal(
                 503,
@@ -151,21 +155,27 @@ class _Door:
                 retry_after=_BUSY,
             )
         if "?" in request.raw_path:
+            # The raw text: request.query has replaced invalid UTF-8 already, and keeps broken
+            # escapes.
             query = request.raw_path.partition("?")[2]
             request[PARAMETERS] = parse_query(query, self._limits)
+        # No handler reads the body of a GET request.
         if request.method != "GET" and request.body_exists:
             self._admit_body(request, path)
 
     def _admit_body(self, request: web.Request, path: str) -> None:
+        """Refuse a body that is too large by its declared length."""
         length, most = request.content_length, self._limits.body
         if path.startswith(SIGN_INS):
             most = self._limits.sign_in_body
+            # Checked before a byte is read: these routes serve clients without a session.
             if length is None:
                 raise Refusal(411, ErrorCode.BAD_REQUEST, "the body needs a Content-Length header")
         if (length or 0) > most:
             raise _too_large(most)
 
     def _own_path(self, path: str) -> str:
+        """Return the path below the external URL, which a proxy may have stripped or not."""
         # The external path may be the beginning of a route, such as /api.
         if path in self._paths:
             return path
@@ -207,6 +217,9 @@ def _too_large(limit: int) -> Refusal:
 
 
 def _refused(refusal: Refusal, request: web.Request) -> web.StreamResponse:
+    """Log a refusal, and return its answer."""
+    # An audit has to show who was refused what, and nothing about limits or malformed requests;
+    # those go to the ordinary log, if there is a reason that the client was not told.
     if refusal.status in {401, 403}:
         session = request.get(SESSION)
         audit(
@@ -229,6 +242,8 @@ def _refused(refusal: Refusal, request: web.Request) -> web.StreamResponse:
 
 def _failed(error: Exception, request: web.Request) -> web.StreamResponse:
     """Log an error that no handler caught, and return its answer."""
+    # The client disconnected, or sent a body that is no HTTP: this is no fault of the server, and
+    # would only fill its log.
     gone = request.transport is None and isinstance(error, ConnectionError)
     if gone or isinstance(error, web.RequestPayloadError):
         return answer(
@@ -243,6 +258,7 @@ def _failed(error: Exception, request: web.Request) -> web.StreamResponse:
         status=refusal.status,
         reason=refusal.reason,
         request=request[REQUEST_ID],
+        # A ClientError tells all by its text; other errors are bugs, and need a traceback.
         exc_info=error if unexpected else None,
     )
     return answer(refusal, request_id=request[REQUEST_ID])

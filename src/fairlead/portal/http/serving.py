@@ -184,6 +184,8 @@ class PortalServer:
         Raises:
             ListeningError: the address cannot be listened on.
         """
+        # No access log: request lines of sign-ins contain codes. http/audit.py writes a line where
+        # one is needed, and metrics count.
         runner = web.AppRunner(
             self._app, access_log=None, handle_signals=False, shutdown_timeout=self._patience
         )
@@ -200,6 +202,8 @@ class PortalServer:
                 await self._watch_certificate()
             finally:
                 self._serving = False
+                # First no new connections; the cleanup of the runner then waits for running
+                # requests.
                 server.close()
         finally:
             await runner.cleanup()
@@ -220,6 +224,7 @@ class PortalServer:
                 return connection()
             return _Handshake(connection(), connections, self._certificate.context)
 
+        # None stands for all addresses, of IPv4 and of IPv6.
         place: dict[str, Any] = {"host": options.host or None, "port": options.port}
         if self._listening is not None:
             place = {"sock": self._listening}
@@ -264,6 +269,7 @@ class _Connections:
         waiting = [one for one in self.alive if one.waits]
         if not waiting:
             return False
+        # Connections of trusted proxies come last, for each carries many clients.
         max(waiting, key=lambda one: self._open[one.key] if one.key else 0).force_close()
         return True
 
@@ -281,6 +287,7 @@ class _Connections:
 
 
 def _peer_of(transport: asyncio.BaseTransport) -> str:
+    """Return the address of the other end, "" for a socket without one."""
     peer = transport.get_extra_info("peername")
     return str(peer[0]) if peer else ""
 
@@ -300,6 +307,7 @@ class _Handshake(asyncio.Protocol):
         self._context = context
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Count the connection, and start its handshake on a socket of its own."""
         peer = _peer_of(transport)
         may = self._connections.open(peer)
         try:
@@ -316,18 +324,21 @@ class _Handshake(asyncio.Protocol):
         cast("asyncio.Transport", transport).abort()
 
     def _go_on(self, accepted: socket.socket, peer: str) -> None:
+        """Start the handshake as a task, since a callback of a protocol cannot wait."""
         self._connection.counted = True
         task = asyncio.create_task(self._shake(accepted, peer))
         _handshakes.add(task)
         task.add_done_callback(_handshakes.discard)
 
     async def _shake(self, accepted: socket.socket, peer: str) -> None:
+        """Do the handshake in its time; stop counting the connection if it fails."""
         made = False
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self._connection,
                 accepted,
                 ssl=self._context,
+                # asyncio's default of 60 s would let slow handshakes pile up.
                 ssl_handshake_timeout=self._connections.limits.header_seconds,
             )
             made = True
@@ -365,7 +376,10 @@ class _Connection(RequestHandler):
             max_line_size=limits.line,
             max_field_size=limits.line,
             max_headers=limits.headers,
+            # Time for the rest of a body that its handler did not read.
             lingering_time=limits.body_seconds,
+            # A small compressed body could decompress to gigabytes; read_body refuses
+            # Content-Encoding.
             auto_decompress=False,
         )
         self._headers = headers
@@ -377,11 +391,14 @@ class _Connection(RequestHandler):
         self._slow: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Count the connection, and close it if it is too many or sends no request in time."""
         super().connection_made(transport)
         self._peer = _peer_of(transport)
         if self.counted or self._connections.open(self._peer):
             self.key = self._connections.key(self._peer)
             self._connections.alive[self] = None
+            # aiohttp closes a connection without a request only after keepalive_timeout, so that
+            # clients that send nothing, or a header byte by byte, could hold all connections.
             seconds = self._connections.limits.header_seconds
             self._cut = self._loop.call_later(seconds, self._cut_off)
         else:
@@ -402,6 +419,7 @@ class _Connection(RequestHandler):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        # The client does not read its answer: the buffer may not stay in memory for ever.
         self._abort_later()
 
     def resume_writing(self) -> None:
@@ -416,12 +434,14 @@ class _Connection(RequestHandler):
         super().force_close()
 
     def _abort_later(self) -> None:
+        """Abort the connection in a while, unless its client reads by then."""
         transport = self.transport
         if self._slow is None and transport is not None:
             seconds = self._connections.limits.body_seconds
             self._slow = self._loop.call_later(seconds, transport.abort)
 
     def _cut_off(self) -> None:
+        """Close the connection if it has not sent a whole request yet."""
         if not self._request_count:
             self.force_close()
 
@@ -433,6 +453,7 @@ class _Connection(RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """Answer a request that is not HTTP, or whose headers are too many or too long."""
+        # A second status line in the middle of an answer would corrupt it: only an abort is left.
         if request.writer.output_size > 0:
             raise ConnectionError("half of an answer has been sent")
         if status == 500:
@@ -444,6 +465,7 @@ class _Connection(RequestHandler):
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         """Send an answer; one that aiohttp made before any handler gets our form and headers."""
+        # aiohttp answers an unknown Expect header by itself, without the middleware.
         if isinstance(resp, web.HTTPException):
             resp = self._refused(resp.status, "the header Expect may only be 100-continue")
         return await super().finish_response(request, resp, start_time)

@@ -73,6 +73,7 @@ class Codes:
         found = None if value is None else _decoded(value)
         if found is None:
             return None, False
+        # The code is used up even if the verifier is wrong: no second try of a stolen code.
         given = challenge_of(verifier).encode()
         return found, hmac.compare_digest(given, found.challenge.encode())
 

@@ -32,6 +32,8 @@ class Cookies:
     def __init__(self, external: ExternalURL, *, session: str = SESSION_COOKIE) -> None:
         self._secure = external.secure
         self._path = external.path or "/"
+        # Browsers take a __Host- cookie only with Secure, Path=/ and no Domain (RFC 6265bis,
+        # 4.1.3.2).
         prefix = ("__Secure-" if external.path else "__Host-") if external.secure else ""
         self.session = prefix + session
         self.terminal = prefix + TERMINAL_COOKIE
@@ -72,6 +74,9 @@ class Cookies:
             max_age=int(seconds),
             path=self._path,
             secure=self._secure,
+            # Scripts of pages cannot read it. Lax and not Strict: the callback is reached by a
+            # redirect of the issuer, which is another site, and browsers leave out Strict cookies
+            # there.
             httponly=True,
             samesite="Lax",
         )

@@ -97,10 +97,15 @@ class SessionGuard:
             Refusal: there is no token.
         """
         headers = request.headers.getall(hdrs.AUTHORIZATION, [])
+        # A proxy and this server could each believe another one.
         if len(headers) > 1:
             raise _unknown("there is more than one Authorization header")
+        # The header wins over the cookie. A request with it needs no check of its origin: another
+        # site's page cannot set it without a preflight request (CORS), which this server does not
+        # allow.
         if headers:
             scheme, _, token = headers[0].partition(" ")
+            # Scheme names are case-insensitive (RFC 9110, 11.1).
             if scheme.lower() != "bearer" or not token:
                 raise _unknown("the Authorization header is not a Bearer token")
             return token.strip(), False
@@ -119,6 +124,8 @@ def is_of_own_page(request: web.Request, external: ExternalURL) -> bool:
     # Forms of pages with Referrer-Policy no-referrer send Origin: null.
     if origins in ([], ["null"]):
         return site == ["same-origin"]
+    # Scripts cannot set these headers: Origin and names that begin with Sec- are forbidden to them
+    # (Fetch standard). Sec-Fetch-Site is missing over http beyond loopback.
     return origins == [external.origin] and site in ([], ["same-origin"])
 
 
@@ -156,5 +163,6 @@ def _check_type(request: web.Request, content_type: str) -> None:
 
 def _unknown(details: str) -> Refusal:
     refusal = unauthenticated(details)
+    # Required with 401 (RFC 9110, 15.5.2).
     refusal.headers["WWW-Authenticate"] = "Bearer"
     return refusal

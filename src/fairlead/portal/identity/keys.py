@@ -45,7 +45,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Keys(Protocol):
-    """A source of keys."""
+    """A source of the keys that seal values."""
 
     def fernet(self) -> MultiFernet:
         """Return a Fernet that seals with the first key and opens with any of them.
@@ -166,6 +166,7 @@ class SecretKeys:
             return await self._replace(found)
 
     async def _create(self) -> bool:
+        """Create the Secret with a first key; return False if another replica was faster."""
         body: JSON = {
             "apiVersion": "v1",
             "kind": "Secret",
@@ -185,7 +186,9 @@ class SecretKeys:
         return True
 
     async def _replace(self, found: Object) -> bool:
+        """Put a new key first; return False if another replica was faster."""
         body = found.to_dict()
+        # The newest first; older ones go on to open what they have sealed.
         body["data"] = _encoded([_made(), *self._keys][:KEPT])
         # The update carries the resourceVersion that was read: another replica may be faster.
         with contextlib.suppress(Conflict):
@@ -199,6 +202,7 @@ class SecretKeys:
             self._take(delta.new)
 
     def _take(self, secret: Object) -> None:
+        """Keep the Secret's keys, if they can be read."""
         keys = _decoded(secret)
         if keys:
             self._keys = keys
@@ -219,7 +223,9 @@ class Sealing:
         Raises:
             Refusal: there is no key yet.
         """
+        # Fernet encrypts (AES-CBC), authenticates (HMAC-SHA256), and notes the time of sealing.
         body = msgspec.msgpack.encode((purpose, value))
+        # Without padding: Python's cookies would put a value with = into quotes.
         return self._keys.fernet().encrypt(body).decode().rstrip("=")
 
     def open(self, purpose: str, text: str, type_: type[T], *, seconds: float) -> T | None:

@@ -40,6 +40,7 @@ class Prefixes(msgspec.Struct, frozen=True):
             Refusal: the name would begin with ``system:``.
         """
         name = self.username + person.subject
+        # RBAC grants rights to such names on every cluster, for example to system:masters.
         if name.startswith(_RESERVED):
             raise forbidden(
                 "this name cannot sign in here", reason=f"user {name!r} is Kubernetes' own"
@@ -48,6 +49,7 @@ class Prefixes(msgspec.Struct, frozen=True):
 
     def groups_of(self, person: Person) -> tuple[str, ...]:
         """Return the person's groups in reviews, without any that begin with ``system:``."""
+        # Left out, while the rest of the groups counts: an issuer may have such a group.
         named = (self.groups + group for group in person.groups)
         return tuple(name for name in named if not name.startswith(_RESERVED))
 

@@ -23,6 +23,8 @@ ADDED = frozenset(
 _printable = re.compile(r"[!-\[\]-~]+").fullmatch
 """ASCII without blanks, and without the backslash, which browsers take for a slash."""
 _loopback = re.compile(
+    # RFC 8252, 7.3: a program on the machine chooses any free port. A user (name@) or another host
+    # does not match.
     r"http://(?:127\.0\.0\.1|\[::1\]|localhost):([0-9]{1,5})(?:/[^?#]*)?(?:\?([^#]*))?"
 ).fullmatch
 _path = re.compile(r"(/(?:[^/?#][^?#]*)?)(?:\?([^#]*))?").fullmatch
@@ -44,6 +46,7 @@ def of_cli(text: str) -> str:
             "redirect_url of a program (client_type cli) has to be http://127.0.0.1:PORT,"
             " http://[::1]:PORT or http://localhost:PORT, with any path and without a fragment"
         )
+    # Otherwise the program could not tell a parameter of its own from that of the server.
     _check_query(found[2])
     return text
 
@@ -54,6 +57,8 @@ def of_page(text: str, external: ExternalURL) -> str:
     Raises:
         RedirectError: the address is outside this server.
     """
+    # The scheme and host are cut off before the path is looked at, so //host and other origins do
+    # not match it.
     plain = _plain(text).removeprefix(external.origin)
     found = _path(plain)
     if found is None or not _below(found[1], external.path):

@@ -127,6 +127,7 @@ class RedisStore:
     async def put(self, name: str, value: bytes, *, kind: str, owner: str, expires: float) -> bool:
         """Set the key with NX, and add it to its owner's index."""
         at = int(expires * 1000)
+        # Redis would delete the key at once, and the caller would believe it stored.
         if at <= time.time() * 1000:
             return False
         pipe = self._redis.pipeline(transaction=True)
@@ -136,6 +137,8 @@ class RedisStore:
             for index in (_ALL, _of(owner)):
                 pipe.zremrangebyscore(index, "-inf", time.time())
                 pipe.zadd(index, {f"{kind}:{name}": expires})
+                # The index lives as long as its longest entry: the first call sets an expiry, the
+                # second one only extends it.
                 pipe.pexpireat(index, at, nx=True)
                 pipe.pexpireat(index, at, gt=True)
         pipe.set(_key(kind, name), value, nx=True, pxat=at)
@@ -157,6 +160,7 @@ class RedisStore:
         pipe = self._redis.pipeline(transaction=True)
         pipe.delete(_key(kind, name))
         pipe.zrem(_ALL, f"{kind}:{name}")
+        # In the same transaction, so that no replica hears of a session that is still there.
         pipe.publish(_CHANNEL, name)
         await pipe.execute()
 
@@ -207,6 +211,7 @@ class RedisStore:
         return int(await self._redis.zcard(_ALL))
 
     async def _listen(self) -> None:
+        """Tell the listeners of removed sessions, until Redis stops answering."""
         async with self._redis.pubsub() as channel:
             await channel.subscribe(_CHANNEL)
             silent = 0

@@ -50,6 +50,7 @@ _log = structlog.get_logger(logger_name="fairlead.portal.secretstore")
 
 def owner_label(owner: str) -> str:
     """Return the label's value for a person's author name."""
+    # A label has at most 63 characters and no slash, and an author name is a URL.
     return hashlib.sha256(owner.encode()).hexdigest()[:40]
 
 
@@ -77,6 +78,7 @@ class SecretStore:
         self._listeners: list[Gone] = []
         self._recent: OrderedDict[str, tuple[str, HeldSession]] = OrderedDict()
         self._unheard_of = 0
+        # Metadata alone: the values of all sessions are not kept in memory.
         self._informer = cluster.informer(
             SECRETS, namespace=namespace, labels=LABEL_KIND, metadata_only=True
         )
@@ -90,6 +92,7 @@ class SecretStore:
 
     def not_ready(self) -> str:
         """Return why the watch does not see deletions; "" if it does."""
+        # A replica that does not see deletions would accept ended sessions from its cache.
         if not self._informer.has_synced:
             return self._informer.error or f"waiting for Secrets of {self._namespace}"
         return self._informer.error
@@ -114,6 +117,7 @@ class SecretStore:
             TimeoutError: the API server did not answer.
         """
         now = time.time()
+        # Every replica sweeps; the uid keeps each from deleting a new Secret of the same name.
         over = [one for one in self._informer.list(self._namespace) if _over(one.meta, now)]
         for one in over[:SWEPT_AT_ONCE]:
             with contextlib.suppress(NotFound, Conflict):
@@ -130,6 +134,8 @@ class SecretStore:
             "apiVersion": "v1",
             "kind": "Secret",
             "type": SECRET_TYPE,
+            # The API server refuses changes of the data from now on: sessions are only made and
+            # deleted.
             "immutable": True,
             "metadata": {
                 "name": _secret(kind, name),
@@ -171,6 +177,7 @@ class SecretStore:
                         SECRETS, found.meta.name, self._namespace, uid=found.meta.uid
                     )
             except (NotFound, Conflict):
+                # Another replica was faster: the Secret is gone, or another one has its name.
                 return None
         return _value(found)
 
@@ -209,6 +216,7 @@ class SecretStore:
         return sum(not _over(one.meta, now) for one in cached) + len(self._recent)
 
     async def _read(self, name: str, kind: str) -> Object | None:
+        """Read a Secret; reads of names that the cache lacks are limited."""
         wanted = _secret(kind, name)
         if wanted in self._recent or self._informer.get(self._namespace, wanted) is not None:
             return await self._get(wanted, kind)
@@ -223,6 +231,7 @@ class SecretStore:
             self._unheard_of -= 1
 
     async def _get(self, wanted: str, kind: str) -> Object | None:
+        """Return the Secret if it is of this kind and has not expired."""
         with self._asked():
             try:
                 async with asyncio.timeout(CALL_SECONDS):
@@ -259,6 +268,7 @@ class SecretStore:
             raise unavailable(f"Secrets of {self._namespace}: {error}") from error
 
     def _heard(self, delta: Delta) -> None:
+        """Tell the listeners of a session whose Secret is deleted."""
         meta = delta.object.meta
         self._recent.pop(meta.name, None)
         ended = delta.type == "DELETED" or meta.deleting
@@ -285,6 +295,7 @@ def _by_kind(one: Object) -> list[str]:
 
 
 def _expires(meta: ObjectMeta) -> float | None:
+    """Return the expiry in seconds since 1970, None if it cannot be read."""
     try:
         return parse_time(meta.annotations.get(ANNOTATION_EXPIRES, "")).timestamp()
     except (ValueError, OverflowError):

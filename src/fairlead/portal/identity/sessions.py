@@ -19,7 +19,11 @@ from fairlead.portal.identity.people import Person
 
 
 BELIEVED_SECONDS = 10.0
-"""Lifetime of a session in a replica's cache, in seconds; then it is read from the store."""
+"""Lifetime of a session in a replica's cache, in seconds; then it is read from the store.
+
+A sign-out reaches the caches of other replicas at once, or after this time if its message is
+lost.
+"""
 SESSIONS_OF_A_PERSON = 20
 """Largest number of a person's sessions; a new one ends the oldest."""
 SESSIONS_IN_ALL = 10_000
@@ -97,6 +101,8 @@ class SessionStore(Protocol):
 
 def hashed(token: str) -> str:
     """Return the name under which a token, a state or a code is stored."""
+    # Neither salt nor stretching is needed: 256 random bits cannot be guessed from a hash. Headers
+    # may hold bytes that are no UTF-8, which arrive as surrogates.
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -188,6 +194,7 @@ class BrowserSessions:
         if known is not None and known[1] > time.monotonic():
             return _current(known[0])
         self._known.pop(key, None)
+        # From before the read: the answer may be older than its arrival.
         begun, evictions = time.monotonic(), self._evictions
         value = await self._store.get(key, kind="session")
         if value is None:
@@ -197,6 +204,7 @@ class BrowserSessions:
         except ValueError as error:
             _log.warning("a stored session cannot be read", error=str(error))
             return None
+        # A value that was copied to another name would give its session a second token.
         if session.key != key:
             return None
         # If a session ended during the read, this one may have; it is not cached then.
@@ -216,7 +224,7 @@ class BrowserSessions:
         return held[-1].expires - self.lifetime if held else None
 
     async def end(self, session: BrowserSession) -> None:
-        """End a session: no replica accepts its token from now on.
+        """End a session: every replica refuses its token, and drops it from its cache.
 
         Raises:
             Refusal: the store is unavailable.
@@ -238,7 +246,9 @@ class BrowserSessions:
             self._gone(None)
 
     async def _make_room(self, author: str) -> None:
+        """End a person's oldest sessions; refuse a new one if there are too many in all."""
         held = await self._store.held(author)
+        # By expiry, which is the order of sign-in as long as the lifetime is the same.
         for oldest in held[: max(0, len(held) - self._of_a_person + 1)]:
             await self._store.remove(oldest.name, kind="session")
             self._gone(oldest.name)
@@ -248,6 +258,7 @@ class BrowserSessions:
             )
 
     def _gone(self, name: str | None) -> None:
+        """Drop removed sessions from the cache: one by its name, or all."""
         self._evictions += 1
         if name is None:
             self._known.clear()

@@ -166,6 +166,7 @@ class SignIn:
         asked = await read_json(request, _Redemption)
         found, proven = await self._codes.take(asked.code, asked.code_verifier)
         event = "bind" if found and found.grant else "sign-in"
+        # One answer for all, so that it tells nothing about a guessed code.
         if found is None or not proven or (found.grant and self._grants is None):
             who = found.person.author if found else ""
             audit(event, who=who, what="code", result="refused", request=request)
@@ -215,6 +216,7 @@ class SignIn:
         return web.Response(body=b"pong", headers=_PONG)
 
     def _begin(self, request: web.Request, asked: Mapping[str, str]) -> Begun:
+        """Check the parameters, and return a new pending sign-in."""
         url, session_id = asked.get("redirect_url", ""), asked.get("session_id", "")
         if not url or not session_id:
             raise bad_request("missing redirect_url or session_id")
@@ -229,6 +231,8 @@ class SignIn:
             url = redirects.of_cli(url) if cli else redirects.of_page(url, self._external)
         except RedirectError as error:
             raise bad_request(str(error)) from None
+        # The state ties the callback to this browser (RFC 6749, 10.12), the nonce the id_token to
+        # this sign-in (OIDC Core, 3.1.2.1), and the verifier the code to this server (RFC 7636).
         return Begun(
             state=random_token(),
             nonce=random_token(),
@@ -243,6 +247,7 @@ class SignIn:
         )
 
     def _begun(self, request: web.Request, state: str) -> Begun:
+        """Return the browser's pending sign-in of a state."""
         if not state:
             raise bad_request("invalid state format")
         sealed = request.cookies.get(self._cookies.sign_in(hashed(state)), "")
@@ -254,7 +259,10 @@ class SignIn:
         return begun
 
     async def _person(self, begun: Begun, answered: Mapping[str, str]) -> Person:
+        """Redeem the issuer's code, use up the state, and return the person."""
         if error := answered.get("error", ""):
+            # The text is of the address, and anyone can write one: only what looks like an error
+            # code of RFC 6749, 4.1.2.1 is repeated.
             told = re.sub(r"[^a-z_]", "", error)[:40]
             raise bad_request(f"the issuer refused the sign-in: {told or 'error'}")
         code = answered.get("code", "")
@@ -280,6 +288,7 @@ class SignIn:
     async def _signed_in(
         self, request: web.Request, begun: Begun, person: Person
     ) -> web.StreamResponse:
+        """Create a session or a one-time code, and redirect the browser with it."""
         who, echoed = person.author, {"session_id": begun.session_id}
         if begun.challenge:
             code = await self._codes.make(person, begun.challenge)
@@ -313,6 +322,7 @@ class SignIn:
             found = self._sealing.open(_PURPOSE, value, Begun, seconds=SIGN_IN_SECONDS)
             pending.append((found.begun if found else 0.0, name, len(name) + len(value)))
         room = _MOST_PENDING_BYTES
+        # The newest first: the sum of all cookies has to fit into one header.
         for begun, name, size in sorted(pending, reverse=True):
             room -= size
             if room < 0 or not begun:
@@ -332,6 +342,7 @@ async def _asked(request: web.Request) -> Mapping[str, str]:
     content = await read_body(request)
     try:
         body = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+        # Unknown members may be of any type, as kube-bind ignores them.
         known = {name: body[name] for name in _NAMES if name in body}
         return {name: msgspec.json.decode(raw, type=str) for name, raw in known.items()}
     except (ValueError, RecursionError):

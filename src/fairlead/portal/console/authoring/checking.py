@@ -137,6 +137,7 @@ def _type(schema: JSON, value: Any) -> str:
     wanted = _TYPES.get(kind)
     if wanted is None:
         return ""
+    # In Python True is an int, in JSON it is not.
     fits = isinstance(value, wanted) and (isinstance(value, bool) == (kind == "boolean"))
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         fits = True

@@ -1,4 +1,4 @@
-"""Inputs with their values: from an object, or as posted.
+"""Inputs of a form with their values, taken from an object or from a posted form.
 
 A control's name is the path of its value: percent-encoded field names and row numbers, joined by
 dots. Controls beside a value add a suffix with ``!``, which percent-encoding never produces.
@@ -74,7 +74,7 @@ class FilledInput(msgspec.Struct):
             yield self.rest
 
     def control(self) -> FilledInput:
-        """Return the first control of the entry, for the cursor."""
+        """Return the control of the entry that gets the cursor: its key or first plain input."""
         if self.key is not None:
             return self.key
         plain = (one for one in self.children if one.input.kind not in {"group", "list", "map"})
@@ -82,7 +82,7 @@ class FilledInput(msgspec.Struct):
 
 
 class Room:
-    """The weight that a form has left."""
+    """The sum of input weights that a form may still add, out of :data:`WEIGHT`."""
 
     def __init__(self, left: int = WEIGHT) -> None:
         self.left = left
@@ -96,7 +96,7 @@ class Room:
 
 
 def below(path: str, name: str) -> str:
-    """Return the name of a control inside another."""
+    """Return the name of the control for field or row ``name`` inside the one at ``path``."""
     coded = quote(name, safe="").replace(".", "%2E")
     return f"{path}.{coded}" if path else coded
 
@@ -213,13 +213,14 @@ def _lines(one: Input, value: Any) -> str:
 
 
 class Posted:
-    """The posted fields of a form.
+    """The fields of a posted form, by name; their number and size are limited.
 
     Raises:
         TooMuchError: there are too many fields or too much text.
     """
 
     FIELDS = 8_000
+    """Largest number of fields."""
     TEXT = 128 * 1024
     """Largest size of all fields, in characters."""
 

@@ -28,6 +28,7 @@ def is_plain(value: Any) -> bool:
     """Whether ``value`` is JSON, and small enough to copy, compare and print."""
     left, letters = _LARGEST, _LONGEST
     level = [value]
+    # Level by level and not by recursion, which deep nesting of a CRD would exhaust.
     for _ in range(_DEEPEST):
         below: list[Any] = []
         for one in level:
@@ -44,6 +45,7 @@ def is_plain(value: Any) -> bool:
                 if not math.isfinite(one):
                     return False
             elif isinstance(one, int):
+                # Larger ones are slow to print, and Python refuses more than 4300 digits.
                 if one.bit_length() > 1024:
                     return False
             elif one is not None:
@@ -76,7 +78,7 @@ def encode(value: Any) -> str:
 
 
 def text(schema: JSON, name: str) -> str:
-    """Return a keyword's text, "" without one."""
+    """Return the text of the keyword ``name``, "" if it has none."""
     value = schema.get(name)
     return value if isinstance(value, str) else ""
 
@@ -87,7 +89,7 @@ def flag(schema: JSON, name: str) -> bool:
 
 
 def number(schema: JSON, name: str) -> float | None:
-    """Return a keyword's number, None without one."""
+    """Return the number of the keyword ``name``, None if it has none."""
     value = schema.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
@@ -123,7 +125,7 @@ def inner(schema: JSON, name: str) -> JSON | None:
 
 
 def default(schema: JSON) -> Any:
-    """Return the default, or UNSET."""
+    """Return the default of the schema's value, UNSET without one."""
     if "default" not in schema or not is_plain(schema["default"]):
         return UNSET
     return schema["default"]

@@ -30,7 +30,7 @@ _BOXES = 40
 _RADIOS = 3
 """Largest number of options that are shown as radio buttons."""
 _NAME = 200
-"""Longest field name or option in a form, in characters."""
+"""Longest name of a field with an input, and longest shown option, in characters."""
 _SHORT = 253
 """Longest text with a one-line input, in characters: the longest name in Kubernetes."""
 
@@ -135,6 +135,7 @@ class _Plan:
         fields = facts.properties(schema)
         needed = facts.required(schema)
         names = [name for name in fields if len(name) <= _NAME]
+        # Required fields first: without an input they could only be written as YAML.
         names = sorted(names, key=lambda name: name not in needed)[: self._inputs]
         if not names and path:
             return []

@@ -33,6 +33,7 @@ _Dumper.add_representer(str, _text)
 
 def as_yaml(value: Any) -> str:
     """Return a value as a YAML document, with lists indented as kubectl does."""
+    # A width without limit: folded text is hard to edit.
     written: str = yaml.dump(
         value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000
     )

@@ -1,4 +1,4 @@
-"""Values of entries; a problem is added to its entry."""
+"""Conversion of a form's entries to values; problems are added to the entries."""
 
 from __future__ import annotations
 

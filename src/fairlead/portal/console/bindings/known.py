@@ -92,7 +92,7 @@ class Consumers:
         return {name: frozenset(kinds) for name, kinds in found.items()}
 
     def export(self, consumer: str, name: str) -> Object | None:
-        """Return an export of a consumer."""
+        """Return the cached export of this name; None without it or without the consumer."""
         return self._exports.get(consumer, name) if self.title(consumer) else None
 
     def exports(self, consumer: str) -> list[Object]:
@@ -114,6 +114,7 @@ class Consumers:
         found = self._beats.get(consumer)
         if found is None:
             return None
+        # At each call: a heartbeat becomes late without a change of its object.
         judged, _ = health(found.status, now=moment())
         now = Condition(HEALTHY, judged.status, judged.reason, judged.message)
         stands = by_conditions([now, *found.conditions])
@@ -128,6 +129,7 @@ class Consumers:
         if delta.new is None:
             self._read.pop(delta.object.key, None)
         else:
+            # Once per change: pages read each export many times.
             self._read[delta.new.key] = _read(delta.new)
 
     def _beaten(self, delta: Delta) -> None:
@@ -142,7 +144,7 @@ class Consumers:
 
 
 def kinds_of(export: Object) -> tuple[str, ...]:
-    """Return the kinds of an export, as plural and group."""
+    """Return the kinds that an export names, each as ``plural.group``."""
     return tuple(dict.fromkeys(one.name for one in spec_of(export).resources))
 
 

@@ -30,7 +30,7 @@ class NewObjectPage(View):
         self._sights = sights
 
     async def scope(self, session: BrowserSession, asked: AskedPage) -> str:
-        """Return the kind's name.
+        """Return the kind as ``plural.group``.
 
         Raises:
             MissingError: the person may not see the binding, or it has no such kind.
@@ -59,7 +59,7 @@ class NewObjectPage(View):
     async def own(
         self, session: BrowserSession, scope: Any, asked: AskedPage
     ) -> Mapping[str, Any]:
-        """Return the blank form."""
+        """Return the form, with defaults of the schema."""
         return {"form": start(self.blank(scope))}
 
     def blank(self, resource: str) -> Blank:

@@ -64,6 +64,7 @@ class ObjectPage(View):
         missing = _missing(resource, namespace, name)
         if kind is None or kind.resource.namespaced != bool(namespace):
             raise missing
+        # The path may name this consumer and a namespace of another one.
         place = namespace in self._consumers.kinds.namespaces(consumer)
         if not self._consumers.title(consumer) or (namespace and not place):
             raise missing

@@ -66,7 +66,7 @@ class ProvidedTopology(View):
 
 
 class _Made:
-    """Builds the graph."""
+    """Builds the graph of a provider from the consumers that are added."""
 
     def __init__(self, consumers: Consumers, sight: Sight, pages: Pages) -> None:
         self._consumers = consumers

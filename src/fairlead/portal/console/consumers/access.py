@@ -17,7 +17,7 @@ ADMINISTERS = ReviewedAction.on(CLUSTERBINDINGS, "list")
 
 
 class Access(Protocol):
-    """Checks rights."""
+    """Checks who administers consumers, and what a consumer's login may do."""
 
     async def administers(self, session: BrowserSession) -> bool:
         """Whether the session's person may see all consumers.
@@ -38,7 +38,7 @@ class Access(Protocol):
 
 
 class ByReviews:
-    """Checks by SubjectAccessReviews for the person's name."""
+    """Checks the rights of the session's person, by SubjectAccessReviews."""
 
     def __init__(self, reviews: AccessReviews) -> None:
         self._reviews = reviews

@@ -149,6 +149,7 @@ class ActionForms:
         session, fields = await self._tokens.fields(request)
         asked = asked_of(request)
         try:
+            # The person may have lost the right to see consumers since the form was shown.
             await self._page.scope(session, asked)
         except MissingError as missing:
             return await self._site.missing(request, session, missing)

@@ -78,7 +78,7 @@ class UndoneError(Exception):
 
 
 class Actions(Protocol):
-    """Runs actions on consumers."""
+    """Interface of what runs actions on consumers, with a person's rights."""
 
     async def may(self, session: BrowserSession, namespace: str) -> frozenset[Action]:
         """Return the actions that the session's person may do to a consumer.

@@ -51,7 +51,7 @@ class _Kind:
     def of(
         self, consumer: str, homes: Sequence[str], places_now: Callable[[], CopyNamespaces]
     ) -> int:
-        """Return the number of a consumer's objects."""
+        """Return the number of a consumer's objects; ``homes`` are namespaces of its copies."""
         if self.informer.resource.namespaced:
             return sum(self.numbers[home] for home in homes)
         where = places_now()
@@ -122,7 +122,7 @@ class Counting:
         return found
 
     async def run(self) -> None:
-        """Follow which kinds are exported, until canceled."""
+        """Watch the exported kinds that may be listed, until canceled."""
         try:
             while True:
                 self._turned.clear()
@@ -150,12 +150,14 @@ class Counting:
         return self._wanted
 
     async def _follow(self) -> None:
+        """Watch newly exported kinds, and drop those that are no longer exported."""
         wanted = dict(self._exported())
         for name in [*self._kinds, *self._refused, *self._gone]:
             if name not in wanted:
                 await self._drop(name)
         for name, (group, plural) in sorted(wanted.items()):
             kind = self._kinds.get(name)
+            # A kind whose watch fails is reviewed again: the right may have been revoked.
             if kind is not None and not kind.informer.error:
                 continue
             try:
@@ -174,6 +176,8 @@ class Counting:
             elif kind is None:
                 self._refused.pop(name, None)
                 self._gone.discard(name)
+                # Metadata alone: numbers need no spec, and a provider may have many thousands of
+                # objects.
                 informer = self._cluster.informer(resource, metadata_only=True)
                 self._kinds[name] = _Kind(informer, self._changed)
 

@@ -170,6 +170,7 @@ class Directory:
         """
         found = self._namespaces.by_index(_CONSUMER, _ANY)
         here = {one.meta.name for one in found}
+        # Consumers that are gone.
         for name in self._kept.keys() - here:
             del self._kept[name]
         now, unseen = moment(), self._counting.unseen()

@@ -43,6 +43,7 @@ class ListingColumn(NamedTuple):
 
 async def last_sign_in(signed_in: SignedIn, author: str) -> datetime | None:
     """Return when an author last signed in; None if unknown."""
+    # A group does not sign in.
     if not author or author.startswith(GROUP_AUTHOR):
         return None
     try:

@@ -55,7 +55,7 @@ SECONDS = 600.0
 _LINES = 200
 """Number of an action's last lines that are kept."""
 _KEPT = 100
-"""Number of remembered actions."""
+"""Number of finished actions whose result is kept, one per consumer."""
 _FAILED = (ClientError, InviteError, RevokeError, RotateError, UndoneError)
 _log = structlog.get_logger(logger_name="fairlead.portal.console")
 
@@ -124,6 +124,7 @@ class OwnRights:
         known = self._known.get(namespace)
         if known is not None and known[0] > time.monotonic():
             return known[1]
+        # From before the reviews: a right may be revoked during them.
         begun = time.monotonic()
         found: set[Action] = set()
         for action in ACTIONS:

@@ -45,6 +45,7 @@ class History:
             if delta.old is not None:
                 self._turns.pop(delta.old.meta.uid, None)
             return
+        # An object that this process sees for the first time: its conditions are no transitions.
         if delta.old is None:
             return
         if turns := turned(conditions_of(delta.old), conditions_of(delta.new), at=now()):

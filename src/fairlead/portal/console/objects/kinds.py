@@ -256,6 +256,8 @@ class Kinds:
         events = self._hub.informer(
             self._cluster,
             EVENTS,
+            # Not by apiVersion, which would leave out Events about other versions; an object of
+            # the same kind in another group has another uid.
             fields=f"involvedObject.kind={resource.kind}",
             topics=about,
             transform=_brief,
@@ -339,6 +341,7 @@ def _condensed(found: Object) -> Object:
         body = {name: body.get(name) for name in ("apiVersion", "kind", "metadata")}
         raw = msgspec.json.encode(body | ({"status": {"conditions": told}} if told else {}))
         if len(raw) > MOST_BYTES:
+            # Even its conditions or its metadata are too large: nothing of its content is shown.
             raw = b"{}"
     return msgspec.structs.replace(found, raw=raw)
 

@@ -163,6 +163,7 @@ class Sights:
         )
 
     async def _of_kind(self, consumer: str, name: str) -> list[tuple[str, str, str]]:
+        """Return where a consumer's ServiceAccount may read objects of a kind."""
         kind = self._kinds.get(name)
         if kind is None:
             return []
@@ -177,6 +178,7 @@ class Sights:
     async def _narrow(
         self, person: Person, consumer: str, kinds: Iterable[str]
     ) -> frozenset[tuple[str, str, str]]:
+        """Return the person's own rights to objects, checked namespace by namespace."""
         found: set[tuple[str, str, str]] = set()
         for name in kinds:
             kind = self._kinds.get(name)

@@ -120,6 +120,7 @@ def by_conditions(
     for wanted in ("failed", "waiting"):
         worst = [one for state, one in states if state == wanted]
         if worst:
+            # Ready often repeats the message of another condition, which says more.
             finer = next((one for one in worst if one.type != READY), worst[0])
             return _by(wanted, finer, foreign(finer))
     ready = next(((state, one) for state, one in states if one.type == READY), None)

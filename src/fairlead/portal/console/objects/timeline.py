@@ -59,6 +59,7 @@ def timeline(
     """Return the timeline of an object, the newest entry first."""
     entries = [*_made(found), *map(_turn, turns)]
     seen = {(one.at, one.title) for one in entries}
+    # A condition has its last transition alone; one that the history also has is left out.
     entries += [one for one in map(_stands, conditions) if (one.at, one.title) not in seen]
     entries += [entry for event in events if (entry := _told(event)) is not None]
     entries += map(_written, writes_of(found))
@@ -116,6 +117,7 @@ def _told(event: Object) -> TimelineEntry | None:
         told = event.decode(ToldEvent)
     except msgspec.ValidationError:
         return None
+    # Recorders of events.k8s.io set event_time alone.
     at = told.last_timestamp or told.event_time or event.meta.creation_timestamp or ""
     return TimelineEntry(
         at=short(at),

@@ -197,6 +197,8 @@ class BindForms:
         terminal = self._terminals.waiting(request)
         try:
             await self._tokens.check(session, fields, action(template))
+            # Another tab may have replaced the cookie: credentials go only to the terminal that
+            # the person saw.
             if field(fields, "terminal") != (terminal.key if terminal else ""):
                 raise _another_terminal()
             asked = self._asked(session.person, template, given, terminal)
@@ -327,6 +329,7 @@ class BindForms:
 
 
 def _said(error: Refusal | ClientError | TimeoutError) -> Refusal:
+    """Return the refusal of a failed bind, and log why."""
     if isinstance(error, Refusal):
         if error.reason:
             _log.info("not bound", reason=error.reason)

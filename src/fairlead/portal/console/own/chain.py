@@ -91,7 +91,7 @@ class _About(EventAbout, rename="camel"):
 
 
 class Telling:
-    """Collects the data of single objects.
+    """Reads all that an object's page shows.
 
     Args:
         client: a client with the caller's rights.
@@ -191,6 +191,7 @@ class Telling:
         meta = found.meta
         fields = f"involvedObject.kind={kind.kind},involvedObject.name={meta.name}"
         try:
+            # Recorders put Events about cluster-scoped objects into namespace default.
             listed = await self._client.list(EVENTS, meta.namespace or "default", fields=fields)
         except ApiError as error:
             notes.append(f"Events of this cluster are not seen: {error}")
@@ -281,6 +282,8 @@ def _told(where: Where, found: Object, events: Iterable[Object]) -> Iterator[Tim
             about = event.decode(_About)
         except msgspec.ValidationError:
             continue
+        # Events outlive their object; a new one of the same name is not the one that they are
+        # about.
         if about.involved_object.uid not in {"", found.meta.uid}:
             continue
         what = ": ".join(part for part in (about.reason, about.message) if part)

@@ -47,6 +47,7 @@ class Links:
         Raises:
             Refusal: the store is unavailable.
         """
+        # An older link may have been read by others in the meantime.
         if self._last:
             await self._store.remove(self._last, kind=_KIND)
         code = random_token()
@@ -185,6 +186,7 @@ def at_home(external: ExternalURL) -> Middleware:
         hosts = request.headers.getall("Host", [])
         if hosts != [external.authority]:
             raise Refusal(
+                # Misdirected Request (RFC 9110, 15.5.20).
                 421,
                 ErrorCode.BAD_REQUEST,
                 f"this is {external.origin}, and answers only requests to that name",

@@ -42,7 +42,7 @@ class OwnSight(msgspec.Struct, frozen=True):
 
 
 class Seeing:
-    """Looks at a cluster.
+    """Reads bindings, accesses, ServiceBindings and workloads of a cluster in one look.
 
     Args:
         client: a client with the caller's rights.
@@ -130,6 +130,7 @@ class _Look:
             # Its CRD is not installed.
             return ()
         except Forbidden:
+            # As kubectl does with a context without a namespace.
             there = self._client.config.namespace or "default"
         try:
             found = await self._list(resource, there)

@@ -188,6 +188,7 @@ def _crossing(
     thing = msgspec.structs.replace(
         thing, state=state, about=f"waits for {row.waits_for}", since=since
     )
+    # Only the status is left to do, so the spec has arrived at the provider.
     sent = isinstance(awaited.step, ReplaceStatus)
     return Crossing(
         thing,

@@ -111,6 +111,7 @@ class Unbindings:
             await asyncio.wait(tasks)
 
     async def _unbind(self, name: str, *, orphan: bool) -> None:
+        """Unbind, and keep progress and outcome for the page."""
         known = self._known[name]
 
         def told(line: str) -> None:
@@ -250,6 +251,7 @@ class UnbindForms:
                 typed=typed,
                 orphan=orphan,
             )
+        # Asked before the task starts: its error would only be in the progress.
         if not await may(self._client, APISERVICEBINDINGS, "delete", name):
             raise forbidden(f"you may not delete APIServiceBinding {name}: have that granted")
         who = session.person.author

@@ -139,14 +139,18 @@ class Hub:
         return self._people[author]
 
     def _move(self, one: Subscription, before: Collection[str], topics: Collection[str]) -> None:
+        """Move a stream from its former topics to new ones."""
         for topic in set(before) - set(topics):
             waiting = self._waiting[topic]
             del waiting[one]
             if not waiting:
                 del self._waiting[topic]
+                # Without a stream the topic is forgotten, so that memory is bounded by the open
+                # pages.
                 self._changed.pop(topic, None)
         for topic in set(topics) - set(before):
             self._waiting.setdefault(topic, {})[one] = None
+            # The present number: changes while no stream waited have to make the cached parts old.
             self._changed.setdefault(topic, self._clock)
 
 
@@ -212,8 +216,10 @@ class Live:
     async def part(self, view: View, scope: Hashable, asked: AskedPage) -> PagePart:
         """Return the live part of a page."""
         key = (view.route, scope, asked)
+        # The time is part of the version: a heartbeat is late without any change.
         version = (self._hub.version(view.topics(scope)), int(time.time() / STALE_SECONDS))
         known = self._parts.get(key)
+        # A failed rendering is not shared: its next viewer renders anew.
         if known is not None and known[0] == version and not _failed(known[1]):
             self._parts.move_to_end(key)
             return (await asyncio.shield(known[1]))._replace(seconds=0.0)
@@ -225,6 +231,7 @@ class Live:
         return await asyncio.shield(task)
 
     async def _render(self, view: View, scope: Hashable, asked: AskedPage) -> PagePart:
+        # CPU time and not the time of waiting, for only CPU time holds up others.
         begun = time.thread_time()
         values = await view.values(scope, asked)
         text = self._pages.part(view.template, values)
@@ -237,5 +244,7 @@ def _failed(task: asyncio.Task[PagePart]) -> bool:
 
 def message(part: PagePart) -> bytes:
     """Encode a part as a server-sent event."""
+    # HTML standard, server-sent events: a browser that connects again sends the last id as
+    # Last-Event-ID.
     lines = [f"id: {part.digest}", *(f"data: {line}" for line in part.text.splitlines())]
     return "\n".join([*lines, "", ""]).encode()

@@ -125,6 +125,7 @@ class Looks:
                 look.ended = time.monotonic()
                 look.due = look.ended + max(self._every, SHARE * (look.ended - begun))
         before, look.seen = look.seen, seen
+        # Without the time of the look, which always differs.
         if seen[:2] != before[:2]:
             self._hub.changed(topic)
 

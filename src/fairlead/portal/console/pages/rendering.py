@@ -96,6 +96,7 @@ class Pages:
             loader=PackageLoader("fairlead.portal.console"),
             autoescape=select_autoescape(default=True, default_for_string=True),
             finalize=unturned,
+            # A misspelled variable fails in tests, and does not leave a gap in a page.
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -178,6 +179,8 @@ class Pages:
             **values,
         )
         policy = (
+            # The nonce is new for each answer, so that injected markup cannot run a script. Some
+            # browsers apply form-action to each redirect after a form, also to one to a terminal.
             f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self';"
             f" connect-src 'self'; form-action 'self'{form_to and ' ' + form_to};"
             " base-uri 'none'; frame-ancestors 'none'"
@@ -223,6 +226,7 @@ def ago(told: str | datetime | None, missing: str = "never") -> Markup:
 def code(text: str) -> Markup:
     """Escape a text, and set its parts between backticks as code."""
     parts = text.split("`")
+    # An odd number of backticks: one has no partner.
     if len(parts) % 2 == 0:
         return escape(text)
     marked = (

@@ -82,6 +82,7 @@ class Terminal(msgspec.Struct, frozen=True, array_like=True):
 
     def refused(self, description: str) -> web.Response:
         """Return a redirect to the terminal that says that nothing was bound."""
+        # An error code of OAuth (RFC 6749, 4.1.2.1), as the command reads it at sign-in.
         return self.answered({"error": "access_denied", "error_description": description})
 
 

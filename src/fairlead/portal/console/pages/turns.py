@@ -61,6 +61,7 @@ class PageTurns:
         try:
             async with queue.lock:
                 await asyncio.sleep(max(0.0, queue.until - loop.time()))
+                # After the wait, during which the thread works for other people.
                 before = self._cost()
                 try:
                     yield

@@ -26,11 +26,11 @@ class AskedPage(NamedTuple):
     query: tuple[tuple[str, str], ...] = ()
 
     def name(self, name: str) -> str:
-        """Return a name in the path."""
+        """Return the path's value for a name in braces of the route."""
         return dict(self.names)[name]
 
     def get(self, name: str, most: int = 200) -> str:
-        """Return a parameter of the query, "" without it."""
+        """Return a parameter of the query, cut to ``most`` characters; "" without it."""
         return dict(self.query).get(name, "")[:most].strip()
 
 
@@ -84,7 +84,7 @@ class View(ABC):
 
 
 def of_namespace(namespace: Object) -> Topics:
-    """Return the topics of a namespace's change.
+    """Return the topics that a change of a namespace wakes.
 
     A new or deleted consumer concerns all pages, a namespace for its objects only its own pages.
     """

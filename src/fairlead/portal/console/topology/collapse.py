@@ -112,6 +112,7 @@ class _Collapsing:
 
     def _collapsed(self, column: int, members: Sequence[int], most: int) -> None:
         """Keep nodes with a problem in half of the room, and group the rest."""
+        # Half of the room stays for groups, without which the healthy part would be missing.
         shown = set(self._worst(members, most // 2))
         groups: dict[_Group, list[int]] = {}
         for number in members:

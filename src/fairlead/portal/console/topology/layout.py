@@ -197,6 +197,8 @@ class _LayingOut:
                 offset += (self._tall(layer[number - 1]) + self._tall(item)) / 2 + _BETWEEN
             offsets.append(offset)
             mean, count = wanted[number] - offset, 1
+            # Pool adjacent violators: the least squares solution of wanted heights in a given
+            # order.
             while blocks and blocks[-1][0] >= mean:
                 before, many = blocks.pop()
                 mean = (before * many + mean * count) / (many + count)

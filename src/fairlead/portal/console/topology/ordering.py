@@ -71,6 +71,7 @@ def _crossings(layers: Layers, neighbours: Neighbours) -> int:
         seen: list[int] = []
         for item in left:
             ends = sorted(place[one] for one in neighbours.after[item])
+            # Each line from an item above that ends further down crosses this one.
             total += sum(len(seen) - bisect_right(seen, end) for end in ends)
             for end in ends:
                 insort(seen, end)

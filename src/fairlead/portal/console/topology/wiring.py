@@ -144,6 +144,7 @@ def _from_the_source(wired: Wired) -> list[int]:
                 missing[source] -= 1
                 if not missing[source]:
                     ready.append(source)
+        # Here only cycles and the nodes that need them are left, if any.
         while first < len(done) and done[first]:
             first += 1
         if first < len(done):

@@ -50,6 +50,8 @@ class Arriving:
                 return self._pages.page(
                     request, "terminal.html", status=refusal.status, told=refusal.message
                 )
+            # A redirect at once: the parameters must not stay in the address bar, the history or a
+            # Referer.
             headers = {**PRIVATE, "Location": self._pages.path("/")}
             response = web.Response(status=303, headers=headers)
             self._terminals.remember(response, terminal)

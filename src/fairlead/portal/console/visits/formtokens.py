@@ -68,6 +68,7 @@ class FormTokens:
         Raises:
             Refusal: there is no session, the form is another site's, or it is malformed.
         """
+        # The guard checks Origin; the token is a second defense, and holds a form to one use.
         session = await self._guard.session(request, content_type=FORM_TYPE)
         content = await read_body(request, content_type=FORM_TYPE)
         try:

@@ -122,6 +122,7 @@ class Site:
         return await self.show(view, request, session)
 
     async def _stream(self, view: View, request: web.Request) -> web.StreamResponse:
+        """Answer with server-sent events, until the person leaves or loses the right."""
         session = await self._entrance.signed_in(request)
         page = asked_of(request, _SEEN)
         asked = page._replace(path=page.path.removeprefix(STREAMS) or "/")
@@ -130,6 +131,7 @@ class Site:
                 scope = await view.scope(session, asked)
             except MissingError as missing:
                 raise web.HTTPNotFound from missing
+            # Rights are checked before the headers are sent; later refusals end the stream.
             response = web.StreamResponse(
                 headers={
                     "Content-Type": "text/event-stream",
@@ -141,6 +143,8 @@ class Site:
             self._pages.headers.complete(
                 response, path=request.path, request_id=request.get(REQUEST_ID, "")
             )
+            # The deadline of requests would cut it off; hub.subscribed limits the number of
+            # streams.
             request[ENDLESS]()
             await response.prepare(request)
             seen = request.headers.get("Last-Event-ID") or request.query.get(_SEEN, "")
@@ -166,6 +170,7 @@ class Site:
         subscription: Subscription,
         seen: str,
     ) -> None:
+        """Send the part after each change; check session and rights in between."""
         while True:
             subscription.take(frozenset(view.topics(scope)))
             if not subscription.rests:
@@ -175,6 +180,8 @@ class Site:
                     # The object was deleted since the check of rights.
                     await response.write(_OVER)
                     return
+                # A page that shows this part already does not get it again, also after a new
+                # connection.
                 await response.write(_ALIVE if part.digest == seen else message(part))
                 seen = part.digest
                 subscription.rest(part.seconds)

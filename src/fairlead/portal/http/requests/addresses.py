@@ -31,6 +31,7 @@ def client_address(peer: str, forwarded: Sequence[str], trusted: Sequence[Networ
     """
     if not forwarded or not trusted:
         return _text(peer)
+    # Only a trusted proxy may speak for others: any client can send the header.
     found = _parse(peer)
     if found is None or not _within(found, trusted):
         return _text(peer)
@@ -75,8 +76,12 @@ def _parse(text: str) -> _Address | None:
     elif text.count(":") == 1:
         text = text.partition(":")[0]
     try:
+        # A link-local address may have a zone, which names an interface of this machine only (RFC
+        # 4007).
         address = ip_address(text.partition("%")[0])
     except ValueError:
         return None
+    # A socket for both IPv4 and IPv6 names IPv4 clients ::ffff:a.b.c.d; networks of flags and
+    # limits know them by the plain form.
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address

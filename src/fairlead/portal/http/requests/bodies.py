@@ -30,6 +30,8 @@ async def read_body(request: web.Request, *, content_type: str = JSON_TYPE) -> b
         Refusal: the body is of another type, is too large, or did not arrive in time.
     """
     limits = request.config_dict.get(LIMITS, Limits())
+    # Forms of other sites can send text/plain, form data and multipart without a preflight request
+    # (Fetch standard, CORS-safelisted content types).
     if request.content_type != content_type:
         raise Refusal(
             415, ErrorCode.BAD_REQUEST, f"the body has to be sent with Content-Type {content_type}"

@@ -22,7 +22,7 @@ BIND_RESULT: web.RequestKey[str] = web.RequestKey("BIND_RESULT", str)
 
 
 class Endless(Protocol):
-    """Lifts the time limit of a request."""
+    """A function that ends the time limit of a request."""
 
     def __call__(self) -> object:
         """Stop the request's deadline."""
@@ -30,4 +30,4 @@ class Endless(Protocol):
 
 
 ENDLESS: web.RequestKey[Endless] = web.RequestKey("ENDLESS", Endless)
-"""Lifts the time limit of a stream; the number of streams is bounded elsewhere."""
+"""Stops the request's deadline, for streams; the hub of pages limits their number."""

@@ -34,11 +34,15 @@ class Deadlines:
         if task not in self._overdue:
             return False
         self._overdue.discard(task)
+        # A task can be canceled by several: with a number above 0 the cancellation of another,
+        # such as a server that stops, has to go on.
         return not task.uncancel()
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Cancel the tasks that are due, and set the timer to the next one."""
         self._timer = None
         now = loop.time()
+        # In the order of their beginning, so the first that has time left ends the walk.
         for task, begun in list(self._begun.items()):
             left = begun + self._seconds - now
             if left > 0:

@@ -23,7 +23,7 @@ from fairlead.portal.options import Limits, Rate
 Clock = Callable[[], float]
 """Function that returns a time in seconds, of a clock that never goes back."""
 What = Literal["request", "bind"]
-"""Kinds of requests that a person has a bucket for."""
+"""Requests that have buckets per person: each one, and binds."""
 SIGN_INS = ("/api/authorize", "/api/callback", "/api/token", "/oidc/")
 """Path prefixes that need no sign-in and leave an object or a cookie behind."""
 
@@ -46,12 +46,14 @@ class Buckets:
         if not rate.per_second:
             return 0.0
         now = self._clock()
+        # Removed and set again below, so that the order of the dictionary is that of use.
         tokens, seen = self._buckets.pop(key, (float(rate.burst), now))
         tokens = min(float(rate.burst), tokens + (now - seen) * rate.per_second)
         wait = 0.0
         if tokens >= 1.0:
             tokens -= 1.0
         else:
+            # No token is taken: a client that goes on asking does not wait longer for it.
             wait = (1.0 - tokens) / rate.per_second
         self._buckets[key] = (tokens, now)
         if len(self._buckets) > self._most:
@@ -115,6 +117,7 @@ def count(request: web.Request, author: str, what: What = "request") -> None:
 
 
 def _refuse(wait: float) -> None:
+    """Refuse a request with 429 if it has to wait."""
     if wait:
         raise Refusal(
             429,

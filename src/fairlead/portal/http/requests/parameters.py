@@ -30,6 +30,7 @@ def parse_query(query: str, limits: Limits) -> dict[str, str]:
         Refusal: a parameter is repeated, too long, not UTF-8, or has control characters.
     """
     found: dict[str, str] = {}
+    # No browser sends a fragment. Parsers disagree on whether the query ends there.
     if "#" in query:
         raise bad_request("the query has a fragment (#): leave it out")
     for part in query.split("&"):
@@ -55,9 +56,12 @@ def parse_query(query: str, limits: Limits) -> dict[str, str]:
 
 
 def _decode(raw: str) -> str | None:
+    """Decode a percent-encoded text; return None if it is malformed or not printable."""
     if not raw.isascii() or _BROKEN.search(raw):
         return None
     try:
+        # A plus is a blank in forms (application/x-www-form-urlencoded), and in no other part of a
+        # URL.
         text = unquote_to_bytes(raw.replace("+", " ")).decode()
     except UnicodeDecodeError:
         return None

@@ -234,6 +234,7 @@ class EmbeddedIssuer:
         return f"{self._external.path}{ISSUER_PATH}/authorize"
 
     async def _take_form(self, request: web.Request) -> web.StreamResponse:
+        """Check name and password, and redirect to the client with a code."""
         said = "Origin" in request.headers or "Sec-Fetch-Site" in request.headers
         if said and not is_of_own_page(request, self._external):
             return pages.refused("this form was not sent from its own page", status=403)
@@ -264,12 +265,14 @@ class EmbeddedIssuer:
         return self._back(asked.redirect_uri, {"code": code, "state": asked.state})
 
     def _back(self, redirect_uri: str, told: Mapping[str, str]) -> web.Response:
+        """Redirect to the client, with the issuer as iss (RFC 9207)."""
         query = urlencode(dict(told) | {"iss": self.url})
         location = f"{redirect_uri}{'&' if '?' in redirect_uri else '?'}{query}"
         # 303 and not 302 or 307: the browser must not post the password to the callback.
         return web.Response(status=303, headers=pages.HEADERS | {"Location": location})
 
     def _place(self, query: Mapping[str, str]) -> tuple[str, str]:
+        """Return the client and its redirect_uri, both registered here."""
         client_id, redirect_uri = query.get("client_id", ""), query.get("redirect_uri", "")
         client = self._clients.get(client_id)
         if client is None:
@@ -286,6 +289,7 @@ class EmbeddedIssuer:
         return pages.refused("this issuer serves only its own machine", status=403)
 
     def _redeem(self, form: Mapping[str, str], authorization: str) -> bytes:
+        """Return the tokens for a code, in the form of the token endpoint."""
         if form.get("grant_type") != "authorization_code":
             raise _OAuthError("unsupported_grant_type", "grant_type has to be authorization_code")
         client_id = self._authenticated(form, authorization)
@@ -313,6 +317,7 @@ class EmbeddedIssuer:
         return msgspec.json.encode(answer)
 
     def _authenticated(self, form: Mapping[str, str], authorization: str) -> str:
+        """Return the client, which authenticates by header or form (RFC 6749, 2.3.1)."""
         client_id, secret = form.get("client_id", ""), form.get("client_secret", "")
         if authorization:
             if secret:
@@ -322,11 +327,13 @@ class EmbeddedIssuer:
                 raise _OAuthError("invalid_client", "two clients at once", 401)
             client_id = named
         client = self._clients.get(client_id)
+        # A public client has the secret "", and so has to send none.
         if client is None or not secrets.compare_digest(client.secret.encode(), secret.encode()):
             raise _OAuthError("invalid_client", "the client is unknown, or its secret wrong", 401)
         return client_id
 
     def _id_token(self, issued: _Issued, access_token: str) -> str:
+        """Return a signed id_token (OIDC Core, 2)."""
         person, now = issued.person, int(time.time())
         half = hashlib.sha256(access_token.encode()).digest()[:16]
         claims: dict[str, object] = {
@@ -371,6 +378,7 @@ class EmbeddedIssuer:
 
 
 def _checked(query: Mapping[str, str], client_id: str, redirect_uri: str) -> AskedSignIn:
+    """Check an authorization request (OIDC Core, 3.1.2.1)."""
     if query.get("response_type") != "code":
         raise _OAuthError("unsupported_response_type", "response_type has to be code")
     if query.get("response_mode", "query") != "query":
@@ -411,6 +419,7 @@ def _once(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def _basic(authorization: str) -> tuple[str, str]:
+    """Return client and secret of a Basic header, both form-encoded (RFC 6749, 2.3.1)."""
     scheme, _, pair = authorization.partition(" ")
     try:
         decoded = base64.b64decode(pair, validate=True).decode()

@@ -94,6 +94,8 @@ class PasswordHash(msgspec.Struct, frozen=True):
             n=self.cost,
             r=self.block,
             p=self.parallel,
+            # scrypt needs 128 * N * r bytes; OpenSSL's default limit of 32 MiB is just too little
+            # for N of new hashes.
             maxmem=256 * self.cost * self.block,
             dklen=len(self.digest),
         )

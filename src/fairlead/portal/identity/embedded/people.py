@@ -84,7 +84,7 @@ def read_people(text: str | bytes) -> list[EmbeddedPerson]:
 
 
 class People:
-    """Checks names and passwords."""
+    """Checks names and passwords of sign-ins, at a limited rate."""
 
     def __init__(self, people: Sequence[EmbeddedPerson]) -> None:
         self._people = {one.name: one for one in people}
@@ -111,17 +111,20 @@ class People:
         try:
             async with self._turn:
                 hashed = self._hashes.get(name, self._unknown)
+                # In a thread, where hashing holds up no other request.
                 good = await asyncio.to_thread(hashed.matches, password)
         finally:
             self._waiting -= 1
         if not good or name not in self._people:
             return None
         self._failed.pop(name, None)
+        # The try was counted above, and has not failed.
         if self._failed_at_all:
             self._failed_at_all.pop()
         return self._people[name]
 
     def _check_tries(self, name: str) -> None:
+        """Refuse a check while too many passwords have failed or are waiting."""
         if self._waiting >= _MOST_WAITING:
             raise TooManyTriesError(1.0)
         for failed, most in (
@@ -135,10 +138,12 @@ class People:
                 raise TooManyTriesError(failed[0] + WINDOW_SECONDS - now)
 
     def _note(self, name: str) -> None:
+        """Count a try as failed, until it succeeds."""
         now = _ticks()
         self._failed.setdefault(name, deque()).append(now)
         self._failed.move_to_end(name)
         if len(self._failed) > _MOST_NAMES:
+            # The name whose last try is the oldest: invented names must not fill the memory.
             self._failed.popitem(last=False)
         self._failed_at_all.append(now)
 

@@ -132,8 +132,11 @@ def verified(token: str, keys: Sequence[Key]) -> tuple[_Header, Mapping[str, Any
         header = msgspec.json.decode(decoded, type=_Header)
     except (ValueError, RecursionError):
         raise UntrustedError("the id_token's header cannot be read") from None
+    # The header is of the token, which is not trusted yet: it must not choose none, or HS256.
     if header.alg not in ALGORITHMS:
         raise UntrustedError(f"alg {header.alg[:20]!r} is none of {', '.join(ALGORITHMS)}")
+    # Extensions that change the meaning of a token (RFC 7515, 4.1.11, and RFC 7797); a reader that
+    # does not know them has to refuse it.
     if header.crit is not None or header.b64 is not None:
         raise UntrustedError("the id_token's header has extensions")
     fitting = [key for key in keys if _fits(key, header)]
@@ -151,6 +154,7 @@ def verified(token: str, keys: Sequence[Key]) -> tuple[_Header, Mapping[str, Any
 
 
 def _payload(token: str, key: Key, algorithm: str) -> bytes | None:
+    """Return the signed content of a token, None if another key signed it."""
     with warnings.catch_warnings():
         # The library warns of EdDSA as deprecated (for Ed25519), but issuers still use it.
         warnings.simplefilter("ignore", SecurityWarning)
@@ -162,6 +166,7 @@ def _payload(token: str, key: Key, algorithm: str) -> bytes | None:
 
 
 def _key(found: object) -> Key | None:
+    """Return a signing key of a JWKS, None if it is of no use here."""
     # Lists and not sets: the issuer's values may be unhashable.
     if not isinstance(found, dict) or found.get("use") not in [None, "sig"]:
         return None
@@ -182,6 +187,8 @@ def _key(found: object) -> Key | None:
 
 
 def _fits(key: Key, header: _Header) -> bool:
+    """Whether the key may have signed a token with this header."""
+    # A token with a key id fits only the key of that id; one without is tried with all keys.
     if header.kid is not None and key.kid is not None and key.kid != header.kid:
         return False
     if header.kid is not None and key.kid is None:
@@ -194,12 +201,14 @@ def _fits(key: Key, header: _Header) -> bool:
 
 
 def _check_audience(claims: Mapping[str, Any], expected: Expected) -> None:
+    """Refuse a token of another issuer, or for another client."""
     if claims.get("iss") != expected.issuer:
         raise UntrustedError(f"iss is {_shown(claims.get('iss'))}, not {expected.issuer!r}")
     audience = claims.get("aud")
     several = [audience] if isinstance(audience, str) else audience
     if not isinstance(several, list) or expected.client_id not in several:
         raise UntrustedError(f"aud is {_shown(audience)}, without {expected.client_id!r}")
+    # OIDC Core, 3.1.3.7: azp is the client that the token was made for.
     azp = claims.get("azp")
     if azp is None and len(several) > 1:
         raise UntrustedError("aud has others too, and there is no azp")
@@ -208,6 +217,7 @@ def _check_audience(claims: Mapping[str, Any], expected: Expected) -> None:
 
 
 def _check_times(claims: Mapping[str, Any], expected: Expected, now: float) -> None:
+    """Refuse a token that has expired, is of the future, or is older than the sign-in."""
     expires, issued = _time(claims, "exp"), _time(claims, "iat")
     if expires is None or issued is None:
         raise UntrustedError("exp or iat is missing")
@@ -229,12 +239,15 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
     found = claims.get(name)
     if found is None:
         return None
+    # In Python True is a number. A time in milliseconds would be far beyond 1e11.
     if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < 1e11:
         raise UntrustedError(f"{name} is {_shown(found)}, no time")
     return float(found)
 
 
 def _check_access_token(claim: object, algorithm: str, access_token: str) -> None:
+    """Refuse a token that was issued with another access token."""
+    # OIDC Core, 3.1.3.6: half of the hash of the algorithm; Ed25519 hashes by SHA-512.
     size = "512" if algorithm in {"EdDSA", "Ed25519"} else algorithm[2:]
     digest = hashlib.new(f"sha{size}", access_token.encode()).digest()
     half = base64.urlsafe_b64encode(digest[: len(digest) // 2]).rstrip(b"=")
@@ -243,6 +256,7 @@ def _check_access_token(claim: object, algorithm: str, access_token: str) -> Non
 
 
 def _person(claims: Mapping[str, Any], expected: Expected) -> Person:
+    """Return the person that the claims name, with their groups."""
     subject = claims.get("sub")
     if not isinstance(subject, str) or not _is_name(subject):
         raise UntrustedError(f"sub is {_shown(subject)}, no name")
@@ -260,14 +274,18 @@ def _person(claims: Mapping[str, Any], expected: Expected) -> Person:
             told=f"the issuer's claim {expected.groups_claim} may have {MOST_GROUPS} names, each"
             f" of 1 to {MOST_NAME} characters that can be printed",
         )
+    # For pages only: rights depend on groups and on sub, which is never given to another person.
     named = (claims.get(name) for name in ("preferred_username", "email", "name"))
     shown = next((name for name in named if isinstance(name, str) and _is_name(name)), "")
     return Person(expected.issuer, subject, shown, tuple(dict.fromkeys(groups)))
 
 
 def _is_name(text: str) -> bool:
+    """Whether the text can be a name: of limited length, without invisible characters."""
     if not 0 < len(text) <= MOST_NAME:
         return False
+    # Control, format and line characters: two names that look alike would be two people in audit
+    # lines and pages.
     return not any(unicodedata.category(one) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for one in text)
 
 

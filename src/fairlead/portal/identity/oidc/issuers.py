@@ -43,6 +43,7 @@ class IssuerMetadata(msgspec.Struct, frozen=True):
     jwks_uri: str
     scopes_supported: tuple[str, ...] | None = None
     code_challenge_methods_supported: tuple[str, ...] | None = None
+    # The default of OIDC Discovery, 3.
     token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
     authorization_response_iss_parameter_supported: bool = False
 
@@ -150,6 +151,7 @@ class Issuer:
         """
         found = self._known()
         supported = found.scopes_supported
+        # Some issuers refuse a sign-in with a scope that they do not know.
         scopes = [s for s in self._scopes if supported is None or s in supported or s == "openid"]
         query = urlencode(
             {
@@ -175,6 +177,7 @@ class Issuer:
             Refusal: the issuer is unavailable or refuses the code, or its token is not valid.
         """
         found = self._known()
+        # RFC 9207: a code of another issuer must not be sent to this one (mix-up attack).
         if (iss is None and found.authorization_response_iss_parameter_supported) or (
             iss is not None and iss != self.url
         ):
@@ -208,6 +211,8 @@ class Issuer:
             raise _away(str(error)) from error
 
     async def _checked(self, found: IssuerMetadata, token: str, expected: Expected) -> Person:
+        """Verify a token; read the keys again if none of them signed it."""
+        # The hourly refresh is late or has failed, and the issuer may have withdrawn a key.
         if _ticks() - self._keys_read > REFRESH_SECONDS:
             await self._refetch(found)
         try:
@@ -223,6 +228,7 @@ class Issuer:
         async with self._lock:
             if self._keys_read >= asked:
                 return True
+            # Tokens with invented key ids would make the server ask the issuer without end.
             if _ticks() - self._keys_tried < REFETCH_SECONDS:
                 return False
             await self._read_keys(found)
@@ -242,6 +248,7 @@ class Issuer:
         return answer.body
 
     async def _exchange(self, found: IssuerMetadata, code: str, verifier: str) -> _Tokens:
+        """Redeem a code at the token endpoint (OIDC Core, 3.1.3)."""
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -266,6 +273,8 @@ class Issuer:
         return _read_tokens(answer)
 
     def _check(self, found: IssuerMetadata) -> None:
+        """Refuse a discovery document of another issuer, or with unsafe endpoints."""
+        # OIDC Discovery, 4.3: otherwise another issuer could be put in place of this one.
         if found.issuer != self.url:
             raise IssuerAway(
                 f"its discovery names the issuer {found.issuer!r:.200}; --oidc-issuer-url has to"
@@ -309,11 +318,13 @@ def _read_discovery(body: bytes) -> IssuerMetadata:
 
 
 def _read_tokens(answer: Answered) -> _Tokens:
+    """Return the tokens of an answer, or refuse by the error that it names."""
     if answer.status == 200:
         try:
             tokens = msgspec.json.decode(answer.body, type=_Tokens)
         except (ValueError, RecursionError):
             raise _untrusted("the token endpoint's answer has no id_token") from None
+        # Token types are case-insensitive (RFC 6749, 5.1).
         if tokens.token_type.lower() not in {"bearer", ""}:
             raise _untrusted(f"token_type is {tokens.token_type!r:.50}")
         return tokens

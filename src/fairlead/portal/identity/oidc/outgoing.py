@@ -34,7 +34,7 @@ class Answered(NamedTuple):
 
 
 class Issuing(Protocol):
-    """The transport to an issuer."""
+    """Requests to an issuer: over HTTP, or within this process to the embedded one."""
 
     async def get(self, url: str) -> Answered:
         """Ask for a document.
@@ -94,12 +94,14 @@ class OverHTTP:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=self._tls, limit=50),
+                # Requests for different people share the session, and may not share cookies.
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": "fairlead", "Accept": "application/json"},
             )
         try:
             async with (
                 asyncio.timeout(self._seconds),
+                # A redirect could send the client secret to another server.
                 self._session.request(
                     method, url, data=form, headers=headers, allow_redirects=False
                 ) as answer,
