@@ -154,6 +154,7 @@ def _fill_rows(made: FilledInput, value: Any, room: Room) -> None:
     elif isinstance(value, dict) and one.kind == "map":
         found = list(value.items())
     elif value is UNSET and one.required and one.kind == "list":
+        # A required list of at least one item begins with a blank row.
         found = [("", UNSET)] if facts.count(one.schema, "minItems") else []
     for name, inner in found[:ROWS]:
         if not room.take(item):
@@ -267,6 +268,7 @@ class TooMuchError(ValueError):
 
 def _clean(value: str) -> str:
     """Normalize line breaks, and replace characters that UTF-8 cannot encode."""
+    # Browsers send line breaks of a text area as CRLF (HTML standard).
     told = value.replace("\r\n", "\n").replace("\r", "\n")
     return told.encode("utf-8", "replace").decode()
 

@@ -125,6 +125,7 @@ class Bindings(View):
             unseen |= bool(kinds.problem(name))
             if kind is None:
                 continue
+            # Numbers are kept per namespace, and say nothing about cluster-scoped objects.
             if not kind.resource.namespaced:
                 if sight.reads(consumer, name, ""):
                     states.update(

@@ -129,6 +129,7 @@ class _Made:
                 found.kind,
                 found.meta.name,
                 stands,
+                # The namespace of the consumer, which is the one that its people know.
                 where=(whose.namespace if whose is not None else "") or namespace,
                 path="/objects/" + "/".join(map(segment, parts)),
             )

@@ -62,6 +62,7 @@ class ActionPage(View):
         """
         name, action = asked.name("namespace"), asked.name("action")
         await check(self._access, session, f"consumer {name}")
+        # The constant of the same text, which has the type of an action.
         found = next((one for one in ACTIONS if one == action), None)
         if found is None:
             raise MissingError(

@@ -258,6 +258,7 @@ class Directory:
         self._stir()
 
     def _offered(self, delta: Delta) -> None:
+        # Any row may name the template, so all are computed again.
         self._changes += 1
         self._changed.update(self._kept)
         self._stirred.set()

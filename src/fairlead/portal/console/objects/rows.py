@@ -122,6 +122,7 @@ class ListQuery(msgspec.Struct, frozen=True):
     def of(cls, asked: AskedPage) -> ListQuery:
         """Read a query; an invalid page number counts as 1."""
         told = asked.get("page", 6)
+        # int would also read digits of other scripts.
         number = int(told) if told.isascii() and told.isdecimal() else 1
         filters = {name: asked.get(name, _LONGEST_NAME) for name in _FILTERS}
         return cls(**filters, page=max(number, 1))

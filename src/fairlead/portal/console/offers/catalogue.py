@@ -101,6 +101,7 @@ class Catalogue(View):
 
     def __init__(self, cluster: Cluster, hub: Hub, offers: CatalogueOffers) -> None:
         self._offers = offers
+        # Through the hub, so that a change of a template or a collection wakes the page.
         self._collections = hub.informer(cluster, COLLECTIONS)
         hub.informer(cluster, APISERVICEEXPORTTEMPLATES)
 
@@ -182,6 +183,7 @@ class TemplatePage(View):
     ) -> Mapping[str, Any]:
         """Return the bindings of the template in the person's clusters."""
         found = self._offers.template(scope)
+        # No export has the kind "": without the template nothing is found.
         wanted = set(_card(found).resources) if found is not None else {""}
         bound = [
             BoundTemplate(

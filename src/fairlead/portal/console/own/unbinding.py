@@ -173,6 +173,7 @@ class UnbindPage(View):
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the progress."""
         found = self._unbindings.of(scope)
+        # A copy, for the task may change it before the page is rendered.
         copied = msgspec.structs.replace(found) if found is not None else None
         return {"name": scope, "progress": copied}
 

@@ -129,6 +129,7 @@ class OwnBindingPage(_OfAll):
         """
         name = asked.name("name")
         seen, sight = await self._see()
+        # Without a first result the binding may exist: the page then says that it is being read.
         if seen.value is not None and _binding(sight, name) is None:
             raise missing(name)
         return name
@@ -192,6 +193,7 @@ class OwnObjectPage(View):
             asked.name("name"),
         )
         seen = await self._see(scope)
+        # Without a first result the object may exist: the page then says that it is being read.
         if seen.at is not None and seen.value is None:
             raise MissingError(
                 f"There is no {scope[0]} {'/'.join(part for part in scope[1:] if part)}",

@@ -99,5 +99,6 @@ def asked_of(request: web.Request, *without: str) -> AskedPage:
     return AskedPage(
         request.get(PATH, request.path),
         tuple(sorted(request.match_info.items())),
+        # Sorted, so that pages with the same query share one rendering.
         tuple(sorted((name, one) for name, one in request.query.items() if name not in without)),
     )

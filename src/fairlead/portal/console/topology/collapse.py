@@ -97,6 +97,7 @@ class _Collapsing:
             return sizes
         share = MOST // sum(1 for size in sizes if size)
         large = sum(1 for size in sizes if size > share)
+        # Small columns keep all their parts, and the large ones share the rest.
         left = MOST - sum(size for size in sizes if size <= share)
         return [size if size <= share else max(left // large, _FEWEST) for size in sizes]
 

@@ -145,8 +145,10 @@ class _Drawing:
         self._two = any(len(name) > 1 for name in self._names)
 
     def run(self) -> Markup:
+        # Lines of text from above: the kind, one or two of the name, the place, and the state.
         height = 20 + 18 * (2 if self._two else 1) + (16 if self._places else 0) + 38
         layout = lay_out(self._picture, height)
+        # By column and height: a keyboard and a screen reader go through the parts in this order.
         order = sorted(
             range(len(layout.boxes)), key=lambda one: (layout.boxes[one].x, layout.boxes[one].y)
         )
@@ -166,6 +168,7 @@ class _Drawing:
             margin=MARGIN,
             titles=layout.titles,
             sides=layout.sides,
+            # SVG paints in document order, so broken and worse lines lie on top.
             lines=sorted(lines_, key=lambda line: (line.broken, -RANKS[line.state])),
             marks=self._marks(layout),
             parts=[self._part(number, layout, height, needed[number]) for number in order],

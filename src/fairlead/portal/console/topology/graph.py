@@ -109,4 +109,5 @@ def told(tally: dict[State, int]) -> str:
 
 def own(href: str) -> bool:
     """Whether ``href`` is a path on this server."""
+    # Browsers read // and /\ as the beginning of another host.
     return href.startswith("/") and href[1:2] not in {"/", "\\"}

@@ -80,6 +80,7 @@ class Entering:
         sign_in = self._pages.path(
             AUTHORIZE_PATH,
             redirect_url=self._here(request),
+            # The route demands one, as kube-bind's does, and sends it back to others than pages.
             session_id=secrets.token_urlsafe(16),
             client_type="page",
         )
