@@ -213,6 +213,38 @@ async def test_what_goes_while_the_provider_is_down_is_cleaned_up_later(
             await when(admin, resource, name, within, until=lambda body: not body)
 
 
+async def test_rights_that_are_edited_or_deleted_by_hand_come_back(
+    admin: Client, stack: AsyncExitStack
+) -> None:
+    role = "kube-binder-resources-widgets"
+    async with running(admin):
+        team = await consumer(stack, admin)
+        await team.bind()
+        shop, bank = [await team.provider_namespace(name) for name in ("shop", "bank")]
+        rules = (await admin.get(ROLES, role, shop)).to_dict()["rules"]
+        binding = (await admin.get(ROLEBINDINGS, role, bank)).to_dict()
+
+        await admin.merge_patch(ROLES, role, shop, {"rules": []})
+        await when(admin, ROLES, role, shop, until=lambda body: body.get("rules") == rules)
+        await admin.merge_patch(ROLEBINDINGS, role, bank, {"subjects": []})
+        subjects = binding["subjects"]
+        await when(
+            admin, ROLEBINDINGS, role, bank, until=lambda body: body.get("subjects") == subjects
+        )
+        for resource in (ROLEBINDINGS, ROLES):
+            await admin.delete(resource, role, bank)
+            await when(admin, resource, role, bank, until=bool)
+        # Without the label the controller's watch does not have it.
+        label = {"app.kubernetes.io/managed-by": None}
+        await admin.merge_patch(ROLES, role, shop, {"metadata": {"labels": label}})
+        await when(admin, ROLES, role, shop, until=lambda body: "labels" in body["metadata"])
+    await admin.delete(ROLEBINDINGS, role, bank)
+    await admin.merge_patch(ROLES, role, shop, {"rules": []})
+    async with running(admin):
+        await when(admin, ROLEBINDINGS, role, bank, until=bool)
+        await when(admin, ROLES, role, shop, until=lambda body: body.get("rules") == rules)
+
+
 async def test_rights_go_with_their_export(admin: Client, stack: AsyncExitStack) -> None:
     async with running(admin):
         team = await consumer(stack, admin)

@@ -139,10 +139,10 @@ async def test_rights_in_many_namespaces_are_given_in_many_turns() -> None:
     cached = in_use(2 * WRITES)
     async with watching(cached) as (server, cluster, watches):
         rbac = RbacController(cluster, watches, ProviderOptions())
-        await _drain(rbac.controller)
+        await drain(rbac.controller)
         await rbac.reconcile(WIDGETS)
         assert len(server.writes) == WRITES
-        assert await _drain(rbac.controller) == [("widgets", NS)]
+        assert await drain(rbac.controller) == [("widgets", NS)]
         # What was written is seen, and the rest is written next.
         for _, _, _, body in server.writes:
             await server.tell(ROLES, object_from_dict(body), "ADDED")
@@ -158,10 +158,10 @@ async def test_rights_in_many_namespaces_are_taken_in_many_turns() -> None:
     cached[ROLEBINDINGS] = [_binding(f"{NS}-n{number}") for number in range(count)]
     async with watching(cached) as (server, cluster, watches):
         rbac = RbacController(cluster, watches, ProviderOptions())
-        await _drain(rbac.controller)
+        await drain(rbac.controller)
         await rbac.reconcile(WIDGETS)
         assert len(server.written("delete", "rolebindings")) == WRITES
-        assert await _drain(rbac.controller) == [("widgets", NS)]
+        assert await drain(rbac.controller) == [("widgets", NS)]
 
 
 def _binding(namespace: str) -> Object:
@@ -188,10 +188,10 @@ async def test_what_is_refused_in_one_turn_is_not_tried_again_in_the_next() -> N
 async def test_what_caches_do_not_show_is_no_reason_to_hurry() -> None:
     async with watching(in_use(2 * WRITES), Ahead) as (_, cluster, watches):
         rbac = RbacController(cluster, watches, ProviderOptions())
-        await _drain(rbac.controller)
+        await drain(rbac.controller)
         result = await rbac.reconcile(WIDGETS)
         assert result.backoff is not None
-        assert await _drain(rbac.controller) == []
+        assert await drain(rbac.controller) == []
 
 
 def labelled(obj: Object, **body: Any) -> Object:
@@ -249,11 +249,13 @@ SPOILT = {"conditions": [{"type": "PermissionsGranted", "status": "False"}]}
 async def test_rights_are_looked_at_when_something_matters(
     kind: Resource, event: str, changed: Object, *, looks: bool
 ) -> None:
-    async with watching(in_use(2)) as (server, cluster, watches):
+    cached = in_use(2)
+    cached[NAMESPACES].append(provider_namespace("n9"))
+    async with watching(cached) as (server, cluster, watches):
         rbac = RbacController(cluster, watches, ProviderOptions())
-        await _drain(rbac.controller)
+        await drain(rbac.controller)
         await server.tell(kind, changed, event)
-        assert await _drain(rbac.controller) == ([("widgets", NS)] if looks else [])
+        assert await drain(rbac.controller) == ([("widgets", NS)] if looks else [])
 
 
 async def test_a_namespace_that_goes_wakes_the_requests_that_name_it() -> None:
@@ -273,12 +275,12 @@ async def test_a_namespace_that_goes_wakes_the_requests_that_name_it() -> None:
     }
     async with watching(cached) as (server, cluster, _):
         (requests, *_others) = controllers(cluster)
-        await _drain(requests)
+        await drain(requests)
         await server.tell(APISERVICENAMESPACES, kube("APIServiceNamespace", "n0"), "DELETED")
-        assert await _drain(requests) == [("first", NS)]
+        assert await drain(requests) == [("first", NS)]
 
 
-async def _drain(controller: Controller) -> list[tuple[str, str]]:
+async def drain(controller: Controller) -> list[tuple[str, str]]:
     """The names that wait, and their namespaces; none does after that."""
     found = []
     while len(controller.queue):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
 import msgspec
@@ -30,6 +30,7 @@ from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, Forbidden, Invalid, NotFound
 from fairlead.client.lookups import find
 from fairlead.provider.changes import with_status
+from fairlead.provider.controllers.rbac.due import DueComparisons, Lot
 from fairlead.provider.controllers.rbac.reconcile import RightsPlan, RightsState, reconcile
 from fairlead.provider.namespaces import kept_by, owner_of, usable
 from fairlead.provider.offer import record_of
@@ -46,11 +47,11 @@ from fairlead.provider.watches import (
     BY_CONSUMER,
     BY_CRD,
     BY_EXPORT,
+    BY_OWNER,
+    BY_SCHEMA,
     ProviderWatches,
-    by_schema,
     consumer_of,
     in_turns,
-    requests_for,
     states,
 )
 from fairlead.runtime import (
@@ -112,31 +113,32 @@ class RbacController:
             CLUSTERROLES: watches.cluster_roles,
             CLUSTERROLEBINDINGS: watches.cluster_role_bindings,
         }
-        self._refused: dict[Key, dict[Key, Forbidden | Invalid]] = {}
+        # Each event notes here what it asks for before its request is queued. An export without an
+        # entry is compared everywhere.
+        self._due: dict[Key, DueComparisons] = {}
         self.controller = in_turns(NAME, self.reconcile)
         self._watch()
 
     def _watch(self) -> None:
         watches, controller = self._watches, self.controller
-        # A consumer writes labels and statuses as often as it likes, and each look goes through
-        # all of its namespaces. In an export's status our own condition alone matters, which is
-        # restored after another writer's change.
+        # A consumer writes labels and statuses as often as it likes, and has as many namespaces.
+        # In an export's status our own condition alone matters, which is restored after another
+        # writer's change.
         controller.watch(
-            watches.exports,
-            cluster=self._cluster,
-            predicate=any_of(spec_changed, changed(_told)),
+            watches.exports, self._from_export, predicate=any_of(spec_changed, changed(_told))
         )
-        schemas = by_schema(self._cluster, watches.exports)
-        controller.watch(watches.schemas, schemas, predicate=spec_changed)
+        controller.watch(watches.schemas, self._from_schema, predicate=spec_changed)
         controller.watch(
             watches.service_namespaces,
-            self._from_neighbour,
+            self._from_service_namespace,
             predicate=any_of(came_or_went, changed(_kept)),
         )
         of_use = metadata_changed("uid", "annotations", "deletion_timestamp")
         controller.watch(watches.namespaces, self._from_namespace, predicate=of_use)
         # A revocation is recorded in the spec; heartbeats change the status alone.
-        controller.watch(watches.cluster_bindings, self._from_neighbour, predicate=spec_changed)
+        controller.watch(
+            watches.cluster_bindings, self._from_cluster_binding, predicate=spec_changed
+        )
         # The rights need only the scope of a CRD, which is immutable. A CRD that gets or loses the
         # label appears or disappears in this watch.
         controller.watch(watches.crds, self._from_crd, predicate=came_or_went)
@@ -151,32 +153,56 @@ class RbacController:
         owner = self._owner(key.namespace)
         if owner != key.namespace and self._owner(owner) == owner:
             # The role was listed before its namespace, so that its consumer was not known yet.
-            self.controller.enqueue(Request(self._cluster, owner, key.name))
+            self._due.pop(key, None)
+            self.controller.enqueue(self._due_in(Key(owner, key.name), key.namespace))
             return Result()
         export = self._watches.exports.get(*key)
         if export is not None and export.meta.deleting:
             export = None
         revoked = self._revoked(key)
-        state = self._state(key, None if revoked else export)
-        if export is None and state.existing and not await self._gone(key):
-            # A cache that was emptied is filled again; the consumer keeps its rights meanwhile.
-            return Result()
-        left = await self._carry_out(key, reconcile(state), state)
-        if left is _Left.UNSEEN:
-            return Result(backoff=delays.LAGGING_CACHE)
-        if left is _Left.SOME:
+        due = self._due.setdefault(key, DueComparisons(everywhere=True))
+        if due.everywhere:
+            due.begin(self._places(key))
+        lot = due.take()
+        try:
+            left = await self._turn(key, None if revoked else export, due, lot)
+        except BaseException:
+            due.put_back(lot)
+            raise
+        if left is not None:
+            return left
+        if due:
             # It comes again once the others have had their turns.
             self.controller.enqueue(request)
             return Result()
-        refusal = next(iter(self._refused.pop(key, {}).values()), None)
+        refusal = next(iter(due.refused.values()), None)
         if export is not None:
             condition = _REVOKED if revoked else _condition(refusal)
             body = with_status(export, [condition], now=now(), summary=False)
             await self._statuses.write(export, body)
         if refusal is not None:
             # No event tells that the provider's own rights grow: look again after a while.
+            due.retry_refused()
             raise refusal
+        if not due:
+            del self._due[key]
         return Result()
+
+    async def _turn(
+        self, key: Key, export: Object | None, due: DueComparisons, lot: Lot
+    ) -> Result | None:
+        """Bring an export's rights in some namespaces up to date; None unless it has to wait."""
+        state = self._state(key, export, lot.all)
+        if export is None and state.existing and not await self._gone(key):
+            # A cache that was emptied is filled again; the consumer keeps its rights meanwhile.
+            due.put_back(lot)
+            return Result()
+        left = await self._carry_out(reconcile(state), state, due, lot.grant)
+        if left is _Left.NOTHING:
+            due.finish(lot)
+            return None
+        due.put_back(lot)
+        return Result(backoff=delays.LAGGING_CACHE) if left is _Left.UNSEEN else None
 
     def _revoked(self, key: Key) -> bool:
         """Whether the consumer's revocation has begun, so that its rights must not come back."""
@@ -196,55 +222,65 @@ class RbacController:
         found = await find(self._client, APISERVICEEXPORTS, key.name, key.namespace)
         return found is None or found.meta.deleting
 
-    def _state(self, key: Key, export: Object | None) -> RightsState:
+    def _places(self, key: Key) -> list[str]:
+        """Return all namespaces where an export has, may have or needs rights, and ""."""
+        made_for = self._caches[ROLEBINDINGS].by_index(BY_EXPORT, str(key))
+        used = self._watches.namespaces.by_index(BY_CONSUMER, key.namespace)
+        names = [namespace.meta.name for namespace in used]
+        return ["", key.namespace, *names, *(binding.meta.namespace for binding in made_for)]
+
+    def _state(self, key: Key, export: Object | None, places: frozenset[str]) -> RightsState:
         watches = self._watches
-        namespaces = watches.namespaces.by_index(BY_CONSUMER, key.namespace)
-        existing = self._existing(key, [namespace.meta.name for namespace in namespaces])
+        existing = self._existing(key, places)
         if export is None:
-            return RightsState(None, existing)
+            return RightsState(None, existing, places)
         grounds = Grounds(
             export=export,
             schemas={item.meta.name: item for item in watches.schemas.list(key.namespace)},
-            namespaces=frozenset(
-                namespace.meta.name for namespace in namespaces if self._in_use(namespace)
-            ),
+            namespaces=frozenset(name for name in places if self._in_use(key.namespace, name)),
             crds=watches.crds_by_name(),
             original_konnectors=self._options.original_konnectors,
         )
-        return RightsState(grounds, existing)
+        return RightsState(grounds, existing, places)
 
-    def _in_use(self, namespace: Object) -> bool:
-        """Whether the APIServiceNamespace of a namespace exists.
+    def _in_use(self, consumer: str, name: str) -> bool:
+        """Whether a namespace is a consumer's, and its APIServiceNamespace exists.
 
         One in deletion counts while it assigns its namespace: the konnector has to reach the
         objects in it.
         """
-        owner = owner_of(namespace)
-        if owner is None or namespace.meta.deleting or not usable(namespace, self._options):
+        namespace = self._watches.namespaces.get("", name)
+        owner = owner_of(namespace) if namespace is not None else None
+        if namespace is None or owner is None or owner.namespace != consumer:
+            return False
+        if namespace.meta.deleting or not usable(namespace, self._options):
             return False
         stored = self._watches.service_namespaces.get(*owner)
         return stored is not None and kept_by(stored) in {None, namespace.meta.name}
 
-    def _existing(self, key: Key, namespaces: list[str]) -> dict[Id, Object]:
+    def _existing(self, key: Key, places: Iterable[str]) -> dict[Id, Object]:
         """Return the objects that were made for an export, also those that it needs no more."""
         found: dict[Id, Object] = {}
-        for resource, roles in ((ROLEBINDINGS, ROLES), (CLUSTERROLEBINDINGS, CLUSTERROLES)):
-            for binding in self._caches[resource].by_index(BY_EXPORT, str(key)):
-                found[Id(resource, binding.key)] = binding
-                role = self._caches[roles].get(*binding.key)
-                if role is not None:
+        for place in places:
+            names = names_in_namespaces(key.name) if place else cluster_names(key)
+            bindings = ROLEBINDINGS if place else CLUSTERROLEBINDINGS
+            roles = ROLES if place else CLUSTERROLES
+            # A role whose binding was never written or was deleted is known by its name alone. In
+            # a namespace that another consumer has now, the name is the other's.
+            known = not place or self._owner(place) == key.namespace
+            for name in names:
+                binding = self._caches[bindings].get(place, name)
+                bound = binding is not None and export_of(binding) == key
+                if binding is not None and bound:
+                    found[Id(bindings, binding.key)] = binding
+                role = self._caches[roles].get(place, name)
+                if role is not None and (known or bound):
                     found[Id(roles, role.key)] = role
-        # A role whose binding was never written or was deleted is known by its name alone.
-        names = [Key("", name) for name in cluster_names(key)]
-        for namespace in (key.namespace, *namespaces):
-            names += [Key(namespace, name) for name in names_in_namespaces(key.name)]
-        for name in names:
-            roles = ROLES if name.namespace else CLUSTERROLES
-            if (role := self._caches[roles].get(*name)) is not None:
-                found[Id(roles, name)] = role
         return found
 
-    async def _carry_out(self, key: Key, plan: RightsPlan, state: RightsState) -> _Left:
+    async def _carry_out(
+        self, plan: RightsPlan, state: RightsState, due: DueComparisons, grant: frozenset[str]
+    ) -> _Left:
         """Write as much as fits one turn, and note the refused objects."""
         # Deletions of obsolete rights come first, so that a failed write does not delay them.
         unseen = False
@@ -253,12 +289,14 @@ class RbacController:
         if len(plan.delete) > WRITES:
             return _Left.UNSEEN if unseen else _Left.SOME
         writes = WRITES - len(plan.delete)
-        refused = self._refused.setdefault(key, {})
+        refused = due.refused
         for number, (resource, body) in enumerate(plan.apply):
             if number % _LOOKS == 0:
                 await asyncio.sleep(0)
             metadata = body["metadata"]
             identity = Id(resource, Key(metadata.get("namespace", ""), metadata["name"]))
+            if identity.key.namespace not in grant:
+                continue
             if identity.key in refused:
                 # A binding to a refused role would bind nothing, and an object that was refused in
                 # an earlier turn waits until all others have had one.
@@ -318,36 +356,62 @@ class RbacController:
             return False
         return True
 
-    def _from_neighbour(self, delta: Delta) -> Iterator[Request]:
-        yield from self._exports_in(delta.object.meta.namespace)
+    def _from_export(self, delta: Delta) -> Iterator[Request]:
+        yield self._due_everywhere(delta.object.key)
+
+    def _from_schema(self, delta: Delta) -> Iterator[Request]:
+        for export in self._watches.exports.by_index(BY_SCHEMA, str(delta.object.key)):
+            yield self._due_everywhere(export.key)
+
+    def _from_crd(self, delta: Delta) -> Iterator[Request]:
+        for export in self._watches.exports.by_index(BY_CRD, delta.object.meta.name):
+            yield self._due_everywhere(export.key)
+
+    def _from_cluster_binding(self, delta: Delta) -> Iterator[Request]:
+        for export in self._watches.exports.list(delta.object.meta.namespace):
+            yield self._due_everywhere(export.key)
+
+    def _from_service_namespace(self, delta: Delta) -> Iterator[Request]:
+        key = delta.object.key
+        for namespace in self._watches.namespaces.by_index(BY_OWNER, str(key)):
+            for export in self._watches.exports.list(key.namespace):
+                yield self._due_in(export.key, namespace.meta.name)
 
     def _from_namespace(self, delta: Delta) -> Iterator[Request]:
+        name = delta.object.meta.name
         for state in states(delta):
             for consumer in consumer_of(state):
-                yield from self._exports_in(consumer)
+                for export in self._watches.exports.list(consumer):
+                    yield self._due_in(export.key, name)
+        # A cluster namespace that goes takes all rights of its consumer with it.
+        for export in self._watches.exports.list(name):
+            yield self._due_everywhere(export.key)
 
     def _from_binding(self, delta: Delta) -> Iterator[Request]:
         for state in states(delta):
             if (key := export_of(state)) is not None:
-                yield Request(self._cluster, *key)
+                yield self._due_in(key, state.meta.namespace)
 
     def _from_role(self, delta: Delta) -> Iterator[Request]:
         role = delta.object
         for key in exports_of_role(role, self._owner(role.meta.namespace)):
-            yield Request(self._cluster, *key)
+            yield self._due_in(key, role.meta.namespace)
+
+    def _due_in(self, key: Key, namespace: str) -> Request:
+        """Have an export's rights in one namespace compared; return the request to queue."""
+        self._due.setdefault(key, DueComparisons()).add(namespace)
+        return Request(self._cluster, *key)
+
+    def _due_everywhere(self, key: Key) -> Request:
+        """Have an export's rights in all namespaces compared; return the request to queue."""
+        self._due.setdefault(key, DueComparisons()).add_all()
+        return Request(self._cluster, *key)
 
     def _owner(self, namespace: str) -> str:
         """Return the cluster namespace of a namespace's consumer, which may be the same."""
         found = self._watches.namespaces.get("", namespace)
         owner = owner_of(found) if found is not None else None
         return owner.namespace if owner is not None else namespace
-
-    def _from_crd(self, delta: Delta) -> Iterator[Request]:
-        exports = self._watches.exports.by_index(BY_CRD, delta.object.meta.name)
-        return requests_for(self._cluster, exports)
-
-    def _exports_in(self, namespace: str) -> Iterator[Request]:
-        return requests_for(self._cluster, self._watches.exports.list(namespace))
 
 
 def _kept(service_namespace: Object | None) -> str | None:

@@ -16,11 +16,13 @@ class RightsState(NamedTuple):
     """Grounds of an export's rights, and the existing objects.
 
     ``grounds`` is None if the export is gone; ``existing`` are the objects that this controller
-    made for it before.
+    made for it before. ``places`` are the namespaces that are compared, "" for the whole cluster;
+    None compares all.
     """
 
     grounds: Grounds | None
     existing: Mapping[Id, Object]
+    places: frozenset[str] | None = None
 
 
 class RightsPlan(msgspec.Struct, kw_only=True, frozen=True):
@@ -32,7 +34,12 @@ class RightsPlan(msgspec.Struct, kw_only=True, frozen=True):
 
 def reconcile(state: RightsState) -> RightsPlan:
     """Decide which roles and bindings of an export are applied and which are deleted."""
-    wanted = {} if state.grounds is None else rights(state.grounds)
+    places = state.places
+    wanted = {
+        identity: body
+        for identity, body in (rights(state.grounds) if state.grounds is not None else {}).items()
+        if places is None or identity.key.namespace in places
+    }
     leftover = [identity for identity in state.existing if identity not in wanted]
     return RightsPlan(
         apply=[(identity.resource, body) for identity, body in wanted.items()],

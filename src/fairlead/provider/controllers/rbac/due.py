@@ -1,0 +1,94 @@
+"""Namespaces in which the rights of an export are still to be compared with what exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
+
+from fairlead.api.meta import Key
+from fairlead.client import Forbidden, Invalid
+
+
+LOT = 100
+"""Namespaces in a lot: few enough for one turn, so that its cost does not grow with their number.
+
+They are more than one turn has writes for, since in most of them nothing is to be written.
+"""
+
+
+class Lot(NamedTuple):
+    """Namespaces of one turn: obsolete rights go in all, missing ones are given in ``grant``."""
+
+    all: frozenset[str]
+    grant: frozenset[str]
+
+
+class DueComparisons:
+    """Comparisons of an export's rights that events have asked for, by namespace.
+
+    The namespace "" stands for the rights in the whole cluster. ``everywhere`` says that all
+    namespaces are to be compared, which are not listed yet; ``refused`` are the objects that the
+    server refused to write since the last condition was told.
+    """
+
+    def __init__(self, *, everywhere: bool = False) -> None:
+        self.everywhere = everywhere
+        self.refused: dict[Key, Forbidden | Invalid] = {}
+        # Obsolete rights go in every namespace before any is given, so that no failed write delays
+        # their end.
+        self._unpruned: dict[str, None] = {}
+        self._ungranted: dict[str, None] = {}
+
+    def __bool__(self) -> bool:
+        return self.everywhere or bool(self._unpruned or self._ungranted)
+
+    def add(self, namespace: str) -> None:
+        """Have one namespace compared."""
+        if not self.everywhere:
+            self._ungranted.pop(namespace, None)
+            self._unpruned[namespace] = None
+
+    def add_all(self) -> None:
+        """Have all namespaces compared."""
+        self.everywhere = True
+        self._unpruned.clear()
+        self._ungranted.clear()
+
+    def begin(self, namespaces: Iterable[str]) -> None:
+        """Replace ``everywhere`` by the names of all namespaces."""
+        self.everywhere = False
+        self._unpruned = dict.fromkeys(namespaces)
+
+    def take(self) -> Lot:
+        """Return the namespaces of the next turn, which are due no more."""
+        pruned = _take(self._unpruned)
+        if self._unpruned:
+            return Lot(frozenset(pruned), frozenset())
+        grant = frozenset([*_take(self._ungranted), *pruned])
+        return Lot(grant, grant)
+
+    def put_back(self, lot: Lot) -> None:
+        """Have the namespaces of an unfinished turn compared again."""
+        for namespace in lot.all:
+            self.add(namespace)
+
+    def finish(self, lot: Lot) -> None:
+        """Note that a turn did all that its namespaces needed."""
+        # What an event has named meanwhile waits among the others.
+        waiting = lot.all - lot.grant - self._unpruned.keys()
+        if not self.everywhere:
+            self._ungranted.update(dict.fromkeys(waiting))
+
+    def retry_refused(self) -> None:
+        """Have the namespaces of refused objects compared again."""
+        for key in self.refused:
+            self.add(key.namespace)
+        self.refused = {}
+
+
+def _take(names: dict[str, None]) -> list[str]:
+    taken = list(islice(names, LOT))
+    for name in taken:
+        del names[name]
+    return taken
