@@ -131,7 +131,7 @@ def _echoes() -> None:
     """Take what is newer than our own write for its echo."""
 
     def echoes(known: Expectations, obj: Object) -> bool:
-        written, _ = known._written.get(obj.key, (None, 0.0))
+        written, _ = known.written.get(obj.key, (None, 0.0))
         if written is None or written.meta.uid != obj.meta.uid:
             return False
         if obj.meta.resource_version == written.meta.resource_version:

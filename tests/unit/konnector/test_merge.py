@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
-from fairlead.konnector.policies.merge import Owned, has_more, merged, owned_fields, wrote
+from fairlead.konnector.policies.copies import has_more
+from fairlead.konnector.policies.merge import Owned, merged, owned_fields, wrote
 
 
 PORT = 'k:{"port":1,"protocol":"TCP"}'

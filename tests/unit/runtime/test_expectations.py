@@ -79,7 +79,7 @@ def test_what_the_cache_tells_of_our_own_writes_is_no_news(
     assert not expectations.echoes(told)
     expectations.wrote(obj("5"))
     assert expectations.echoes(told) is echo
-    assert bool(expectations._written) is kept
+    assert bool(expectations.written) is kept
 
 
 def test_what_the_cache_never_tells_of_is_looked_at_once_more() -> None:

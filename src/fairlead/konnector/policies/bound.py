@@ -8,6 +8,7 @@ kube-bind's documents on its spec and status syncers, and on isolation.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -16,6 +17,7 @@ from fairlead.api.meta import JSON, Key, Object
 from fairlead.konnector.policies.copies import (
     belongs,
     copy_of,
+    has_more,
     in_step,
     is_foreign,
     is_orphan,
@@ -34,7 +36,7 @@ from fairlead.konnector.policies.copies import (
 )
 from fairlead.konnector.policies.holding import Holding, withheld
 from fairlead.konnector.policies.isolation import MAX_NAME
-from fairlead.konnector.policies.merge import has_more, merged
+from fairlead.konnector.policies.merge import merged
 from fairlead.konnector.policies.steps import (
     FOREIGN_OBJECT,
     NAME_TOO_LONG,
@@ -60,6 +62,12 @@ from fairlead.konnector.policies.steps import (
 
 DELETION = "deletion of the provider's copy"
 """Text for an object that waits for the deletion of its copy."""
+
+
+_PAYLOAD: Final = (payload, payload, in_step)
+"""Functions that compare what goes from the consumer's object to its copy."""
+_STATUS: Final = (status_of, status_of, status_in_step)
+"""Functions that compare what comes back from the copy to the consumer's object."""
 
 
 class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,9 +97,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def outcome(self, side: Side, pair: Pair) -> StepOutcome | None:
         """Return the outcome of the last write of payload or status on this side."""
-        if side == "consumer":
-            return pair.compared(side, status_of, status_of, status_in_step)
-        return pair.compared(side, payload, payload, in_step)
+        return pair.compared(side, *(_STATUS if side == "consumer" else _PAYLOAD))
 
     def _there(self, pair: Pair) -> Step:
         """Return the next step from the consumer's object to its copy."""
@@ -135,9 +141,10 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         # The payload leaves kube-bind's own keys out, so that they are compared by themselves.
         wanted = source_annotations(consumer.meta, self.cluster_namespace)
         annotated = wanted.items() <= provider.meta.annotations.items()
-        if annotated and pair.converged("provider", self.outcome("provider", pair)):
+        now = pair.compared("provider", *_PAYLOAD)
+        if annotated and pair.converged("provider", now):
             return InSync()
-        new, found = pair.content("consumer", payload), pair.content("provider", payload)
+        new, found = pair.contents(("consumer", payload), ("provider", payload))
         # Fields that the provider's side added stay, fields that the consumer removed go. Only the
         # provider's managedFields tell which is which, and only a copy with more fields needs the
         # question.
@@ -212,7 +219,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         wanted = provider_annotations(provider.meta)
         if not wanted.items() <= consumer.meta.annotations.items():
             return PatchMetadata("consumer", {"annotations": wanted})
-        if not self.status or pair.converged("consumer", self.outcome("consumer", pair)):
+        if not self.status or pair.converged("consumer", pair.compared("consumer", *_STATUS)):
             return Done()
         return ReplaceStatus("consumer", with_status(consumer, provider))
 

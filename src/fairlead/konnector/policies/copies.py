@@ -166,6 +166,17 @@ def in_step(consumer: Object, provider: Object) -> bool:
     )
 
 
+def has_more(copy: Any, original: Any) -> bool:
+    """Whether a copy has members or items that its original lacks, at any depth."""
+    if isinstance(copy, dict) and isinstance(original, dict):
+        return any(
+            name not in original or has_more(value, original[name]) for name, value in copy.items()
+        )
+    if isinstance(copy, list) and isinstance(original, list):
+        return any(item not in original for item in copy)
+    return False
+
+
 def copy_of(consumer: Object, cluster_namespace: str) -> JSON:
     """Return the body of a new provider copy, still under the consumer's name.
 

@@ -61,17 +61,6 @@ def wrote(body: JSON) -> bool:
     )
 
 
-def has_more(target: Any, source: Any) -> bool:
-    """Whether the target has members or items that the source lacks, at any depth."""
-    if isinstance(target, dict) and isinstance(source, dict):
-        return any(
-            name not in source or has_more(value, source[name]) for name, value in target.items()
-        )
-    if isinstance(target, list) and isinstance(source, list):
-        return any(item not in source for item in target)
-    return False
-
-
 def merged(target: JSON, source: JSON, owned: Owned) -> JSON:
     """Return the target with all fields of the source, without former fields of ours."""
     result: JSON = {}

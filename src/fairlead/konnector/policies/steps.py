@@ -126,11 +126,10 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         # The outcome of a write is compared right after it, and again for the step that follows.
         if (side, None) not in known:
             source: Side = "consumer" if side == "provider" else "provider"
-            known[side, None] = (
-                None
-                if same(consumer, provider)
-                else self.content(source, wanted).outcome(self.content(side, found))
-            )
+            known[side, None] = None
+            if not same(consumer, provider):
+                new, old = self.contents((source, wanted), (side, found))
+                known[side, None] = new.outcome(old)
         came: StepOutcome | None = known[side, None]
         return came
 
@@ -140,16 +139,25 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             ValueError: there is no object on this side.
         """
-        obj = self.at(side)
-        if obj is None:
-            raise ValueError(f"nothing of {self.key} is on the {side}'s side")
-
-        known = self._known
-        if (side, of) not in known:
-            value = of(obj)
-            known[side, of] = Content(value, digest(value))
-        found: Content = known[side, of]
+        (found,) = self.contents((side, of))
         return found
+
+    def contents(self, *parts: tuple[Side, Callable[[Object], Any]]) -> list[Content]:
+        """Return the contents that functions make of ends, each computed once for this pair.
+
+        Raises:
+            ValueError: there is no object on one of these sides.
+        """
+        known, values = self._known, {}
+        for side, of in parts:
+            if (side, of) not in known:
+                obj = self.consumer if side == "consumer" else self.provider
+                if obj is None:
+                    raise ValueError(f"nothing of {self.key} is on the {side}'s side")
+                values[side, of] = of(obj)
+        for part, value in values.items():
+            known[part] = Content(value, digest(value))
+        return [known[part] for part in parts]
 
     @property
     def _known(self) -> dict[tuple[Side, object], Any]:

@@ -87,6 +87,9 @@ class WatchedCollection:
         """Return the object as it was last seen or written, whichever is later."""
         lease = self._lease(key.namespace)
         cached = lease.get(key.namespace, key.name) if lease else None
+        # Nearly always the watch has shown all that we wrote, and the cache is right.
+        if key not in self.expectations.written:
+            return cached
         return self.expectations.newest(key, cached)
 
     def seen(self, key: Key) -> bool:
@@ -221,19 +224,18 @@ class BothEnds(msgspec.Struct, frozen=True):
         An object that is seen can be worked on while the list is incomplete. The absence of one is
         known only when the list is complete.
         """
-        target, asked, refusal = self.strategy.place(key)
         here = self.consumer.newest(key)
         # Before the first list is complete, a missing object may merely not be listed yet.
         if here is None and not self.consumer.ready(key.namespace):
             return None
+        target, asked, refusal = self.strategy.place(key)
         there = self.provider.newest(target) if target is not None else None
         if target is not None and there is None and not self.provider.ready(target.namespace):
             return None
-        outcomes = {
-            end.side: found
-            for end in (self.consumer, self.provider)
-            if (found := end.outcomes.get(key)) is not None
-        }
+        outcomes: dict[Side, StepOutcome] = {}
+        for end in (self.consumer, self.provider):
+            if (found := end.outcomes.get(key)) is not None:
+                outcomes[end.side] = found
         return Pair(
             key=key,
             consumer=here,

@@ -66,6 +66,8 @@ class _Change(NamedTuple):
     def echoes(self) -> bool:
         """Whether the change is our own write, which comes back from the watch."""
         expectations, new = self.end.expectations, self.delta.new
+        if self.key not in expectations.written:
+            return False
         # An event that is no echo also ends the wait for a created object: from here on the cache
         # decides whether the object exists.
         expectations.seen(self.key)
@@ -254,10 +256,10 @@ class Engine:
     def _take(self, change: _Change, key: Key) -> None:
         if change.echoes():
             return
+        self.enqueue(key, Band.INITIAL if change.delta.initial else Band.LIVE)
         consumer = change.end is self._ends.consumer
         way = self._metrics.spec if consumer else self._metrics.status
         way.arrived(key, change.since)
-        self.enqueue(key, Band.INITIAL if change.delta.initial else Band.LIVE)
 
     def _consumers_known(self, namespace: str) -> None:
         self._enqueue_all(namespace)

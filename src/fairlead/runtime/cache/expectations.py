@@ -24,14 +24,15 @@ class Expectations:
     """Writes to one collection that its cache has not seen yet."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.written: dict[Key, tuple[Object, float]] = {}
+        """Answers to our writes that the cache has not shown, and when they stop to count."""
         self._clock = clock
-        self._written: dict[Key, tuple[Object, float]] = {}
         self._created: set[Key] = set()
 
     def wrote(self, obj: Object, *, created: bool = False) -> None:
         """Remember the server's answer to a write."""
         key = obj.key
-        self._written[key] = (obj, self._clock() + LAG)
+        self.written[key] = (obj, self._clock() + LAG)
         if created:
             self._created.add(key)
 
@@ -45,7 +46,7 @@ class Expectations:
         A write carries the version that it is based on: no other writer's change lies in between.
         """
         key = obj.key
-        written, _ = self._written.get(key, (None, 0.0))
+        written, _ = self.written.get(key, (None, 0.0))
         # Another uid means that the object was deleted and created again, which is a change.
         if written is None or written.meta.uid != obj.meta.uid:
             return False
@@ -58,15 +59,15 @@ class Expectations:
 
     def forget(self, key: Key) -> None:
         """Drop the expectation for this key: from now on the cache is believed."""
-        self._written.pop(key, None)
+        self.written.pop(key, None)
         self._created.discard(key)
-        if not self._written:
+        if not self.written:
             # An emptied dict keeps its largest table until it is cleared.
             self.clear()
 
     def clear(self) -> None:
         """Drop all expectations."""
-        self._written.clear()
+        self.written.clear()
         self._created.clear()
 
     def overdue(self) -> list[Key]:
@@ -76,16 +77,16 @@ class Expectations:
         now on.
         """
         now = self._clock()
-        found = sorted(key for key in self._created if self._written[key][1] <= now)
+        found = sorted(key for key in self._created if self.written[key][1] <= now)
         for key in found:
             self.forget(key)
         return found
 
     def newest(self, key: Key, cached: Object | None) -> Object | None:
         """Return the object as it was last seen or written, whichever is later."""
-        if key not in self._written:
+        if key not in self.written:
             return cached
-        written, expires = self._written[key]
+        written, expires = self.written[key]
         if self._clock() >= expires or self._superseded(key, cached, written):
             self.forget(key)
             return cached

@@ -243,6 +243,9 @@ class Informer:
         self._handlers: list[Handler] = []
         self._indexes: dict[str, IndexFunction] = {}
         self._closed = asyncio.Event()
+        # Every pass of every controller asks this: the store answers without a call in between.
+        self.get: Callable[[str, str], Object | None] = shared.store.get
+        """Returns the object as last seen, by namespace and name; "" is of cluster-scoped ones."""
 
     @property
     def resource(self) -> Resource:
@@ -278,10 +281,6 @@ class Informer:
     def closed(self) -> bool:
         """Whether the lease was given back."""
         return self._closed.is_set()
-
-    def get(self, namespace: str, name: str) -> Object | None:
-        """Return the object as last seen; cluster-scoped objects have namespace ""."""
-        return self._shared.store.get(namespace, name)
 
     def list(self, namespace: str = "") -> list[Object]:
         """Return the objects of one namespace, or of all."""
