@@ -9,7 +9,7 @@ from fairlead.konnector.policies.work import SecretKey
 
 
 class RunningConnections:
-    """The connections that run."""
+    """Finds the running connection of a binding, or of the Secret with its kubeconfig."""
 
     def __init__(self) -> None:
         self._providers: list[Provider] = []
@@ -26,7 +26,11 @@ class RunningConnections:
         self._providers.remove(provider)
 
     def on_add(self, listener: Callable[[Provider], None]) -> Callable[[], None]:
-        """Call the listener for every present and later connection; the result ends that."""
+        """Call the listener with each running and each later connection.
+
+        Returns:
+            A function that ends the calls.
+        """
         self._listeners.append(listener)
         for provider in self._providers:
             listener(provider)

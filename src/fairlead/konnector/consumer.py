@@ -58,7 +58,7 @@ class Claim(Protocol):
     """A permission claim at work."""
 
     def remaining(self) -> list[str]:
-        """Return texts of the copies that the deletion awaits; of the claim while unknown."""
+        """Return the copies whose end the binding's deletion awaits; the claim while unknown."""
         ...
 
     def verdict(self, resource: str, obj: Object, namespace: str) -> bool:

@@ -15,7 +15,7 @@ _FEW = 64
 
 
 class WatchBudget:
-    """Says which watches may be open; ``limit`` is of open files, 0 for none.
+    """Decides which watches may be open; ``limit`` is the number of open files, 0 for no limit.
 
     Each user names the watches that it wants, each with the consumer's namespace that it serves.
     Where not all fit, namespaces are served one after the other as they came, each by all watches
@@ -67,7 +67,7 @@ class WatchBudget:
                     changed()
 
     def allows(self, watch: str) -> bool:
-        """Whether a watch that is wanted may be open."""
+        """Whether the budget lets a wanted watch be open."""
         return watch not in self._refused
 
     def _choose(self) -> frozenset[str]:

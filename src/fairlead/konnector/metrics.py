@@ -89,11 +89,11 @@ class Way:
         return since
 
     def looked(self, key: Key) -> None:
-        """Note that the work on a change has ended, for now."""
+        """Note that no pass works on the object's change any more."""
         _popped(self._looked, key)
 
     def give_back(self, key: Key, since: float | None) -> None:
-        """Note that the change has not crossed, with its original time of arrival."""
+        """Make a change pending again that has not crossed, with its time of arrival."""
         if since is not None:
             self._since[key] = since
 
@@ -111,10 +111,10 @@ def _popped(moments: dict[Key, float], key: Key) -> float | None:
 
 
 class SyncLook:
-    """One look at one object; changes that it does not finish, or fails at, stay pending.
+    """Context of one pass over one object: takes the pending changes of both directions.
 
-    A context manager: changes that arrived before it begin to cross with it, and those that it
-    found nothing to do for were none that had to.
+    Changes for which the pass writes count by their latency, and those that need no write count no
+    more. Changes that the pass does not finish, or fails at, stay pending.
     """
 
     def __init__(self, metrics: SyncMetrics, key: Key) -> None:
@@ -149,7 +149,7 @@ class SyncLook:
         self._crossed(1)
 
     def unfinished(self) -> None:
-        """Note that something else has to happen first, such as a namespace being assigned."""
+        """Keep the changes pending: they wait, such as for a namespace to be assigned."""
         self._unfinished = True
 
     def _crossed(self, number: int) -> None:
@@ -187,7 +187,7 @@ class SyncMetrics:
         return SyncLook(self, key)
 
     def queue(self, depth: Callable[[], int]) -> None:
-        """Set the function that returns the number of waiting objects."""
+        """Set the function that returns the number of objects in the engine's queue."""
         self._depth = depth
 
     def watch(self, informer: Informer, side: Side) -> None:
@@ -196,7 +196,7 @@ class SyncMetrics:
         self._watches.append(_Watch(informer, side, Counter(informer.restarts)))
 
     def stopped(self) -> None:
-        """Reset the numbers of an engine that has stopped."""
+        """Set the numbers of objects to 0, because their engine has stopped."""
         self.counted(in_sync=0, conflicts=0, failing=0)
         self._depth = int
 
@@ -207,7 +207,7 @@ class SyncMetrics:
 
     @property
     def depth(self) -> int:
-        """The number of waiting objects."""
+        """The number of objects in the engine's queue."""
         return self._depth()
 
     def restarts(self) -> Counter[tuple[Side, str]]:

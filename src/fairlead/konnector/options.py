@@ -37,7 +37,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = DEFAULT_WORKERS
     """Objects of one resource that are synchronised at the same time.
 
-    Servers answer writes that come together for little more than one alone: they wait for the
-    disk once. Each that is at work costs a connection to both servers, together about 0.3 MiB,
-    which are closed when there is less to do.
+    Servers answer writes that come together for little more than one alone, since they wait for
+    the disk once. Each worker in use has a connection to both servers, together about 0.3 MiB;
+    connections are closed when there is less to do.
     """

@@ -54,11 +54,11 @@ class Problems:
         self._faults: dict[str, dict[str, Sequence[SyncFault]]] = {}
 
     def report(self, binding: str, source: str, message: str) -> None:
-        """Replace a source's fault; "" if it is well again."""
+        """Replace all faults of a source by one message; "" removes them."""
         self.replace(binding, source, [SyncFault(message)] if message else [])
 
     def replace(self, binding: str, source: str, faults: Sequence[SyncFault]) -> None:
-        """Replace all faults of a source; none if it is well again."""
+        """Replace all faults of a source; an empty sequence removes them."""
         known = self._faults.setdefault(binding, {})
         if faults:
             known[source] = faults
@@ -181,7 +181,7 @@ class SyncReport:
         self.failures.pop(key, None)
 
     def wrote(self) -> None:
-        """Note that a server has accepted a write from the other end."""
+        """Note that a server has accepted the content of the other end, just now."""
         self._written = self._clock()
 
     def lasting(self) -> dict[Key, RefusedObject]:
@@ -306,7 +306,7 @@ class Reports:
         return "; ".join(told)
 
     def forget(self, binding: str) -> None:
-        """Forget the binding, which is gone."""
+        """Drop all reports about a binding that is gone."""
         self._reports.pop(binding, None)
         self._conflicting.forget(binding)
         self._failing.forget(binding)
@@ -338,11 +338,11 @@ class _Named:
         return ", ".join(names + more)
 
     def first(self, binding: str) -> _Place:
-        """Return the object that is named first."""
+        """Return the object that a binding's condition names first."""
         return self._known[binding][0]
 
     def forget(self, binding: str) -> None:
-        """Forget the binding, which is gone."""
+        """Drop the names that were chosen for a binding that is gone."""
         self._known.pop(binding, None)
 
 

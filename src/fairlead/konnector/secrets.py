@@ -24,7 +24,7 @@ class KubeconfigSecrets:
         self._own.subscribe(self._tell)
 
     def listen(self, listener: Callable[[Key], None]) -> None:
-        """Tell of every change of a Secret."""
+        """Call the listener with the key of each Secret that changes."""
         self._listeners.append(listener)
 
     def unlisten(self, listener: Callable[[Key], None]) -> None:
@@ -54,7 +54,7 @@ class KubeconfigSecrets:
         return lease.get(key.namespace, key.name) if lease else None
 
     def known(self, key: Key) -> bool:
-        """Whether it is known that the Secret exists, or that it does not."""
+        """Whether the cache knows if a Secret exists."""
         lease = self._lease(key)
         return lease is not None and lease.has_synced
 
@@ -64,7 +64,7 @@ class KubeconfigSecrets:
         return lease.error if lease else ""
 
     async def synced(self) -> None:
-        """Wait until the konnector's namespace is known."""
+        """Wait until the Secrets of the konnector's namespace are listed."""
         await self._own.synced()
 
     def _lease(self, key: Key) -> Informer | None:

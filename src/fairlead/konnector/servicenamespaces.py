@@ -1,4 +1,4 @@
-"""Assignments of provider namespaces to the consumer's: the places of copies."""
+"""Provider namespaces by the consumer's namespaces that they are assigned to."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ Called also when the provider says for another reason than before why it has non
 
 
 class ServiceNamespaces:
-    """Both directions of the mapping, kept up to date by the APIServiceNamespaces' informer.
+    """Maps keys between the consumer's namespaces and those that the provider has assigned.
 
-    It is the strategy of namespaced objects, whose copies go with their namespaces.
+    The informer of APIServiceNamespaces keeps it up to date. It is the isolation strategy of
+    namespaced objects, whose copies are deleted with their namespaces.
     """
 
     needs_namespace = True
@@ -81,7 +82,7 @@ class ServiceNamespaces:
         return self._reverse.get(namespace, "")
 
     def assigned(self) -> dict[str, str]:
-        """Provider namespaces by consumer namespaces."""
+        """Return the provider namespaces by their consumer namespaces."""
         return dict(self._forward)
 
     def asked(self, namespace: str) -> bool:
@@ -159,6 +160,7 @@ class ServiceNamespaces:
             self._refusals[consumer] = refusal
         else:
             self._refusals.pop(consumer, None)
+        # The provider namespace of before is none of ours any more, if it was another one.
         self._reverse.pop(known, None)
         if assigned:
             self._forward[consumer] = assigned

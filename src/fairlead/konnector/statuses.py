@@ -1,4 +1,4 @@
-"""Statuses written by several controllers without treading on one another."""
+"""Writes of APIServiceBindings' statuses by several controllers, without conflicts among them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from fairlead.runtime.cache.expectations import Expectations
 
 
 _ATTEMPTS = 5
+"""Writes of one status that may lose to other writers in a row."""
 
 
 def with_status(obj: Object, status: msgspec.Struct) -> JSON:

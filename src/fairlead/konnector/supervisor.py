@@ -19,7 +19,7 @@ _log = structlog.get_logger(logger_name="fairlead.konnector.supervisor")
 
 
 class SupervisedPart(Protocol):
-    """Anything that works until it is cancelled."""
+    """A child of a supervisor: it works until it is cancelled."""
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -40,7 +40,7 @@ class Supervisor(Generic[K]):
         return self._tasks.keys()
 
     async def run(self) -> None:
-        """Keep the children until cancelled; they end with this."""
+        """Run the children until cancelled, then end them."""
         try:
             async with asyncio.TaskGroup() as self._group:
                 await asyncio.Event().wait()
@@ -53,7 +53,8 @@ class Supervisor(Generic[K]):
     ) -> None:
         """Run a child under a key that none has.
 
-        ``failed`` is told why a child could not go on, and "" when it is tried again or stopped.
+        ``failed`` is called with the reason when the child fails, and with "" when the child is
+        started again or stopped.
 
         Raises:
             RuntimeError: the supervisor does not run, or the key is taken.

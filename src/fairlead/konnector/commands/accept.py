@@ -1,4 +1,4 @@
-"""Accepting a binding that a bundle, or a person with kubectl, has made.
+"""Gives the konnector its rights for a binding that a bundle or a person with kubectl has made.
 
 The konnector makes its CRDs by itself, but it can give itself no rights on their objects: an
 administrator does, who sees what is bound and claimed.

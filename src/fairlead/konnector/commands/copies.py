@@ -1,4 +1,4 @@
-"""Decisions about copies of another cluster: tells them to the konnector and waits for it."""
+"""Writes a decision about copies of another cluster, and waits until the konnector acts on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Has rights and Secrets go with the bindings that are deleted.
+"""Has the garbage collector delete rights and Secrets with their bindings.
 
 Bindings become the owners of their ClusterRoles, and of a Secret that only they use, before they
 are deleted. From then on the konnector and the cluster's garbage collector finish the work, even
@@ -67,7 +67,7 @@ class Estate:
                 await self._own(SECRETS, secret, users)
 
     def has(self, secret: Object) -> bool:
-        """Whether a Secret is one of the estate."""
+        """Whether a Secret is to be deleted with the bindings."""
         return secret.key in self._secrets
 
     async def remove_roles(self, binding: str) -> None:

@@ -382,7 +382,7 @@ async def _await_gone(
 
 
 async def _absence(client: Client, binding: Object, namespace: str) -> str:
-    """Return why the konnector does not take a binding apart."""
+    """Return why no konnector works on a binding's deletion."""
     provider = None
     with suppress(ConfigError):
         ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
@@ -391,7 +391,7 @@ async def _absence(client: Client, binding: Object, namespace: str) -> str:
 
 
 def waits_for(binding: Object) -> str:
-    """Return the obstacle to a binding's deletion, by its conditions."""
+    """Return why a binding is not deleted yet, as its conditions tell it."""
     conditions = binding.decode(APIServiceBinding).status.conditions
     unbinding = next((one for one in conditions if one.reason == UNBINDING), None)
     told = unbinding or get_condition(conditions, READY)

@@ -43,7 +43,7 @@ LET_GO_SECONDS = UNDO_SECONDS / 2
 
 
 class Written:
-    """Writes of one run of bind, those in doubt included.
+    """Writes of one run of bind, including writes whose answer never came.
 
     Args:
         secret: the Secret for the provider's kubeconfig.
@@ -54,7 +54,7 @@ class Written:
         self.secret = secret
         self.bundle = bundle
         self.begun = False
-        """Whether a write to the consumer's cluster may have been made."""
+        """Whether the run may have written to the consumer's cluster."""
         self.names: list[str] = []
         """Names of the wanted bindings."""
         self.uids: set[str] = set()
@@ -190,7 +190,7 @@ class _Undo:
         return any(crd.meta.owned_by(binding.meta.uid) for crd in crds.items)
 
     async def _delete(self, found: Object) -> bool:
-        """Whether this very object was there to be deleted."""
+        """Whether an object of this uid existed and is deleted now."""
         bundle = found.kind == APISERVICEBINDINGBUNDLES.kind
         resource = APISERVICEBINDINGBUNDLES if bundle else APISERVICEBINDINGS
         try:

@@ -51,18 +51,18 @@ def payload(obj: Object) -> JSON:
 
 
 def consumer_copy(provider: Object) -> JSON:
-    """Return the payload of a provider's object on the consumer."""
+    """Return the payload that the consumer's copy of a provider's object shall have."""
     return _copied(provider, OWNER_PROVIDER, provider_annotations(provider.meta))
 
 
 def provider_copy(consumer: Object, *, cluster_namespace: str) -> JSON:
-    """Return the payload of a consumer's object on the provider."""
+    """Return the payload that the provider's copy of a consumer's object shall have."""
     annotations = source_annotations(consumer.meta, cluster_namespace)
     return _copied(consumer, OWNER_CONSUMER, annotations)
 
 
 def binding_reference(name: str, uid: str) -> OwnerReference:
-    """Return the owner of copies on the consumer."""
+    """Return the owner reference of the consumer's copies: the binding that claims them."""
     return OwnerReference(API_VERSION, APISERVICEBINDINGS.kind, name, uid)
 
 

@@ -201,6 +201,7 @@ def with_payload(provider: Object, new: JSON, annotations: dict[str, str]) -> JS
     """
     body = provider.to_dict()
     metadata = {**body["metadata"]}
+    # For a body without managedFields a server goes on from those that it has stored.
     metadata.pop("managedFields", None)
     for field, more in (("labels", {}), ("annotations", annotations)):
         old = metadata.pop(field, None) or {}

@@ -1,4 +1,4 @@
-"""Owner references by which objects go with a binding."""
+"""Owner references by which the garbage collector deletes objects with their binding."""
 
 from __future__ import annotations
 

@@ -186,6 +186,7 @@ def withheld(step: Step, pair: Pair, holding: Holding) -> Step:
             "one before it was put back to a backup, and no copy is deleted until the user says "
             "so: see condition CopiesHeld of the APIServiceBinding",
         )
+    # With Keep, an object that its user deletes takes its copy along.
     return Replace("provider", let_go(copy)) if pair.consumer is None else step
 
 

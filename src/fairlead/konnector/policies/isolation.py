@@ -49,9 +49,10 @@ class IsolationStrategy(Protocol):
 
 
 class Prefixed(msgspec.Struct, frozen=True):
-    """Cluster-scoped objects carry a prefix before their own names; with isolation ``None``, none.
+    """Strategy for cluster-scoped objects whose copies have a prefix before the object's name.
 
-    Copies go with their owner, the consumer's cluster namespace.
+    With isolation ``None`` the prefix is "". Copies are deleted with their owner, the consumer's
+    cluster namespace.
     """
 
     owner: OwnerReference
@@ -69,7 +70,7 @@ class Prefixed(msgspec.Struct, frozen=True):
 
 
 class Namespaced(msgspec.Struct, frozen=True):
-    """Cluster-scoped for the consumer, namespaced on the provider: all in one namespace."""
+    """Strategy for cluster-scoped objects whose copies are all in the cluster namespace."""
 
     cluster_namespace: str
     owner: OwnerReference | None = None
@@ -89,7 +90,7 @@ def choose(
 ) -> IsolationStrategy:
     """Return the strategy for a BoundSchema's scope and an export's isolation.
 
-    ``namespaces`` is the one of what the provider has assigned.
+    ``namespaces`` is the strategy for namespaced objects.
 
     Raises:
         ValueError: the isolation is none that kube-bind knows; the copies' place is unknown.

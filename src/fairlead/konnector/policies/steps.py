@@ -66,7 +66,7 @@ def digest(value: Any) -> bytes:
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Knowledge about both ends of one object.
+    """Both ends of one object as one pass knows them, with what servers have said of them.
 
     ``key`` is the consumer's. ``target`` is the place of the provider's end, None while the
     provider has assigned no namespace. ``gone`` are the sides of which the server itself, not a
@@ -161,6 +161,8 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def _known(self) -> dict[tuple[Side, object], Any]:
+        # Beside the fields, and so no part of a comparison of two pairs. A key with None in place
+        # of a function is an outcome, which depends on both ends.
         known: dict[tuple[Side, object], Any] = self.__dict__.setdefault("known", {})
         return known
 
@@ -187,11 +189,11 @@ class Step(msgspec.Struct, frozen=True, tag=True):
 
 
 class Done(Step, frozen=True):
-    """No step is left."""
+    """Do nothing: no step is left."""
 
 
 class InSync(Done, frozen=True):
-    """Both ends exist and are in the wanted state."""
+    """Do nothing: both ends exist and have the wanted content."""
 
 
 class Wait(Step, frozen=True):
@@ -259,7 +261,7 @@ class Delete(Step, frozen=True):
 
 
 class Settle(Step, frozen=True):
-    """Remember the end on this side, as it is, as the outcome of the wanted content."""
+    """Remember that writing the wanted content on this side would leave the end as it is."""
 
     side: Side
 

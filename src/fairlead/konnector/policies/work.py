@@ -31,7 +31,7 @@ class ConnectionSpec(msgspec.Struct, frozen=True):
     sources: frozenset[SecretKey] = frozenset()
 
     def joined(self, binding: str, source: SecretKey) -> ConnectionSpec:
-        """Return the same connection with one more binding; "" is for another kind of user."""
+        """Return the connection with one more user: a binding, or "" for a bundle or a Secret."""
         bindings = self.bindings | ({binding} if binding else set())
         return ConnectionSpec(self.kubeconfig, bindings, self.sources | {source})
 

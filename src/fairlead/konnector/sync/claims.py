@@ -1,4 +1,4 @@
-"""The work for one permission claim: its ends, its selection, and its policy."""
+"""Sets up an engine for one permission claim: both ends, the selection, and the policy."""
 
 from __future__ import annotations
 
@@ -88,7 +88,10 @@ class ClaimedObjects:
 
 
 class _Run:
-    """One run of a claim: its policy, and the other claims on the same objects."""
+    """Work on one claim: which of the objects are claimed, by it and by other bindings' claims.
+
+    It is the engine's policy, since the decision about a pair needs both.
+    """
 
     def __init__(
         self,
@@ -170,7 +173,7 @@ class _Run:
         return self._policy.next_step(pair, self._state(pair))
 
     def remaining(self) -> list[str]:
-        """Return texts of the copies that the deletion awaits; of the claim while unknown."""
+        """Return the copies whose end the binding's deletion awaits; the claim while unknown."""
         # A list that is not complete would let the binding go before its copies.
         if not self._wanted.unbinding or not (
             self._consumers.settled() and self._providers.settled()
@@ -213,7 +216,7 @@ class _Run:
         return resource == self._wanted.claim.resource and self._claimed(obj, namespace)
 
     def _state(self, pair: Pair) -> ClaimState:
-        """Return the claims about a pair; read anew after each write, which may change them."""
+        """Return which claims select the objects of a pair; a write may change that."""
         namespace = pair.key.namespace
         consumer = self._claimed(pair.consumer, namespace)
         provider = self._claimed(pair.provider, namespace)

@@ -51,14 +51,15 @@ EVERYWHERE = frozenset({""})
 
 
 class WatchedCollection:
-    """One side of a resource: leases on informers while :meth:`run` runs, and what we wrote.
+    """Objects of one resource on one side: watched while :meth:`run` runs, and written by us.
 
-    ``namespaces`` gives the namespaces to watch, {""} for all; after :meth:`mark` it is asked
-    again. ``expectations`` are our own writes that the informers have not told of yet.
-    ``budget`` has the places for watches: a namespace without one waits, and is told of;
-    ``serves`` gives the consumer's namespace for one that is watched.
-    ``outcomes`` are, by the consumer's key, what came of writes where it is not what was wanted;
-    they are in memory alone: after a restart such an object costs one write that changes nothing.
+    ``namespaces`` returns the namespaces to watch, {""} for the whole cluster; :meth:`mark` has it
+    called again. ``budget`` limits the number of watches: a namespace that gets none is reported
+    as a fault, and watched once there is room. ``serves`` returns the consumer's namespace whose
+    objects need a watched namespace. ``expectations`` has the answers to our writes that the
+    watches have not shown yet. ``outcomes`` has, by the consumer's key, the outcomes of writes
+    that differ from the wanted content. They are in memory alone: after a restart such an object
+    costs one write that changes nothing.
     """
 
     def __init__(
@@ -98,16 +99,16 @@ class WatchedCollection:
         return lease is not None and lease.get(key.namespace, key.name) is not None
 
     def objects(self, namespace: str = "") -> list[Object]:
-        """Return the objects of one namespace, or all that are seen."""
+        """Return the objects in the caches: those of one namespace, or of all that are watched."""
         return [found for lease in self._leases.values() for found in lease.list(namespace)]
 
     def ready(self, namespace: str) -> bool:
-        """Whether the objects of a namespace are known."""
+        """Whether the first list of a namespace's objects is complete."""
         lease = self._lease(namespace)
         return lease is not None and lease.has_synced
 
     def settled(self) -> bool:
-        """Whether the objects of every namespace are known."""
+        """Whether the first lists of all wanted namespaces are complete."""
         # A namespace that was assigned a moment ago has no lease yet, and its objects are not
         # known.
         return self._leases.keys() == self._namespaces() and all(
@@ -133,7 +134,7 @@ class WatchedCollection:
         ]
 
     def mark(self) -> None:
-        """Have the namespaces read again, for they may have changed."""
+        """Have :meth:`run` ask again for the namespaces to watch, and open and close watches."""
         self._dirty.set()
 
     async def run(
@@ -250,9 +251,9 @@ class BothEnds(msgspec.Struct, frozen=True):
 class Executor:
     """Carries out one write or read per step, and records the outcome in the pair.
 
-    Writes name the uid and the resourceVersion of the object that was seen. ``outcome`` returns
-    the outcome of a write. ``refused`` are the steps that the consumer's server forbids, by kind:
-    the first refusal, until a step of that kind is allowed.
+    Writes name the uid and the resourceVersion of the object that was seen. ``outcome`` compares
+    one end with its wanted content, after a write and for :class:`Settle`. ``refused`` has the
+    first refusal of each kind of step that the consumer's server forbids, until it allows one.
     """
 
     def __init__(

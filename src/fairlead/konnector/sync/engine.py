@@ -33,6 +33,7 @@ from fairlead.runtime.controller.queue import Band
 ABSENT_SECONDS = 5.0
 """Seconds without a fault of the watch after which objects are tried again; doubled each time."""
 MOST_ABSENT_SECONDS = 300.0
+"""Most seconds of that time."""
 SCOUT_SECONDS = 10.0
 """Seconds between tries of one refused object, regardless of the objects' back-offs."""
 HURRIES_SECONDS = 5.0
@@ -53,9 +54,10 @@ class _Absence(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A change of one end; ``since`` is when it arrived if it was held, in seconds.
+    """A watch event of one end, for the object with this ``key`` at that end.
 
-    ``key`` is the object's key at this end.
+    ``since`` is the time in seconds at which an event arrived that was held during a pass; None
+    for one that was not held.
     """
 
     end: WatchedCollection
@@ -76,7 +78,10 @@ class _Change(NamedTuple):
 
 
 class Engine:
-    """One run of the synchronisation of one resource, and its memory."""
+    """Synchronises the objects of one resource: a queue of keys, and workers that make passes.
+
+    What it remembers of objects ends with :meth:`run`.
+    """
 
     def __init__(self, ends: BothEnds, policy: Policy, context: EngineContext) -> None:
         self._ends = ends
@@ -135,7 +140,7 @@ class Engine:
             namespaces.unlisten(self._namespace_changed)
 
     def _hurry(self) -> None:
-        """Retry failed objects at once: the provider answers again."""
+        """Retry all failed objects at once, because the provider answers again."""
         self._controller.queue.hurry()
 
     def schema_changed(self) -> None:
@@ -229,7 +234,10 @@ class Engine:
             self._absence = _Absence(asyncio.get_running_loop().time(), str(error))
 
     def _resume(self, absence: _Absence) -> None:
-        """Resume after the watch works again; if it never failed, a proxy may have answered."""
+        """Queue all objects after a pause; the next pause is longer if no watch had failed in it.
+
+        Without a failed watch a proxy may have given the answer that began the pause.
+        """
         self._absence = None
         longer = min(2 * self._patience, MOST_ABSENT_SECONDS)
         self._patience = ABSENT_SECONDS if absence.noticed else longer
@@ -265,7 +273,7 @@ class Engine:
         self._enqueue_all(namespace)
 
     def _providers_known(self, namespace: str) -> None:
-        """Queue objects once the copies are known, also objects without a copy."""
+        """Queue a namespace's objects once its copies are listed, also those without a copy."""
         if not namespace or not self._ends.strategy.needs_namespace:
             self._enqueue_all("")
         elif mapped := self._ends.namespaces.consumer(namespace):

@@ -1,4 +1,4 @@
-"""The work for one bound resource: both ends of it, where copies belong, and its policy."""
+"""Sets up an engine for one bound resource: both ends, the place of copies, and the policy."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def context_of(
 
     Args:
         provider: the connection.
-        binding: its name.
-        verb: the kind of work, for names of controllers.
-        subject: the resource or claim.
-        kind: the kind of the objects, for people.
-        more: fields that differ from the defaults.
+        binding: the binding's name.
+        verb: first part of the controller's name, such as "sync" or "claim".
+        subject: name of the resource or claim, the second part.
+        kind: kind of the objects, for messages.
+        more: fields of the context that differ from their defaults.
     """
     consumer, name = provider.consumer, f"{verb}-{subject}"
     return EngineContext(

@@ -77,7 +77,7 @@ class MakeController(Protocol):
 
 
 async def at_once() -> None:
-    """Return at once, where no wait is needed."""
+    """Return at once: the default of ``EngineContext.ready``, for work that waits for nothing."""
 
 
 class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +145,9 @@ class Passes:
         ]
 
     def unanswered(self) -> list[SyncFault]:
-        """Return the fault that the provider does not answer, whether its watches work or not.
+        """Return a fault if a write to the provider has had no answer for :data:`SILENT` seconds.
+
+        Its watches may work all the same.
 
         A repeated change counts from the first try, or the fault would come and go with each try.
         """
@@ -178,7 +180,7 @@ class Passes:
         return message
 
     def failed(self, pair: Pair, error: ApiError) -> None:
-        """Report a refusal once, not each time that it is tried again."""
+        """Count an object as refused, and record an Event unless one tells of this refusal."""
         generation = pair.consumer.meta.generation if pair.consumer is not None else 0
         if self._report.failed(pair.key, error, generation):
             # The remedy for a missing right is for the consumer's server alone: no ClusterRole
@@ -254,6 +256,7 @@ class Passes:
         try:
             after = await self._executor.carry_out(step, pair)
         except ApiError:
+            # A refusal is an answer, too; a server that cannot be reached gives none.
             self._heard(pair.key)
             raise
         self._heard(pair.key)
@@ -304,7 +307,7 @@ class Passes:
             self._speaks()
 
     def _rest(self, step: Step, pair: Pair, look: SyncLook) -> Result | None:
-        """Conclude a pass whose last step is not carried out."""
+        """Record how a pass ended, and return when to look at the object again."""
         if isinstance(step, Refuse):
             if self._report.refused(pair.key, step.reason):
                 self._tell(pair.consumer, step.reason, step.message)

@@ -12,9 +12,9 @@ from fairlead.runtime import Delta, Request, remove_finalizer
 
 
 class Releaser:
-    """Takes the syncer's finalizer off objects that are being deleted.
+    """Takes the syncer's finalizer off objects of one resource that are being deleted.
 
-    ``released`` is called for each.
+    ``released`` is called after each removal.
     """
 
     def __init__(

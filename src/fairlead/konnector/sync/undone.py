@@ -33,6 +33,7 @@ FREE: Final = 3
 FIRST_SECONDS: Final = 1.0
 """Seconds of the first pause, which doubles each time."""
 MOST_SECONDS: Final = 300.0
+"""Most seconds of a pause."""
 CALM_SECONDS: Final = 60.0
 """Seconds after which a write counts as not undone."""
 
@@ -48,7 +49,7 @@ class _Series(msgspec.Struct):
 
 
 class UndoneWrites:
-    """Repeated writes of one engine; ``clock`` is in seconds."""
+    """Counts equal writes of one engine in a row, by object; ``clock`` is in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -65,7 +66,7 @@ class UndoneWrites:
         return max(series.until - now, 0.0)
 
     def wrote(self, pair: Pair, step: Step) -> None:
-        """Note that a step was taken."""
+        """Count a write; after :data:`FREE` equal ones in a row the next has to pause."""
         if not (kind := _kind(step)):
             return
         now, content = self._clock(), _content(pair, step)
@@ -84,7 +85,7 @@ class UndoneWrites:
         self._series.pop(key, None)
 
     def calmed(self) -> set[Key]:
-        """Return the objects whose last write has held, and forget them."""
+        """Return the objects whose writes have stood for :data:`CALM_SECONDS`, and forget them."""
         now = self._clock()
         calm = {
             key

@@ -26,7 +26,10 @@ class ServedVersions:
         self._asked = float("-inf")
 
     async def look(self) -> None:
-        """Ask discovery if the watches give a reason, and the last question is not recent."""
+        """Ask discovery which versions are served, while a watch finds none.
+
+        It is asked once in :data:`ASKED_SECONDS`.
+        """
         if not any(isinstance(fault.cause, NotFound) for fault in self._end.faults()):
             self.others, self._asked = (), float("-inf")
             return

@@ -43,9 +43,9 @@ _MOST_STEPS = 6
 
 
 class AwaitedStep(NamedTuple):
-    """Next step of the engine for an object that is not in sync.
+    """The engine's next step for an object that is not in sync.
 
-    ``side`` is the end whose last change has not reached the other one.
+    ``side`` is the end whose last change has not reached the other end.
     """
 
     side: Object

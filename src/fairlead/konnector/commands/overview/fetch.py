@@ -52,7 +52,7 @@ _AGENT = "fairlead-bindings"
 
 
 class _Consumed(msgspec.Struct, frozen=True):
-    """One bound kind as the consumer has it."""
+    """One bound kind with the consumer's objects of it."""
 
     resource: Resource
     objects: Sequence[Object]

@@ -53,7 +53,7 @@ STORED_VERSIONS = "StoredVersions"
 
 
 class BindingState(msgspec.Struct, frozen=True):
-    """Facts of both sides.
+    """Facts about a binding, its export, and the CRDs that the export needs.
 
     ``schemas`` are the existing BoundSchemas by name, ``crds`` the consumer's CRDs by name;
     ``converged`` tells whether a CRD is the outcome of writing a spec; ``ours`` whether the
@@ -284,7 +284,7 @@ def _body(body: JSON, found: Object | None, owner: OwnerReference) -> JSON:
 
 
 def _marked(crd: Object, owner: OwnerReference) -> bool:
-    """Whether the CRD names its binding, for this cluster and for one that it is restored in."""
+    """Whether a binding owns the CRD, and is named by the annotation that a backup restores."""
     return owned(crd, owner) and crd.meta.annotations.get(ANNOTATION_BOUND_BY) == owner.name
 
 

@@ -43,7 +43,7 @@ from fairlead.runtime import Delta, Request, Result, changed, commit
 
 
 class _Wanted(NamedTuple):
-    """Work, with the objects that it was set up for: a change of any of them restarts it."""
+    """A piece of work, with its export and binding: a change of any of them restarts it."""
 
     spec: WorkSpec
     export: OwnerReference | None
@@ -130,7 +130,7 @@ class APIServiceExportController:
         return Result(_KEEPING_SECONDS) if hold.holding == "Keep" else None
 
     def _kept(self, name: str, binding: Object | None) -> bool:
-        """Whether all copies of a binding without an object here are released for certain."""
+        """Whether each copy without an object here is known, and has been released."""
         if binding is None:
             return False
         status = binding.decode(APIServiceBinding).status
@@ -162,14 +162,21 @@ class APIServiceExportController:
         return self._consumer.bindings.get("", name)
 
     async def _export(self, name: str, binding: Object | None) -> Object | None:
-        """Return the export; the provider confirms its absence, which releases objects."""
+        """Return the export, None without one.
+
+        The provider itself is asked for one that the cache lacks, if a binding or running work
+        needs it: without an export the objects are released.
+        """
         found = self._provider.kubebind.exports.get(self._provider.namespace, name)
         if found is None and (binding is not None or self._works_for(name)):
             return await self._still(APISERVICEEXPORTS, name)
         return found
 
     async def _schemas(self, name: str, export: Object | None) -> dict[str, Object]:
-        """Return the existing BoundSchemas; for one with a syncer, absence is confirmed."""
+        """Return the existing BoundSchemas.
+
+        The provider itself is asked for one with a syncer that the cache lacks.
+        """
         result: dict[str, Object] = {}
         for item in export.decode(APIServiceExport).spec.resources if export is not None else ():
             found = self._provider.kubebind.schemas.get(self._provider.namespace, item.name)

@@ -1,4 +1,4 @@
-"""Tells on each binding whether its Secret holds a usable kubeconfig."""
+"""Sets condition SecretValid of each binding: whether its Secret holds a usable kubeconfig."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ from fairlead.runtime import Delta, Request, Result, StatusWriter, metadata_chan
 
 
 _SOON = 1.0
-"""Seconds between looks at facts that are not known yet."""
+"""Seconds until a pass that lacked facts is repeated."""
 _PATIENCE = 5
 """Looks without a connection after which a condition reports it."""
 
@@ -233,14 +233,14 @@ LOOKS = 2
 
 
 class MissingExports:
-    """Looks at the exports that one bundle misses."""
+    """Counts looks in which exports of a bundle's bindings were missing on the provider."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
         self._looks: dict[str, tuple[int, float]] = {}
 
     def keep(self, names: list[str]) -> None:
-        """Keep the counts of these missing exports; drop the count of an export that is back."""
+        """Drop the counts of all exports but these, which are missing now."""
         self._looks = {name: found for name, found in self._looks.items() if name in names}
 
     async def confirmed(self, provider: Provider, name: str) -> bool:

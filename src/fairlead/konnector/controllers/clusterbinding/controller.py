@@ -253,7 +253,7 @@ class _Failure(NamedTuple):
 
 
 class Probe:
-    """Tries kubeconfigs for one connection; a failed one is tried again after a back-off."""
+    """Tries a new kubeconfig against the provider, a failed one again after a back-off."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
@@ -262,7 +262,7 @@ class Probe:
 
     @property
     def retry_in(self) -> float | None:
-        """Seconds until the last failed kubeconfig is tried again, None without a failure."""
+        """Return the seconds until a failed kubeconfig is tried again; None if none has failed."""
         if self._failure is None:
             return None
         return max(self._failure.again - asyncio.get_running_loop().time(), 0.0)

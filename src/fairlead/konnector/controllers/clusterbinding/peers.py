@@ -1,10 +1,11 @@
 """Whether other konnectors of Fairlead work with the same ClusterBinding.
 
-Versions tell of one of another kind, and nothing of a second one of the same. So each konnector
-has an entry of its own in a condition of the ClusterBinding, its name and a time, and renews it
-with its heartbeats. An entry that changes is of one that lives; who has died leaves one that does
-not, and clocks of different machines are never compared. Who sees a new name renews its own entry
-at once, so that the newcomer learns of it as soon.
+The version in the status tells of a konnector of another version, and nothing of one of the same.
+So each konnector has an entry in a condition of the ClusterBinding, its name and a time, and
+renews the entry with its heartbeats. An entry that changes is of a running konnector, and one that
+stays the same is of one that has stopped; clocks of different machines are never compared. A
+konnector that sees a new name renews its entry at once, so that the new konnector soon learns of
+it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _MOST = 20
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """Another konnector's entry, when it was first seen as it is, and whether it ever changed."""
+    """Another konnector's entry: its time, since when it is known, and if it ever changed."""
 
     stamp: str
     since: datetime
@@ -42,7 +43,7 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class Peers(msgspec.Struct, frozen=True):
-    """Entries as one konnector knows them: ``beaten`` is when it renewed its own."""
+    """Entries that one konnector has seen; ``beaten`` is when it renewed its entry."""
 
     beaten: datetime | None = None
     others: Mapping[str, Peer] = {}
@@ -53,14 +54,14 @@ class Peers(msgspec.Struct, frozen=True):
         return sorted(name for name, peer in self.others.items() if peer.lives)
 
     def due(self, now: datetime) -> float:
-        """Return the seconds until the own entry is due for renewal."""
+        """Return the seconds until this konnector's entry has to be renewed."""
         if self.beaten is None:
             return 0.0
         return max((self.beaten + BEAT - now).total_seconds(), 0.0)
 
 
 def learned(known: Peers, name: str, entries: Mapping[str, str], now: datetime) -> Peers:
-    """Return the known peers after a look at all entries."""
+    """Return the peers, with what one more look at all entries has shown."""
     others: dict[str, Peer] = {}
     news = False
     for one, stamp in entries.items():

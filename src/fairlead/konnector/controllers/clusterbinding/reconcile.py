@@ -53,7 +53,7 @@ UPDATE_FAILED = "ClusterBindingUpdateFailed"
 
 
 class Rivalry(msgspec.Struct, frozen=True):
-    """Knowledge about another konnector that writes the same ClusterBinding.
+    """Signs of another konnector that writes the same ClusterBinding.
 
     ``held`` is True if our version was stored at the last look, and ``lost`` has the times at
     which another replaced it lately. ``version`` is the other's, once the two took turns; "" for
@@ -66,7 +66,9 @@ class Rivalry(msgspec.Struct, frozen=True):
 
 
 class HeartbeatState(msgspec.Struct, frozen=True):
-    """Facts for a decision; ``fault`` is that of the provider's kubeconfig, "" if there is none.
+    """Facts about a ClusterBinding, the kubeconfigs of both sides, and other konnectors.
+
+    ``fault`` is what is wrong with the kubeconfig in the provider's Secret, "" if nothing is.
 
     A kubeconfig that is to replace another has a fault also when it was tried and does not work.
     ``unreadable`` is why the provider's Secret could not be read, "" if it could.
@@ -256,7 +258,7 @@ def _consumer_ref(state: HeartbeatState) -> SecretReference | None:
 
 
 def _heartbeat(last: str, now: datetime) -> str:
-    """Return the stored time while it is fresh, so that a steady state causes no write."""
+    """Return the time of the heartbeat to store: the stored one until the next is due."""
     # A time in the future was written by another clock, and is replaced.
     if last and parse_time(last) <= now < parse_time(last) + BEAT:
         return last

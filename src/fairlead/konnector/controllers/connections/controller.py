@@ -1,4 +1,4 @@
-"""Joins and leaves providers while the konnector runs."""
+"""Joins a provider for each distinct kubeconfig of the consumer, and leaves it after its use."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class JoinedProvider(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended by itself."""
+        """Whether the provider's tasks have ended without :meth:`stop`."""
         ...
 
     def join(self, wanted: ConnectionSpec) -> None:
-        """Replace the wanted state: other bindings use it now."""
+        """Replace the bindings and Secrets that use the connection."""
         ...
 
     async def stop(self) -> None:
@@ -53,7 +53,7 @@ class Connector(Protocol):
     """Joins providers."""
 
     async def __call__(self, identity: str, wanted: ConnectionSpec) -> JoinedProvider:
-        """Join one.
+        """Join a provider; ``identity`` is the connection's key, made of its kubeconfig.
 
         Raises:
             ConfigError: the kubeconfig cannot be used.

@@ -24,7 +24,7 @@ _log = structlog.get_logger(logger_name="fairlead.konnector.controllers.connecti
 
 
 class ProviderConnection:
-    """A provider that was joined; it leaves without a trace in the others."""
+    """A provider that was joined: its client, and the tasks that work on its cluster."""
 
     def __init__(
         self,
@@ -40,15 +40,15 @@ class ProviderConnection:
 
     @property
     def ended(self) -> bool:
-        """Whether its tasks have ended by themselves."""
+        """Whether the provider's tasks have ended without :meth:`stop`."""
         return self._engagement.done.is_set()
 
     def join(self, wanted: ConnectionSpec) -> None:
-        """Replace the wanted state: other bindings use it now."""
+        """Replace the bindings and Secrets that use the connection."""
         self._provider.join(wanted)
 
     async def stop(self) -> None:
-        """Cancel its tasks and close its client."""
+        """Cancel the provider's tasks and close its client."""
         # Removed first, so that no controller begins to use it while it ends.
         self._connections.remove(self._provider)
         await self._engagement.stop()

@@ -34,7 +34,7 @@ _log = structlog.get_logger(logger_name="fairlead.konnector.health")
 
 
 class HealthReporter:
-    """Looks at the informers of one connection again and again; that sends no request.
+    """Looks at the informers of one connection once a health interval, without a request.
 
     A fault must be seen several times before it is told: a watch that breaks is soon mended.
     """

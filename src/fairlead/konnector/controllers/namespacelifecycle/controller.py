@@ -1,4 +1,4 @@
-"""Keeps APIServiceNamespaces and the consumer's namespaces together."""
+"""Makes and deletes APIServiceNamespaces and consumer namespaces as their counterparts do."""
 
 from __future__ import annotations
 

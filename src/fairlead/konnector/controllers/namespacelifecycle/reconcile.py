@@ -1,4 +1,4 @@
-"""A consumer namespace and its APIServiceNamespace live and go together."""
+"""Decides which of a consumer namespace and its APIServiceNamespace is made or deleted."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ def reconcile(
 
     ``made`` is how many of the consumer's namespaces were made on a provider's word.
 
-    A namespace that is terminating is still there. With an APIServiceNamespace go all data in
-    its provider namespace: so its absence is ``confirmed`` by the server itself before that, and
-    one that has copies of another cluster stays. What is kept of these outlives the hold by the
-    annotation of orphans, until the namespace returns.
+    A namespace that is terminating still exists. The deletion of an APIServiceNamespace deletes
+    all data in its provider namespace. So it is deleted only if the consumer's server has
+    ``confirmed`` that the namespace is gone, and never while it has copies of another cluster. If
+    these are kept, the annotation of orphans keeps them after the hold, until the namespace
+    returns.
     """
     if service_namespace is None or service_namespace.deleting:
         return "nothing"

@@ -161,9 +161,9 @@ def _owners(delta: Delta) -> Iterable[Request]:
 
 
 class UnbindPatience:
-    """Tells when an unreachable provider counts as gone.
+    """Decides when an unreachable provider counts as gone: after ``timeout`` seconds.
 
-    Times are in seconds of any clock; the wait begins anew after the provider was reached.
+    The caller's clock may be any; the wait begins anew after the provider was reached.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -178,7 +178,7 @@ class UnbindPatience:
         return now - self._since.setdefault(binding, now) >= self.timeout
 
     def forget(self, binding: str) -> None:
-        """Forget the binding, which is gone or waits no more."""
+        """Drop the wait of a binding that is gone or whose provider was reached."""
         self._since.pop(binding, None)
 
 
@@ -195,7 +195,7 @@ class Releases:
         return self._counts[binding]
 
     async def follow(self, binding: str, crds: Sequence[Object]) -> None:
-        """Release the objects of these CRDs, and of no others of the binding any more."""
+        """Run releasers for exactly these CRDs of a binding."""
         found = {WorkKey(binding, "release", crd.meta.name): served_resource(crd) for crd in crds}
         wanted = {key: resource for key, resource in found.items() if resource is not None}
         for key in list(self.supervisor.keys):
