@@ -11,8 +11,8 @@ import logging
 import re
 import select
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -184,37 +184,31 @@ class Doors:
     # --- statements
 
     def _replace_statements(self) -> None:
-        rows, send, limit = Session.rows, Session.send, Session.limit
-        transaction = Session.transaction
+        exchange, limit = Session.exchange, Session.limit
+        transaction, each = Session.transaction, Session.each
         # What a message says of a process is the same in every run.
         shutting.Shutter.__str__ = self._without_pid(shutting.Shutter.__str__)  # type: ignore[method-assign]
         blockers.Blocker.__str__ = self._without_pid(blockers.Blocker.__str__)  # type: ignore[method-assign]
 
-        async def watched_rows(own: Session, query: Any, parameters: Any = None) -> Any:
-            cluster = self._sent(own, query)
-            ends = parameters is not None and "pg_terminate_backend" in query.as_string()
-            if ends and (targets := self._targets(cluster, parameters)):
-                # Whoever waits for one of them is not looked at before it has gone.
-                self._loop.sockets.after[self._port(own._connection)] = partial(
-                    cluster.await_ends_of, targets
-                )
-            found = await rows(own, query, parameters)
-            if query is catalog_query.SERVER:
-                system = f"system {cluster.name}"
-                return [(*row[:2], system, *row[3:-1], self._now()) for row in found]
-            return [tuple(map(_earlier, row)) for row in found]
+        async def watched_exchange(own: Session, *asked: Any) -> Any:
+            sent = [self._watched(own, *one) for one in asked]
+            cluster = self._by_port[own._connection.info.port]
+            return [
+                [self._answered(cluster, query, row) for row in found]
+                for (query, _), found in zip(asked, await exchange(own, *sent), strict=True)
+            ]
 
-        async def watched_send(own: Session, statement: Any) -> Any:
-            self._sent(own, statement)
-            text = statement.as_string()
-            if _UNTIL.search(text):
-                text = _UNTIL.sub(lambda one: f"{one[1]}{int(one[2]) + _YEARS}{one[3]}", text)
-                return await send(own, psycopg.sql.SQL(text))
-            return await send(own, statement)
-
-        async def watched_limit(own: Session, patience: Patience) -> None:
+        def watched_limit(own: Session, patience: Patience) -> None:
             self._patience[self._port(own._connection)] = patience.lock
-            await limit(own, Patience(0, 0))
+            limit(own, Patience(0, 0))
+
+        @contextmanager
+        def watched_each(own: Session, patience: Patience) -> Iterator[None]:
+            try:
+                with each(own, patience):
+                    yield
+            finally:
+                self._patience.pop(self._port(own._connection), None)
 
         @asynccontextmanager
         async def watched_transaction(
@@ -228,8 +222,28 @@ class Doors:
                 self._patience.pop(port, None)
 
         kind: Any = Session
-        kind.rows, kind.send = watched_rows, watched_send
+        kind.exchange, kind.each = watched_exchange, watched_each
         kind.limit, kind.transaction = watched_limit, watched_transaction
+
+    def _watched(self, own: Session, query: Any, parameters: Any) -> tuple[Any, Any]:
+        """Note a statement, and return it with a moment that is as late for the server."""
+        cluster = self._sent(own, query)
+        text = query.as_string()
+        ends = parameters is not None and "pg_terminate_backend" in text
+        if ends and (targets := self._targets(cluster, parameters)):
+            # Whoever waits for one of them is not looked at before it has gone.
+            self._loop.sockets.after[self._port(own._connection)] = partial(
+                cluster.await_ends_of, targets
+            )
+        if parameters is None and _UNTIL.search(text):
+            text = _UNTIL.sub(lambda one: f"{one[1]}{int(one[2]) + _YEARS}{one[3]}", text)
+            return psycopg.sql.SQL(text), None
+        return query, parameters
+
+    def _answered(self, cluster: Cluster, query: Any, row: Any) -> Any:
+        if query is catalog_query.SERVER:
+            return (*row[:2], f"system {cluster.name}", *row[3:-1], self._now())
+        return tuple(map(_earlier, row))
 
     def _without_pid(self, original: Callable[[Any], str]) -> Callable[[Any], str]:
         def told(one: Any) -> str:

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from unittest import mock
 
-import psycopg
 from pglast import ast, parse_sql
 from pglast.parser import ParseError
 
-from fairlead.postgres.database.connections.session import Row, Session, Statement
+from fairlead.postgres.database.connections.session import Query, Row, Session
 
 
 SENT = frozenset(
@@ -78,25 +77,14 @@ def wrong(text: str, *, parameters: bool) -> str:
 def watched() -> Iterator[list[str]]:
     """Whatever sessions send meanwhile that is not one statement of those kinds."""
     found: list[str] = []
-    send, rows = Session.send, Session.rows
+    exchange = Session.exchange
 
-    def look(query: Statement, *, parameters: bool = False) -> None:
-        why = wrong(query.as_string(), parameters=parameters)
-        if why:
-            found.append(why)
+    async def watching(self: Session, *asked: Query) -> list[list[Row]]:
+        for query, parameters in asked:
+            why = wrong(query.as_string(), parameters=parameters is not None)
+            if why:
+                found.append(why)
+        return await exchange(self, *asked)
 
-    async def watched_send(self: Session, statement: Statement) -> psycopg.AsyncCursor[Row]:
-        look(statement)
-        return await send(self, statement)
-
-    async def watched_rows(
-        self: Session, query: Statement, parameters: Mapping[str, object] | None = None
-    ) -> list[Row]:
-        look(query, parameters=parameters is not None)
-        return await rows(self, query, parameters)
-
-    with (
-        mock.patch.object(Session, "send", watched_send),
-        mock.patch.object(Session, "rows", watched_rows),
-    ):
+    with mock.patch.object(Session, "exchange", watching):
         yield found

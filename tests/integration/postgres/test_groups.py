@@ -325,10 +325,10 @@ async def test_what_is_asked_for_before_and_after_is_never_missing(
         if not await place.may("one", "SELECT"):
             missing.append(statements)
 
-    rows = Session.rows
+    exchange = Session.exchange
 
     async def looked(session: Session, *args: Any) -> Any:
-        found = await rows(session, *args)
+        found = await exchange(session, *args)
         ((usable,),) = await fetch(
             place.server,
             "app",
@@ -340,7 +340,7 @@ async def test_what_is_asked_for_before_and_after_is_never_missing(
         return found
 
     monkeypatch.setattr(Session, "run_all", watched)
-    monkeypatch.setattr(Session, "rows", looked)
+    monkeypatch.setattr(Session, "exchange", looked)
     await place.bring(accesses[then])
     assert missing == []
     monkeypatch.undo()
@@ -354,20 +354,20 @@ async def test_killed_in_the_middle(
 ) -> None:
     """It ends at each step in turn: nothing that is kept is missing, and the next pass ends it."""
     accesses = asked_in_turn()
-    rows, steps = Session.rows, 0
+    exchange, steps = Session.exchange, 0
     for limit in range(1, 200):
         await place.bring(accesses[first])
         steps = 0
 
-        async def dying(session: Session, *args: Any, limit: int = limit) -> list[tuple[Any, ...]]:
+        async def dying(session: Session, *args: Any, limit: int = limit) -> Any:
             nonlocal steps
             steps += 1
             if steps == limit:
                 raise AccessError("Killed", "at this step")
-            return await rows(session, *args)
+            return await exchange(session, *args)
 
         with monkeypatch.context() as patched:
-            patched.setattr(Session, "rows", dying)
+            patched.setattr(Session, "exchange", dying)
             with contextlib.suppress(AccessError):
                 await sync(place.sessions, [accesses[then]], place.verifiers)
         assert await place.may("one", "SELECT")

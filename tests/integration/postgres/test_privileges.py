@@ -21,7 +21,7 @@ from tests.support.tiers import VERSIONS, variant
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import Grant
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections.session import Session, connect
+from fairlead.postgres.database.connections.session import Query, Row, Session, connect
 from fairlead.postgres.database.plans.grants import desired_grants
 from fairlead.postgres.database.reading import comparison
 from fairlead.postgres.database.reading.comparison import RoleGrants, read_differences
@@ -43,13 +43,9 @@ class Counted(Session):
         super().__init__(session._connection)
         self.asked: list[str] = []
 
-    async def rows(self, query: Any, parameters: Any = None) -> list[tuple[Any, ...]]:
-        self.asked.append(query.as_string()[:60])
-        return await super().rows(query, parameters)
-
-    async def send(self, statement: Any) -> Any:
-        self.asked.append(statement.as_string())
-        return await super().send(statement)
+    async def exchange(self, *asked: Query) -> list[list[Row]]:
+        self.asked += (query.as_string() for query, _ in asked)
+        return await super().exchange(*asked)
 
 
 @dataclass

@@ -1,8 +1,9 @@
 """Sessions of the administrator whose settings no owner of a database can change.
 
 ``startup`` has the options of a session. Every statement uses the extended query protocol, which
-takes a single statement. A server may be slow or hostile: the client limits time and size of each
-answer.
+takes a single statement; several that do not depend on each other's answers go in one round trip
+(https://www.postgresql.org/docs/current/libpq-pipeline-mode.html). A server may be slow or
+hostile: the client limits time and size of each answer.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import os
 import select
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import psycopg
-from psycopg import sql
+from psycopg import pq, sql
 from psycopg.abc import PQGen, PQGenConn
 from psycopg.pq.abc import PGconn
 
@@ -94,6 +95,11 @@ SELECT pg_catalog.set_config('lock_timeout', %(lock)s::text, true),
        pg_catalog.set_config('statement_timeout', %(statement)s::text, true)
 """)
 
+_BEGIN, _COMMIT = sql.SQL("BEGIN"), sql.SQL("COMMIT")
+_SAVEPOINT, _RELEASE = sql.SQL("SAVEPOINT {}"), sql.SQL("RELEASE {}")
+_ROLLBACK_TO = sql.SQL("ROLLBACK TO {}")
+_OPEN = {pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR}
+
 _PARAMETERS_VERSION = 150000
 """``server_version_num`` of PostgreSQL 15, the first with privileges on parameters."""
 _HUSHED = """
@@ -109,6 +115,8 @@ Row = tuple[Any, ...]
 T = TypeVar("T")
 
 Statement = sql.SQL | sql.Composed
+Query = tuple[Statement, Mapping[str, object] | None]
+"""A statement with its parameters."""
 Check = Callable[[], None]
 
 
@@ -265,6 +273,14 @@ class Session:
         """Number of statements sent so far, BEGIN, COMMIT and the like included."""
         self._sent = 0
         """Number of statements without rows, which may write."""
+        self._ahead: list[Query] = []
+        """Statements without a result of use, which go ahead of the next one."""
+        self._depth = 0
+        """Number of blocks of a transaction and its savepoints around the next statement."""
+        self._done = 0
+        """Position of the statement that failed in a round trip, below 0 for one ahead."""
+        self._each: Patience | None = None
+        """Timeouts of each round trip outside of a transaction."""
 
     async def close(self) -> None:
         """End the connection."""
@@ -291,28 +307,14 @@ class Session:
         Raises:
             AnswerTooLargeError: there are more than ANSWER_ROWS.
         """
-        self.statements += 1
-        async with self._connection.cursor(binary=True) as cursor:
-            await cursor.execute(query, parameters, binary=True)
-            found = await cursor.fetchmany(_ROWS_AT_ONCE)
-            if cursor.rowcount > ANSWER_ROWS:
-                raise AnswerTooLargeError
-            while len(found) < cursor.rowcount:
-                await asyncio.sleep(0)
-                found += await cursor.fetchmany(_ROWS_AT_ONCE)
-            return found
+        (found,) = await self.exchange((query, parameters))
+        return found
 
     async def run(self, statement: Statement) -> None:
         """Run one statement that returns no rows."""
-        await self.send(statement)
-
-    async def send(self, statement: Statement) -> psycopg.AsyncCursor[Row]:
-        """Send one statement without rows; return its cursor, which has the result later."""
         self._check()
         self._sent += 1
-        self.statements += 1
-        async with self._connection.cursor(binary=True) as cursor:
-            return await cursor.execute(statement, binary=True)
+        await self.exchange((statement, None))
 
     async def run_all(self, statements: Iterable[Statement]) -> None:
         """Run statements without rows in one round trip, up to the first that fails.
@@ -322,45 +324,136 @@ class Session:
         Raises:
             StatementFailedError: one of them failed.
         """
-        sent: list[psycopg.AsyncCursor[Row]] = []
+        asked: list[Query] = [(statement, None) for statement in statements]
+        self._check()
+        self._sent += len(asked)
         try:
-            async with self._connection.pipeline():
-                for statement in statements:
-                    sent.append(await self.send(statement))  # noqa: PERF401 - kept when one fails
+            await self.exchange(*asked)
         except psycopg.Error as error:
+            if self._done < 0:
+                raise
+            raise StatementFailedError(self._done, error) from error
+
+    async def exchange(self, *asked: Query) -> list[list[Row]]:
+        """Run statements in one round trip and return the rows of each.
+
+        Raises:
+            AnswerTooLargeError: one of them has more than ANSWER_ROWS.
+        """
+        if self._each is not None and not self._depth:
+            # Statements of one round trip without BEGIN are one transaction up to its end, to
+            # which the timeouts are local.
+            self.limit(self._each)
+        ahead, self._ahead = self._ahead, []
+        every = [*ahead, *asked]
+        answers = [self._connection.cursor(binary=True) for _ in every]
+        together = self._connection.pipeline() if len(every) > 1 else nullcontext()
+        self.statements += len(every)
+        try:
+            async with together:
+                for answer, (statement, parameters) in zip(answers, every, strict=True):
+                    await answer.execute(statement, parameters, binary=True)
+        except psycopg.Error:
             # Answers come in the order of the statements, so the first missing one belongs to the
             # failed statement.
-            done = sum(cursor.pgresult is not None for cursor in sent)
-            raise StatementFailedError(done, error) from error
+            self._done = sum(answer.pgresult is not None for answer in answers) - len(ahead)
+            raise
+        return [await _rows_of(answer) for answer in answers[len(ahead) :]]
 
     @asynccontextmanager
     async def transaction(self, patience: Patience = PATIENT) -> AsyncIterator[None]:
         """Run the block in a transaction with the timeouts of ``patience``."""
-        self.statements += 2
-        async with self._connection.transaction():
-            await self.limit(patience)
+        async with self.savepoint():
+            self.limit(patience)
             before = self._sent
             yield
             if self._sent != before:
                 self._check()
 
-    async def limit(self, patience: Patience) -> None:
-        """Set the timeouts of the rest of the transaction."""
-        await self.rows(_LIMIT, patience._asdict())
+    def limit(self, patience: Patience) -> None:
+        """Set the timeouts of the rest of the transaction, from the next statement on."""
+        self._ahead.append((_LIMIT, patience._asdict()))
+
+    @contextmanager
+    def each(self, patience: Patience) -> Iterator[None]:
+        """Set the timeouts of statements in the block, which are outside of transactions."""
+        self._each = patience
+        try:
+            yield
+        finally:
+            self._each = None
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        """Run the block in a savepoint, so that it may fail alone."""
-        self.statements += 2
-        async with self._connection.transaction():
-            yield
+        """Run the block in a savepoint, so that it may fail alone; the outermost is a transaction.
 
-    async def hush(self) -> None:
-        """Keep the statements of this transaction out of the server's log and statistics.
+        It begins in the round trip of its first statement. The end of a savepoint goes with the
+        next statement after it, so it costs no round trip.
+        """
+        name = sql.Identifier(f"s{self._depth}")
+        begin = _SAVEPOINT.format(name) if self._depth else _BEGIN
+        self._ahead.append((begin, None))
+        self._depth += 1
+        try:
+            yield
+        except BaseException as error:
+            await self._undo(begin, name)
+            if not isinstance(error, psycopg.Rollback):
+                raise
+        else:
+            await self._end(begin, name)
+
+    async def _end(self, begin: Statement, name: sql.Identifier) -> None:
+        self._depth -= 1
+        if self._takes_back(begin):
+            return
+        if self._depth:
+            self._ahead.append((_RELEASE.format(name), None))
+        else:
+            await self.exchange((_COMMIT, None))
+
+    async def _undo(self, begin: Statement, name: sql.Identifier) -> None:
+        self._depth -= 1
+        if self._takes_back(begin):
+            return
+        self._ahead.clear()
+        if self._depth:
+            self._ahead += [(_ROLLBACK_TO.format(name), None), (_RELEASE.format(name), None)]
+        # In any other state the connection is lost, or a cancelled statement still runs: the user
+        # of the session closes it, and its transaction ends with it.
+        elif self._connection.info.transaction_status in _OPEN:
+            self.statements += 1
+            with suppress(psycopg.Error):
+                await self._connection.rollback()
+
+    def _takes_back(self, begin: Statement) -> bool:
+        """Whether a block has sent nothing, so that its begin need not be sent either."""
+        asked = [statement for statement, _ in self._ahead]
+        if begin not in asked:
+            return False
+        del self._ahead[asked.index(begin) :]
+        return True
+
+    def hush(self) -> None:
+        """Keep the next statements of this transaction out of the server's log and statistics.
 
         It works for superusers, and for roles with SET on the parameters.
         """
-        await self.rows(_HUSH if self.server_version >= _PARAMETERS_VERSION else _HUSH_14)
+        self._ahead.append(
+            (_HUSH if self.server_version >= _PARAMETERS_VERSION else _HUSH_14, None)
+        )
+
+
+async def _rows_of(answer: psycopg.AsyncCursor[Row]) -> list[Row]:
+    if answer.description is None:
+        return []
+    found = await answer.fetchmany(_ROWS_AT_ONCE)
+    if answer.rowcount > ANSWER_ROWS:
+        raise AnswerTooLargeError
+    while len(found) < answer.rowcount:
+        await asyncio.sleep(0)
+        found += await answer.fetchmany(_ROWS_AT_ONCE)
+    return found
 
 
 async def open_session(endpoint: Endpoint, database: str, check: Check = lambda: None) -> Session:

@@ -1,4 +1,4 @@
-"""Looks at a server: reads the catalogs in a fixed number of statements.
+"""Looks at a server: reads the catalogs in a fixed number of round trips.
 
 https://www.postgresql.org/docs/current/catalogs.html
 """
@@ -10,9 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.database.connections.session import Query, Session
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION, Around
+from fairlead.postgres.database.plans.attributes import (
+    GRANT_OPTIONS_VERSION,
+    NOTHING_AROUND,
+    Around,
+)
 from fairlead.postgres.database.plans.groups import share
 from fairlead.postgres.database.plans.plan import WantedState
 from fairlead.postgres.database.plans.snapshot import (
@@ -61,9 +65,12 @@ _POWERS = ("SUPERUSER", "CREATEROLE", "REPLICATION", "BYPASSRLS")
 
 async def read_server(session: Session) -> ServerFacts:
     """Read the server's version and identity, and the administrator's rights."""
-    ((version, text, identifier, admin, oid, superuser, reads, seconds),) = await session.rows(
-        SERVER
-    )
+    (row,) = await session.rows(SERVER)
+    return _server(row)
+
+
+def _server(row: Sequence[Any]) -> ServerFacts:
+    version, text, identifier, admin, oid, superuser, reads, seconds = row
     return ServerFacts(
         version=version,
         version_text=text,
@@ -87,7 +94,7 @@ async def read_snapshot(
     whole: bool = True,
     most: int | None = None,
 ) -> ServerSnapshot:
-    """Read roles and databases in six statements, for any number of them.
+    """Read roles and databases in two round trips, for any number of them.
 
     Args:
         session: a session in any database.
@@ -100,39 +107,40 @@ async def read_snapshot(
             databases in which roles have objects or privileges.
         most: objects and privileges of one role that are counted; a role with more is ``crowded``.
     """
-    server = await read_server(session)
-    query = ROLES_QUERIES[server.reads_verifiers, server.version >= GRANT_OPTIONS_VERSION]
     asked = frozenset((*usernames, *groups))
-    parameters = {
-        "names": sorted(asked),
-        "claims": claims,
-        "pattern": CLAIM_PATTERN,
-        "groups": GROUP_PATTERN,
-        "admin": server.admin_oid,
-        "whole": whole,
-        "bytes": SETTINGS_BYTES,
-        "characters": VERIFIER_CHARACTERS,
-    }
-    rows = await session.rows(query, parameters)
-    oids = [row[0] for row in rows if row[1] in asked]
-    of_groups = [row[0] for row in rows if row[1] in groups]
-    memberships, intruders = await _read_groups(session, server, oids, of_groups)
+    names = sorted(asked)
+    # The other statements need the rights of the administrator and the oids of the roles.
+    limit = (None if most is None else most + 1) if whole else 0
+    (about,), counted = await session.exchange(
+        (SERVER, None), (DEPENDENTS, {"names": names, "most": limit})
+    )
+    server, depending = _server(about), _depending(counted, most)
+    of_databases: list[Query] = []
+    if whole:
+        oids = sorted(depending.on.union(*depending.inside.values()))
+        of_databases = [
+            (DATABASES, {"databases": oids, "names": sorted(databases)}),
+            (HELD, {"roles": depending.roles, "databases": sorted(depending.on)}),
+        ]
+    rows, members, *more = await session.exchange(
+        _roles_query(server, names, claims=claims, whole=whole),
+        _groups_query(server, depending, groups),
+        *of_databases,
+    )
+    memberships, intruders = _groups(members, server)
     found = [_role(row, memberships.get(row[0], {})) for row in rows]
     shared = {role.name: role.group for role in found if role.group is not None}
     joined = {name for some in memberships.values() for name in some}
-    depending, known = _NOTHING, dict[int, DatabaseFacts]()
-    if whole:
-        depending = await _read_depending(session, oids, most)
-        known = await _read_databases(session, depending, databases)
+    known = _databases(more[0]) if more else {}
     return ServerSnapshot(
         server=server,
         roles={role.name: role for role in found if role.name in asked},
         databases={one.name: one for one in known.values()},
         dependents={
-            role: frozenset(known[oid].name for oid in oids_ if oid in known)
-            for role, oids_ in depending.inside.items()
+            role: frozenset(known[oid].name for oid in oids if oid in known)
+            for role, oids in depending.inside.items()
         },
-        held=await _read_held(session, oids, depending.on) if whole else {},
+        held=_held(more[1]) if more else {},
         crowded=frozenset(role.name for role in found if role.oid in depending.crowds),
         claimed={
             role.name: role.claim
@@ -147,6 +155,45 @@ async def read_snapshot(
         ),
         intruders=intruders,
     )
+
+
+def _roles_query(server: ServerFacts, names: Sequence[str], *, claims: bool, whole: bool) -> Query:
+    query = ROLES_QUERIES[server.reads_verifiers, server.version >= GRANT_OPTIONS_VERSION]
+    return query, {
+        "names": names,
+        "claims": claims,
+        "pattern": CLAIM_PATTERN,
+        "groups": GROUP_PATTERN,
+        "admin": server.admin_oid,
+        "whole": whole,
+        "bytes": SETTINGS_BYTES,
+        "characters": VERIFIER_CHARACTERS,
+    }
+
+
+def _groups_query(server: ServerFacts, depending: _Depending, groups: Collection[str]) -> Query:
+    return GROUPS_16 if server.version >= GRANT_OPTIONS_VERSION else GROUPS_15, {
+        "roles": depending.roles,
+        "groups": [depending.oids[name] for name in groups if name in depending.oids],
+        "admin": server.admin_oid,
+        "ours": CLAIM_PATTERN.partition(":")[0],
+    }
+
+
+def _databases(rows: Iterable[Sequence[Any]]) -> dict[int, DatabaseFacts]:
+    return {
+        oid: DatabaseFacts(
+            name=name, connectable=connectable, owner=owner, public=frozenset(public)
+        )
+        for oid, name, connectable, owner, public in rows
+    }
+
+
+def _held(rows: Iterable[Sequence[Any]]) -> dict[int, dict[str, dict[str, bool]]]:
+    held: dict[int, dict[str, dict[str, bool]]] = {}
+    for name, role, privilege, grantable in rows:
+        held.setdefault(role, {}).setdefault(name, {})[privilege] = grantable
+    return held
 
 
 async def read_logins(session: Session) -> tuple[list[str], bool]:
@@ -167,30 +214,22 @@ async def read_around(
 
     Groups that do not exist are missing.
     """
-    known: dict[str, GroupFacts] = {}
-    if groups:
-        rows = await session.rows(GROUP_FACTS, {"names": sorted(groups)})
-        known = {name: GroupFacts(powerful=powerful) for name, powerful in rows}
-    reserved: frozenset[str] = frozenset()
-    if parameters:
-        rows = await session.rows(RESERVED, {"names": sorted(parameters)})
-        reserved = frozenset(name for (name,) in rows)
-    return Around(groups=known, reserved=reserved)
+    if not groups and not parameters:
+        return NOTHING_AROUND
+    facts, reserved = await session.exchange(
+        (GROUP_FACTS, {"names": sorted(groups)}), (RESERVED, {"names": sorted(parameters)})
+    )
+    return Around(
+        groups={name: GroupFacts(powerful=powerful) for name, powerful in facts},
+        reserved=frozenset(name for (name,) in reserved),
+    )
 
 
-async def _read_groups(
-    session: Session, server: ServerFacts, roles: Sequence[int], asked: Sequence[int]
+def _groups(
+    rows: Iterable[Sequence[Any]], server: ServerFacts
 ) -> tuple[dict[int, dict[str, Membership]], dict[str, tuple[Intruder, ...]]]:
     groups: dict[int, dict[str, Membership]] = {}
     intruders: dict[str, tuple[Intruder, ...]] = {}
-    parameters = {
-        "roles": roles,
-        "groups": asked,
-        "admin": server.admin_oid,
-        "ours": CLAIM_PATTERN.partition(":")[0],
-    }
-    query = GROUPS_16 if server.version >= GRANT_OPTIONS_VERSION else GROUPS_15
-    rows = await session.rows(query, parameters)
     for member, name, admin, inherit, set_, by, grantor, usable, intruder in rows:
         # A superuser has the privileges of all roles, but never grants in the name of others.
         own = server.version < GRANT_OPTIONS_VERSION or (
@@ -210,59 +249,42 @@ async def _read_groups(
 
 
 class _Depending(NamedTuple):
-    """Databases of roles' objects and privileges, by oids.
+    """Databases of roles' objects and privileges, by oids; ``oids`` are of the roles, by name.
 
     ``inside`` has by role the databases that contain them, ``on`` the databases that are such
     objects themselves. ``crowds`` are roles with more than the limit.
     """
 
+    oids: Mapping[str, int]
     inside: Mapping[int, frozenset[int]]
     on: frozenset[int]
     crowds: frozenset[int]
 
+    @property
+    def roles(self) -> list[int]:
+        return list(self.oids.values())
 
-_NOTHING = _Depending({}, frozenset(), frozenset())
 
-
-async def _read_depending(session: Session, oids: Collection[int], most: int | None) -> _Depending:
+def _depending(rows: Iterable[Sequence[Any]], most: int | None) -> _Depending:
+    oids: dict[str, int] = {}
     seen: Counter[int] = Counter()
     inside: dict[int, set[int]] = {}
     on: set[int] = set()
-    parameters = {"roles": oids, "most": None if most is None else most + 1}
-    for role, database, itself, number in await session.rows(DEPENDENTS, parameters):
+    for role, name, database, itself, number in rows:
+        oids[name] = role
+        if number is None:
+            continue
         seen[role] += number
         if itself:
             on.add(database)
         else:
             inside.setdefault(role, set()).add(database)
     return _Depending(
+        oids=oids,
         inside={role: frozenset(found) for role, found in inside.items()},
         on=frozenset(on),
         crowds=frozenset(role for role in seen if most is not None and seen[role] > most),
     )
-
-
-async def _read_databases(
-    session: Session, depending: _Depending, databases: Collection[str]
-) -> dict[int, DatabaseFacts]:
-    oids = depending.on.union(*depending.inside.values())
-    parameters = {"databases": sorted(oids), "names": sorted(databases)}
-    return {
-        oid: DatabaseFacts(
-            name=name, connectable=connectable, owner=owner, public=frozenset(public)
-        )
-        for oid, name, connectable, owner, public in await session.rows(DATABASES, parameters)
-    }
-
-
-async def _read_held(
-    session: Session, oids: Collection[int], databases: Collection[int]
-) -> dict[int, dict[str, dict[str, bool]]]:
-    held: dict[int, dict[str, dict[str, bool]]] = {}
-    parameters = {"roles": oids, "databases": sorted(databases)}
-    for name, role, privilege, grantable in await session.rows(HELD, parameters):
-        held.setdefault(role, {}).setdefault(name, {})[privilege] = grantable
-    return held
 
 
 def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:

@@ -148,9 +148,9 @@ SELECT pg_catalog.lower(s.name)
 """)
 
 DEPENDENTS = sql.SQL("""
-SELECT r.oid::int8, x.database::int8, x.itself, x.seen::int8
-  FROM pg_catalog.unnest(%(roles)s::oid[]) AS r(oid)
- CROSS JOIN LATERAL (
+SELECT r.oid::int8, r.rolname::text, x.database::int8, x.itself, x.seen::int8
+  FROM pg_catalog.pg_roles r
+  LEFT JOIN LATERAL (
        SELECT CASE WHEN s.dbid <> 0 THEN s.dbid
                    WHEN s.classid = 'pg_catalog.pg_database'::pg_catalog.regclass THEN s.objid
                    ELSE 0::oid END AS database,
@@ -163,8 +163,10 @@ SELECT r.oid::int8, x.database::int8, x.itself, x.seen::int8
                   AND s.refobjid >= r.oid AND s.refobjid <= r.oid
                 ORDER BY s.refobjid
                 LIMIT %(most)s::int8) s
-        GROUP BY 1, 2) x
+        GROUP BY 1, 2) x ON true
+ WHERE r.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
 """)
+"""Query of roles with their databases; a role without any has one row, with NULL."""
 
 DATABASES = sql.SQL("""
 SELECT d.oid::int8, d.datname::text, d.datallowconn, d.datdba::int8,

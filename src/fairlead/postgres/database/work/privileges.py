@@ -107,7 +107,7 @@ async def settle(
         # Mostly nothing differs, and then there is no transaction.
         reading = await read_differences(session, database, wanted)
         if reading.possible:
-            reading = await settling.run()
+            reading = await settling.run(reading)
     except psycopg.DataError as error:
         # A name that the database's encoding cannot represent fails the statement for all roles.
         if len(wanted) > 1:
@@ -142,17 +142,16 @@ class _Settling:
         self._changed: set[str] = set()
         self._until: float | None = None
 
-    async def run(self) -> Reading:
+    async def run(self, reading: Reading) -> Reading:
         """Settle the possible differences; return the rest, read before the commit."""
         async with self._session.transaction(_FOR_MANY if self._brief else PATIENT):
             begun = asyncio.get_running_loop().time()
-            reading = await self._read()
             for _ in range(_ROUNDS):
-                if not reading.possible:
-                    break
                 before = reading
                 await self._apply(plan_privileges(before.differences))
-                reading = await self._read()
+                reading = await read_differences(self._session, self._database, self._wanted)
+                if not reading.possible:
+                    break
                 # A failed statement would fail again, and PostgreSQL would silently skip the same
                 # grants again.
                 if self._failed or (not reading.cut and _same(before, reading)):
@@ -162,9 +161,6 @@ class _Settling:
                 if self._brief and reading.cut and late:
                     break
             return reading
-
-    async def _read(self) -> Reading:
-        return await read_differences(self._session, self._database, self._wanted)
 
     async def _apply(self, changes: Sequence[PrivilegeChange]) -> None:
         left = list(changes)

@@ -93,7 +93,7 @@ class _Rotation:
             role = await self._role(session)
             if role is not None:
                 await self._hold(session, role)
-                await session.hush()
+                session.hush()
                 statement = alter_role(role.name, login=False, verifier=self._verifier)
                 await session.run(statement)
                 self.changed = True

@@ -10,6 +10,7 @@ error of another one. In work on a batch a locked access is given up at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -173,10 +174,8 @@ class _Batch:
         return _Look(seen, plan, {**failed, **seen.refused})
 
     async def look_apart(self, session: Session, failed: Mapping[str, AccessError]) -> _Look:
-        """Look and plan outside of a transaction, or if ``brief`` in one with short timeouts."""
-        if not self.brief:
-            return await self.look(session, failed)
-        async with session.transaction(BRIEF_READING):
+        """Look and plan outside of a transaction, with short timeouts if ``brief``."""
+        with session.each(BRIEF_READING) if self.brief else nullcontext():
             return await self.look(session, failed)
 
 
@@ -313,10 +312,10 @@ async def _run(
         # The last look may be outdated: another writer may have taken a name or changed a role.
         seen, plan, failed = await batch.look(session, failed)
         if batch.brief:
-            await session.limit(BRIEF)
+            session.limit(BRIEF)
         # Verifiers of passwords are in these statements, and log_statement and pg_stat_statements
         # would keep them.
-        await session.hush()
+        session.hush()
         # The roles are held first, then changed.
         holds = _holds(batch, seen.snapshot, plan)
         changing = Changing(session, seen.snapshot.server.admin, brief=batch.brief)
