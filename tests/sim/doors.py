@@ -158,7 +158,7 @@ class Doors:
     # --- logins
 
     def _replace_logins(self) -> None:
-        original = session._login
+        original = login._login
 
         async def places(endpoint: Endpoint) -> list[HostAddress]:
             cluster = self._named(endpoint)
@@ -173,7 +173,7 @@ class Doors:
             return await original(endpoint, database, options)
 
         login._places = places
-        session._login = log_in
+        login._login = log_in
 
     def _named(self, endpoint: Endpoint) -> Cluster:
         found = self.clusters.get(endpoint.host.partition(".")[0])
@@ -286,7 +286,7 @@ class Doors:
     # --- answers
 
     def _replace_waits(self) -> None:
-        kind: Any = session._Connection
+        kind: Any = session.LimitedConnection
         wait, break_off, close = kind.wait, kind._break_off, kind.close
 
         async def watched_wait(

@@ -28,7 +28,7 @@ from fairlead.api.resource import CONFIGMAPS, EVENTS, NAMESPACES, SECRETS
 from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.controllers.servers import work
-from fairlead.postgres.database.connections import session
+from fairlead.postgres.database.connections import login, session
 from fairlead.postgres.database.plans.snapshot import GIVEN_UP, RoleClaim
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 
@@ -448,8 +448,8 @@ async def test_servers_that_hang_delay_nobody_else(
     for module, name in (
         (work, "PASS_SECONDS"),
         (session, "ANSWER_SECONDS"),
-        (session, "_LOGIN_SECONDS"),
-        (session, "_CONNECT_TIMEOUT_SECONDS"),
+        (login, "_LOGIN_SECONDS"),
+        (login, "_CONNECT_TIMEOUT_SECONDS"),
     ):
         monkeypatch.setattr(module, name, 100 * int(SECONDS))
     async with (

@@ -35,7 +35,7 @@ from fairlead.postgres.commands.audit import audit
 from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.controllers.rules.login_secret import MANAGED_BY, MANAGED_BY_LABEL
 from fairlead.postgres.controllers.servers import work
-from fairlead.postgres.database.connections import session
+from fairlead.postgres.database.connections import login
 from fairlead.postgres.database.plans.plan import Planned
 from fairlead.postgres.database.work import planning
 from fairlead.postgres.manifests import NAME
@@ -220,7 +220,7 @@ async def test_a_refused_access_is_looked_at_as_often_as_pending_ones(team: Alon
 async def test_for_a_server_that_never_answered_nothing_is_made(
     team: Alone, monkeypatch: pytest.MonkeyPatch, rotation: str, hangs: bool
 ) -> None:
-    monkeypatch.setattr(session, "_CONNECT_TIMEOUT_SECONDS", 2)
+    monkeypatch.setattr(login, "_CONNECT_TIMEOUT_SECONDS", 2)
     listening: list[asyncio.StreamWriter] = []
     silent = await asyncio.start_server(lambda _, w: listening.append(w), "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]

@@ -22,7 +22,7 @@ from fairlead.postgres.database.connections import session as session_module
 from fairlead.postgres.database.connections import sessions as module
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.failures import ServerFullError
-from fairlead.postgres.database.connections.session import connect, logs_in, open_session
+from fairlead.postgres.database.connections.login import connect, logs_in, open_session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.work import blockers
 from fairlead.postgres.database.work.blockers import watching
@@ -41,13 +41,13 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 def made(monkeypatch: pytest.MonkeyPatch) -> Connections:
     """All connections that have logged in."""
     found: Connections = []
-    original = session_module._Connection.__init__
+    original = session_module.LimitedConnection.__init__
 
-    def note(self: session_module._Connection, pgconn: Any) -> None:
+    def note(self: session_module.LimitedConnection, pgconn: Any) -> None:
         found.append(self)
         original(self, pgconn)
 
-    monkeypatch.setattr(session_module._Connection, "__init__", note)
+    monkeypatch.setattr(session_module.LimitedConnection, "__init__", note)
     return found
 
 

@@ -24,7 +24,8 @@ from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.plans.statements import comment_role
-from fairlead.postgres.database.work.cleanup import _Removal, drop_login, give_up
+from fairlead.postgres.database.work.cleanup import drop_login, give_up
+from fairlead.postgres.database.work.removal import RoleRemoval
 from fairlead.postgres.database.work.unmanaged import read_logins, unmanaged
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions
@@ -307,7 +308,7 @@ async def test_restrict_looks_again_before_it_clears_a_database(
         )
         return []
 
-    monkeypatch.setattr(_Removal, "_owned", late)
+    monkeypatch.setattr(RoleRemoval, "_owned", late)
     with pytest.raises(AccessError, match=r"role app owns table public\.late"):
         await cleanup(endpoint, "app", claim(), "Restrict")
     assert await fetch(postgres, database, "SELECT 1 FROM pg_class WHERE relname = 'late'")
@@ -327,7 +328,7 @@ async def test_a_role_that_was_made_anew_by_another_meanwhile_stays(
             await other.execute("CREATE ROLE app")
             await other.execute(theirs)
 
-    monkeypatch.setattr(_Removal, "_clean", replaced)
+    monkeypatch.setattr(RoleRemoval, "_clean", replaced)
     await cleanup(endpoint, "app", claim(), "Cascade")
     assert "app" in await names(postgres)
 

@@ -19,7 +19,7 @@ from fairlead.postgres.commands.expressing import (
     grants_problem,
 )
 from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.connections.session import connect
+from fairlead.postgres.database.connections.login import connect
 from fairlead.postgres.database.plans.grants import desired_grants
 from fairlead.postgres.database.reading.comparison import RoleGrants, read_differences
 from fairlead.postgres.database.reading.holdings import read_holdings

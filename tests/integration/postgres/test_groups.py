@@ -29,9 +29,10 @@ from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.groups import share
 from fairlead.postgres.database.plans.names import check_username, is_group
 from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
-from fairlead.postgres.database.work import cleanup as cleanup_module
-from fairlead.postgres.database.work.cleanup import cleanup, drop_groups, give_up
+from fairlead.postgres.database.work import removal
+from fairlead.postgres.database.work.cleanup import cleanup, give_up
 from fairlead.postgres.database.work.drift import DriftResult, Kept, look
+from fairlead.postgres.database.work.groups import drop_groups
 from fairlead.postgres.database.work.planning import plan_accesses
 from fairlead.postgres.database.work.sync import sync
 from fairlead.postgres.errors import AccessError
@@ -538,7 +539,7 @@ async def test_who_joins_while_a_group_is_dropped(
     """Before its databases are cleared, and between that and its end."""
     one, two = sharer("one"), sharer("two")
     await place.bring(one)
-    original = getattr(cleanup_module._Removal, at)
+    original = getattr(removal.RoleRemoval, at)
     joined: list[bool] = []
 
     async def joins(self: Any, *args: Any) -> None:
@@ -548,7 +549,7 @@ async def test_who_joins_while_a_group_is_dropped(
         await original(self, *args)
 
     with monkeypatch.context() as patched:
-        patched.setattr(cleanup_module._Removal, at, joins)
+        patched.setattr(removal.RoleRemoval, at, joins)
         await cleanup(place.sessions, "one", one.claim, "Restrict")
     assert joined == [True]
     assert await place.may("two", "SELECT")

@@ -13,9 +13,9 @@ from tests.support.servers import Servers
 from tests.support.tiers import VERSIONS
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections import session, startup
+from fairlead.postgres.database.connections import login, startup
 from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.connections.session import connect
+from fairlead.postgres.database.connections.login import connect
 
 
 HARMLESS = {
@@ -237,7 +237,7 @@ async def test_a_server_that_was_upgraded_gets_all_options(
     server: EmbeddedPostgres, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is remembered as one of the oldest, and is what it is."""
-    monkeypatch.setattr(session, "_older", {str(endpoint): 140000})
+    monkeypatch.setattr(login, "_older", {str(endpoint): 140000})
     async with connect(endpoint, "postgres") as ours:
         query = "SELECT name FROM pg_catalog.pg_settings WHERE source = 'client'"
         given = {name.lower() for (name,) in await ours.rows(sql.SQL(query))}
@@ -248,7 +248,7 @@ async def test_a_server_that_was_upgraded_gets_all_options(
     assert options - {"", "role"} <= given
     assert ("transaction_timeout" in given) == (version >= 170000)
     remembered = {} if version >= startup.NEWEST else {str(endpoint): version}
-    assert session._older == remembered
+    assert login._older == remembered
 
 
 @pytest.mark.parametrize(

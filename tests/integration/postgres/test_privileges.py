@@ -21,7 +21,8 @@ from tests.support.tiers import VERSIONS, variant
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import Grant
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections.session import Query, Row, Session, connect
+from fairlead.postgres.database.connections.login import connect
+from fairlead.postgres.database.connections.session import Query, Row, Session
 from fairlead.postgres.database.plans.grants import desired_grants
 from fairlead.postgres.database.reading import comparison
 from fairlead.postgres.database.reading.comparison import RoleGrants, read_differences

@@ -27,13 +27,13 @@ from tests.support.tiers import VERSIONS
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections import keys
 from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.login import connect, logs_in
 from fairlead.postgres.database.connections.rounds import (
     Challenge,
     HostAddress,
     NoMechanismError,
     ask,
 )
-from fairlead.postgres.database.connections.session import connect, logs_in
 from fairlead.postgres.database.plans.password import verifier
 from fairlead.postgres.errors import AccessError
 

@@ -17,10 +17,10 @@ from tests.support.waiting import SECONDS
 
 from fairlead.client import Fenced
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections import session
+from fairlead.postgres.database.connections import login, session
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.failures import AnswerTooLargeError
-from fairlead.postgres.database.connections.session import connect, open_session
+from fairlead.postgres.database.connections.login import connect, open_session
 from fairlead.postgres.errors import AccessError
 
 
@@ -120,7 +120,7 @@ async def test_a_server_that_hangs_after_the_login_is_given_up(
 async def test_a_server_that_never_answers_is_given_up(
     postgres: EmbeddedPostgres, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_LOGIN_SECONDS", 0.2)
+    monkeypatch.setattr(login, "_LOGIN_SECONDS", 0.2)
     async with Hanging(postgres, after_login=False) as server:
         with pytest.raises(AccessError) as given_up:
             await sync(replace(endpoint, port=server.port), wanted("app"))

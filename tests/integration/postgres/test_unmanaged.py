@@ -12,7 +12,7 @@ from tests.support.tiers import VERSIONS
 from tests.unit.postgres.test_unmanaged import DROP
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections.session import connect
+from fairlead.postgres.database.connections.login import connect
 from fairlead.postgres.database.work.unmanaged import read_logins, unmanaged
 
 

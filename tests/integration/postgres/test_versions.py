@@ -36,7 +36,7 @@ from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.controllers.servers.sources import EndpointSources
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.connections.session import connect
+from fairlead.postgres.database.connections.login import connect
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 

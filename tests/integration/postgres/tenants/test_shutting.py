@@ -21,7 +21,8 @@ from tests.integration.postgres.test_roles import Admin, role
 from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login
 
 from fairlead.postgres.database.connections import sessions as module
-from fairlead.postgres.database.connections.session import Session, open_session
+from fairlead.postgres.database.connections.login import open_session
+from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.cleanup import cleanup

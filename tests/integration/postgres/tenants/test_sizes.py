@@ -171,7 +171,7 @@ async def test_who_owns_a_hundred_thousand_objects_is_told_of_the_first(
         assert blocked.value.reason == "OwnsObjects"
         assert "large object" in blocked.value.message
         # What has to count them all is done where no other removal waits for it.
-        monkeypatch.setattr("fairlead.postgres.database.work.cleanup._FIRST_TRY", Patience(20, 2))
+        monkeypatch.setattr("fairlead.postgres.database.work.removal._FIRST_TRY", Patience(20, 2))
         with pytest.raises(AccessError) as slow:
             await cleanup(admin.sessions, "crowded", crowded.claim, "Orphan", brief=True)
         assert (slow.value.reason, "remove role crowded" in slow.value.message) == (

@@ -12,8 +12,8 @@ from fairlead.postgres.controllers.rules.desired import ServerPlace
 from fairlead.postgres.controllers.servers.jobs import Roles, WorkCallbacks
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.reading.verifiers import Verifiers
-from fairlead.postgres.database.work.cleanup import drop_groups
 from fairlead.postgres.database.work.drift import DriftResult, Kept, look
+from fairlead.postgres.database.work.groups import drop_groups
 from fairlead.postgres.errors import AccessError
 from fairlead.runtime import Request
 

@@ -1,13 +1,17 @@
 """Logins: the addresses of a host in turn, with the authentication method of the server.
 
 libpq gets a password only for md5. For SCRAM-SHA-256 it gets keys that were derived here, because
-libpq would compute the rounds of the server on the event loop.
+libpq would compute the rounds of the server on the event loop. ``startup`` has the options of a
+session, by which its settings are none that the owner of a database can change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import NamedTuple
 
 import psycopg
 from psycopg.conninfo import conninfo_attempts_async
@@ -16,28 +20,147 @@ from fairlead.postgres.database.connections import keys
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.failures import (
     InconstantError,
+    NotLetInError,
     TooManyRoundsError,
     asks_for_other,
+    explain_connect,
     may_be_refused,
+    pooled,
 )
 from fairlead.postgres.database.connections.keys import ScramKeys
 from fairlead.postgres.database.connections.rounds import Challenge, HostAddress, ask
+from fairlead.postgres.database.connections.session import Check, LimitedConnection, Session
+from fairlead.postgres.database.connections.startup import (
+    APPLICATION,
+    NEWEST,
+    forget_environment,
+    older_version,
+    start_options,
+)
+from fairlead.postgres.database.connections.tls import settings_of
 from fairlead.postgres.database.plans.password import MAX_ITERATIONS
+from fairlead.postgres.errors import AccessError
 
 
-C = TypeVar("C")
-Connect = Callable[[HostAddress, Mapping[str, Any]], Awaitable[C]]
-"""Connects to one address, with libpq's parameters of the login."""
+_CONNECT_TIMEOUT_SECONDS = 10
+"""Timeout of a login in seconds, for each address of the host."""
+_LOGIN_SECONDS = 40.0
+"""Timeout in seconds of a login over all addresses of a host, with their DNS lookup."""
+
+_LOGINS = 4
+"""Tries of a login, enough for the options of all versions of PostgreSQL in ``startup``."""
+_MAX_OLDER = 1000
+"""Entries of ``_older`` before it is emptied."""
+_older: dict[str, int] = {}
+"""``server_version_num`` of servers that do not know all options yet, by address.
+
+Only a failed login tells that. Without this value each new connection would begin with one.
+"""
 
 
-async def log_in(endpoint: Endpoint, database: str, seconds: float, connect: Connect[C]) -> C:
+async def open_session(endpoint: Endpoint, database: str, check: Check = lambda: None) -> Session:
+    """Open a session in one database.
+
+    Raises:
+        AccessError: ConnectionFailed, AuthenticationFailed, TLSFailed or DatabaseNotFound.
+    """
+    return Session(await _open(endpoint, database), check)
+
+
+@asynccontextmanager
+async def connect(
+    endpoint: Endpoint, database: str, check: Check = lambda: None
+) -> AsyncIterator[Session]:
+    """Open a session in one database for the block.
+
+    Raises:
+        AccessError: ConnectionFailed, AuthenticationFailed, TLSFailed or DatabaseNotFound.
+    """
+    connection = await _open(endpoint, database)
+    # psycopg's own block would send a ROLLBACK first, and close nothing if that is cancelled.
+    try:
+        yield Session(connection, check)
+    finally:
+        await connection.close()
+
+
+async def logs_in(endpoint: Endpoint, database: str, username: str, password: str) -> bool | None:
+    """Whether the server accepts this password for this role; None if it allows no such login.
+
+    Raises:
+        AccessError: the server could not be asked.
+    """
+    probe = replace(endpoint, username=username, password=password)
+    try:
+        connection = await _open(probe, database)
+    except NotLetInError:
+        return None
+    except AccessError as error:
+        # A refused password answers the question, and is no failure.
+        if error.reason == "AuthenticationFailed":
+            return False
+        # The server checks the password before these.
+        if error.reason in {"DatabaseNotFound", "InsufficientPrivilege", "RoleIsFull"}:
+            return True
+        raise
+    await connection.close()
+    return True
+
+
+async def _open(endpoint: Endpoint, database: str) -> LimitedConnection:
+    try:
+        # libpq's connect_timeout holds for each address alone, and a tenant's host may have many.
+        async with asyncio.timeout(_LOGIN_SECONDS):
+            connection = await _login_as_known(endpoint, database)
+    except (psycopg.Error, OSError, UnicodeError, ValueError) as error:
+        raise explain_connect(
+            error, str(endpoint), database, endpoint.username, discreet=endpoint.discreet
+        ) from None
+    # Without the options each statement would run under settings that a database's owner
+    # may choose.
+    if connection.info.parameter_status("application_name") != APPLICATION:
+        await connection.close()
+        raise pooled(str(endpoint))
+    return connection
+
+
+async def _login_as_known(endpoint: Endpoint, database: str) -> LimitedConnection:
+    """Log in with all options that the version of the server knows."""
+    server = str(endpoint)
+    version = _older.get(server, NEWEST)
+    for _ in range(_LOGINS):
+        # A server refuses a login with an unknown option, and tells its version only after a
+        # login. So the most options are tried first.
+        options = start_options(version)
+        try:
+            connection = await _login(endpoint, database, options)
+        except psycopg.Error as error:
+            older = older_version(str(error), version)
+            if older is None:
+                raise
+            version = older
+            continue
+        version = connection.info.server_version
+        if start_options(version) == options:
+            _remember(server, version)
+            return connection
+        # The server has been upgraded since it was remembered as an older one.
+        await connection.close()
+    raise psycopg.OperationalError("the server does not say which version it is")
+
+
+def _remember(server: str, version: int) -> None:
+    if version >= NEWEST:
+        _older.pop(server, None)
+        return
+    # Tenants may name any number of addresses. A forgotten one costs one failed login.
+    if len(_older) >= _MAX_OLDER:
+        _older.clear()
+    _older[server] = version
+
+
+async def _login(endpoint: Endpoint, database: str, options: str) -> LimitedConnection:
     """Log in at the first address of the host that accepts the login.
-
-    Args:
-        endpoint: the hosts and the login.
-        database: the name of the database.
-        seconds: the timeout of an address until it names its authentication method.
-        connect: connects to one address.
 
     Raises:
         psycopg.Error: all addresses refused; its text joins their texts.
@@ -45,7 +168,7 @@ async def log_in(endpoint: Endpoint, database: str, seconds: float, connect: Con
     failures: list[psycopg.Error] = []
     for place in await _places(endpoint):
         try:
-            return await _log_in_at(place, endpoint, database, seconds, connect)
+            return await _Door(place, endpoint, database, options).log_in()
         # Other addresses have the same verifier, and so the same number of rounds.
         except TooManyRoundsError:
             raise
@@ -64,79 +187,104 @@ async def _places(endpoint: Endpoint) -> list[HostAddress]:
     ]
 
 
-def at(place: HostAddress) -> dict[str, Any]:
-    """Return libpq's parameters of an address."""
-    where = {"host": place.host, "port": place.port}
-    return where | ({"hostaddr": place.address} if place.address else {})
+class _Door(NamedTuple):
+    """A database at one address, to log in to with these options of the session."""
 
+    place: HostAddress
+    endpoint: Endpoint
+    database: str
+    options: str
 
-async def _log_in_at(
-    place: HostAddress, endpoint: Endpoint, database: str, seconds: float, connect: Connect[C]
-) -> C:
-    if not endpoint.password:
-        return await connect(place, {"require_auth": "none"})
-    refusal: psycopg.Error | None = None
-    known = keys.known(endpoint, place)
-    if known is not None:
+    async def log_in(self) -> LimitedConnection:
+        endpoint, place = self.endpoint, self.place
+        if not endpoint.password:
+            return await self._connect(require_auth="none")
+        refusal: psycopg.Error | None = None
+        known = keys.known(endpoint, place)
+        if known is not None:
+            try:
+                return await self._with(known)
+            except psycopg.Error as error:
+                if not may_be_refused(error):
+                    raise
+                refusal = error
+        challenge = await self._challenge()
+        if challenge is None:
+            return await self._without_scram()
+        if refusal is not None and known is not None and known.challenge == challenge:
+            keys.forget(endpoint, place)
+            raise refusal
+        made = await keys.derive(endpoint.password, challenge)
         try:
-            return await connect(place, _with(known))
+            connection = await self._with(made)
         except psycopg.Error as error:
-            if not may_be_refused(error):
-                raise
-            refusal = error
-    challenge = await _challenge(place, endpoint, database, seconds)
-    if challenge is None:
-        return await _without_scram(place, endpoint, connect)
-    if refusal is not None and known is not None and known.challenge == challenge:
-        keys.forget(endpoint, place)
-        raise refusal
-    made = await keys.derive(endpoint.password, challenge)
-    try:
-        connection = await connect(place, _with(made))
-    except psycopg.Error as error:
-        if asks_for_other(error):
-            raise InconstantError from None
-        raise
-    keys.remember(endpoint, place, made)
-    return connection
+            if asks_for_other(error):
+                raise InconstantError from None
+            raise
+        keys.remember(endpoint, place, made)
+        return connection
 
+    async def _with(self, made: ScramKeys) -> LimitedConnection:
+        return await self._connect(
+            require_auth="scram-sha-256",
+            scram_client_key=made.client,
+            scram_server_key=made.server,
+        )
 
-def _with(made: ScramKeys) -> dict[str, str]:
-    return {
-        "require_auth": "scram-sha-256",
-        "scram_client_key": made.client,
-        "scram_server_key": made.server,
-    }
+    async def _without_scram(self) -> LimitedConnection:
+        """Log in to a server that asks for another method, or could not be asked for it."""
+        endpoint = self.endpoint
+        # A server that asks for the password in clear is an impostor, or badly set up. A verified
+        # server that has accepted the client's certificate may do without the password (none).
+        certified = endpoint.certificate and endpoint.ssl_mode.startswith("verify-")
+        methods = "md5,none" if certified else "md5"
+        try:
+            return await self._connect(require_auth=methods, password=endpoint.password)
+        except psycopg.Error as error:
+            if asks_for_other(error) and "SASL" in str(error):
+                raise InconstantError from None
+            raise
 
+    async def _challenge(self) -> Challenge | None:
+        """Return the server's challenge of SCRAM; None if the server wants another method.
 
-async def _without_scram(place: HostAddress, endpoint: Endpoint, connect: Connect[C]) -> C:
-    """Log in to a server that asks for another method, or could not be asked for its method."""
-    # A server that asks for the password in clear is an impostor, or badly set up. A verified
-    # server that has accepted the client's certificate may do without the password (none).
-    certified = endpoint.certificate and endpoint.ssl_mode.startswith("verify-")
-    methods = "md5,none" if certified else "md5"
-    try:
-        return await connect(place, {"require_auth": methods, "password": endpoint.password})
-    except psycopg.Error as error:
-        if asks_for_other(error) and "SASL" in str(error):
-            raise InconstantError from None
-        raise
+        Raises:
+            TooManyRoundsError: the challenge has more rounds than MAX_ITERATIONS.
+        """
+        try:
+            challenge = await ask(
+                self.endpoint, self.database, self.place, _CONNECT_TIMEOUT_SECONDS
+            )
+        except TimeoutError:
+            # A try with libpq would wait for as long again.
+            raise psycopg.errors.ConnectionTimeout("connection timeout expired") from None
+        if challenge is not None and challenge.rounds > MAX_ITERATIONS:
+            keys.forget(self.endpoint, self.place)
+            raise TooManyRoundsError(challenge.rounds)
+        return challenge
 
-
-async def _challenge(
-    place: HostAddress, endpoint: Endpoint, database: str, seconds: float
-) -> Challenge | None:
-    """Return the server's challenge of SCRAM; None if the server wants another method.
-
-    Raises:
-        TooManyRoundsError: the challenge has more rounds than MAX_ITERATIONS.
-    """
-    try:
-        challenge = await ask(endpoint, database, place, seconds)
-    except TimeoutError:
-        # A try with libpq would wait for as long again.
-        raise psycopg.errors.ConnectionTimeout("connection timeout expired") from None
-    if challenge is not None and challenge.rounds > MAX_ITERATIONS:
-        keys.forget(endpoint, place)
-        raise TooManyRoundsError(challenge.rounds)
-    return challenge
+    async def _connect(self, **settings: str) -> LimitedConnection:
+        forget_environment()
+        if self.place.address:
+            settings["hostaddr"] = self.place.address
+        with settings_of(self.endpoint) as tls:
+            return await LimitedConnection.begin(
+                host=self.place.host,
+                port=self.place.port,
+                dbname=self.database,
+                user=self.endpoint.username,
+                **settings,
+                **tls,
+                # This file does not exist. libpq would print a warning about a device.
+                passfile="/dev/null/none",
+                gssencmode="disable",
+                # Of several hosts, the current primary.
+                target_session_attrs="read-write",
+                connect_timeout=_CONNECT_TIMEOUT_SECONDS,
+                application_name="",
+                client_encoding="UTF8",
+                options=self.options,
+                autocommit=True,
+                # Poolers between us and the server lose prepared statements.
+                prepare_threshold=None,
+            )

@@ -1,6 +1,6 @@
-"""Sessions of the administrator whose settings no owner of a database can change.
+"""Sessions of the administrator, whose transactions and answers have limits.
 
-``startup`` has the options of a session. Every statement uses the extended query protocol, which
+Every statement uses the extended query protocol, which
 takes a single statement; several that do not depend on each other's answers go in one round trip
 (https://www.postgresql.org/docs/current/libpq-pipeline-mode.html). A server may be slow or
 hostile: the client limits time and size of each answer.
@@ -15,7 +15,6 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
-from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import psycopg
@@ -23,40 +22,8 @@ from psycopg import pq, sql
 from psycopg.abc import PQGen, PQGenConn
 from psycopg.pq.abc import PGconn
 
-from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.connections.failures import (
-    AnswerTooLargeError,
-    NotLetInError,
-    explain_connect,
-    pooled,
-)
-from fairlead.postgres.database.connections.login import at, log_in
-from fairlead.postgres.database.connections.rounds import HostAddress
-from fairlead.postgres.database.connections.startup import (
-    APPLICATION,
-    NEWEST,
-    forget_environment,
-    older_version,
-    start_options,
-)
-from fairlead.postgres.database.connections.tls import settings_of
-from fairlead.postgres.errors import AccessError
+from fairlead.postgres.database.connections.failures import AnswerTooLargeError
 
-
-_CONNECT_TIMEOUT_SECONDS = 10
-"""Timeout of a login in seconds, for each address of the host."""
-_LOGIN_SECONDS = 40.0
-"""Timeout in seconds of a login over all addresses of a host, with their DNS lookup."""
-
-_LOGINS = 4
-"""Tries of a login, enough for the options of all versions of PostgreSQL in ``startup``."""
-_MAX_OLDER = 1000
-"""Entries of ``_older`` before it is emptied."""
-_older: dict[str, int] = {}
-"""``server_version_num`` of servers that do not know all options yet, by address.
-
-Only a failed login tells that. Without this value each new connection would begin with one.
-"""
 
 ANSWER_SECONDS = 65.0
 """Client-side timeout of an answer in seconds.
@@ -120,7 +87,7 @@ Query = tuple[Statement, Mapping[str, object] | None]
 Check = Callable[[], None]
 
 
-class _Connection(psycopg.AsyncConnection[Row]):
+class LimitedConnection(psycopg.AsyncConnection[Row]):
     """A connection with limits on time and size of answers, which hold without the server.
 
     A server that hangs, or an impostor, heeds no statement_timeout. It may also send without end:
@@ -130,7 +97,7 @@ class _Connection(psycopg.AsyncConnection[Row]):
     _late = False
     _cancelling: PQGenConn[None] | None = None
     """The connection for the cancellation of a statement, while it is in progress."""
-    _beginning: ClassVar[dict[asyncio.Task[Any] | None, PQGenConn[_Connection]]] = {}
+    _beginning: ClassVar[dict[asyncio.Task[Any] | None, PQGenConn[LimitedConnection]]] = {}
     """Logins in progress, by their tasks."""
 
     def __init__(self, pgconn: PGconn) -> None:
@@ -145,7 +112,7 @@ class _Connection(psycopg.AsyncConnection[Row]):
             raise
 
     @classmethod
-    async def begin(cls, **settings: Any) -> _Connection:
+    async def begin(cls, **settings: Any) -> LimitedConnection:
         """Connect; a failed login leaves no socket open.
 
         psycopg keeps the socket of a login that timed out in a cycle of references. It would stay
@@ -159,7 +126,7 @@ class _Connection(psycopg.AsyncConnection[Row]):
                 login.close()
 
     @classmethod
-    def _connect_gen(cls, conninfo: str = "") -> PQGenConn[_Connection]:
+    def _connect_gen(cls, conninfo: str = "") -> PQGenConn[LimitedConnection]:
         """Log in as psycopg does, with a limit on the bytes that the server sends."""
         login = super()._connect_gen(conninfo)
         cls._beginning[asyncio.current_task()] = login
@@ -171,7 +138,7 @@ class _Connection(psycopg.AsyncConnection[Row]):
                     raise AnswerTooLargeError
                 number, wanted = login.send(ready)
         except StopIteration as end:
-            return cast("_Connection", end.value)
+            return cast("LimitedConnection", end.value)
 
     async def wait(
         self,
@@ -454,135 +421,6 @@ async def _rows_of(answer: psycopg.AsyncCursor[Row]) -> list[Row]:
         await asyncio.sleep(0)
         found += await answer.fetchmany(_ROWS_AT_ONCE)
     return found
-
-
-async def open_session(endpoint: Endpoint, database: str, check: Check = lambda: None) -> Session:
-    """Open a session in one database.
-
-    Raises:
-        AccessError: ConnectionFailed, AuthenticationFailed, TLSFailed or DatabaseNotFound.
-    """
-    return Session(await _open(endpoint, database), check)
-
-
-@asynccontextmanager
-async def connect(
-    endpoint: Endpoint, database: str, check: Check = lambda: None
-) -> AsyncIterator[Session]:
-    """Open a session in one database for the block.
-
-    Raises:
-        AccessError: ConnectionFailed, AuthenticationFailed, TLSFailed or DatabaseNotFound.
-    """
-    connection = await _open(endpoint, database)
-    # psycopg's own block would send a ROLLBACK first, and close nothing if that is cancelled.
-    try:
-        yield Session(connection, check)
-    finally:
-        await connection.close()
-
-
-async def logs_in(endpoint: Endpoint, database: str, username: str, password: str) -> bool | None:
-    """Whether the server accepts this password for this role; None if it allows no such login.
-
-    Raises:
-        AccessError: the server could not be asked.
-    """
-    probe = replace(endpoint, username=username, password=password)
-    try:
-        connection = await _open(probe, database)
-    except NotLetInError:
-        return None
-    except AccessError as error:
-        # A refused password answers the question, and is no failure.
-        if error.reason == "AuthenticationFailed":
-            return False
-        # The server checks the password before these.
-        if error.reason in {"DatabaseNotFound", "InsufficientPrivilege", "RoleIsFull"}:
-            return True
-        raise
-    await connection.close()
-    return True
-
-
-async def _open(endpoint: Endpoint, database: str) -> _Connection:
-    try:
-        # libpq's connect_timeout holds for each address alone, and a tenant's host may have many.
-        async with asyncio.timeout(_LOGIN_SECONDS):
-            connection = await _login_as_known(endpoint, database)
-    except (psycopg.Error, OSError, UnicodeError, ValueError) as error:
-        raise explain_connect(
-            error, str(endpoint), database, endpoint.username, discreet=endpoint.discreet
-        ) from None
-    # Without the options each statement would run under settings that a database's owner
-    # may choose.
-    if connection.info.parameter_status("application_name") != APPLICATION:
-        await connection.close()
-        raise pooled(str(endpoint))
-    return connection
-
-
-async def _login_as_known(endpoint: Endpoint, database: str) -> _Connection:
-    """Log in with all options that the version of the server knows."""
-    server = str(endpoint)
-    version = _older.get(server, NEWEST)
-    for _ in range(_LOGINS):
-        # A server refuses a login with an unknown option, and tells its version only after a
-        # login. So the most options are tried first.
-        options = start_options(version)
-        try:
-            connection = await _login(endpoint, database, options)
-        except psycopg.Error as error:
-            older = older_version(str(error), version)
-            if older is None:
-                raise
-            version = older
-            continue
-        version = connection.info.server_version
-        if start_options(version) == options:
-            _remember(server, version)
-            return connection
-        # The server has been upgraded since it was remembered as an older one.
-        await connection.close()
-    raise psycopg.OperationalError("the server does not say which version it is")
-
-
-def _remember(server: str, version: int) -> None:
-    if version >= NEWEST:
-        _older.pop(server, None)
-        return
-    # Tenants may name any number of addresses. A forgotten one costs one failed login.
-    if len(_older) >= _MAX_OLDER:
-        _older.clear()
-    _older[server] = version
-
-
-async def _login(endpoint: Endpoint, database: str, options: str) -> _Connection:
-    forget_environment()
-
-    async def connect(place: HostAddress, settings: Mapping[str, Any]) -> _Connection:
-        with settings_of(endpoint) as tls:
-            return await _Connection.begin(
-                **at(place),
-                dbname=database,
-                user=endpoint.username,
-                **settings,
-                **tls,
-                # This file does not exist. libpq would print a warning about a device.
-                passfile="/dev/null/none",
-                gssencmode="disable",
-                # Of several hosts, the current primary.
-                target_session_attrs="read-write",
-                connect_timeout=_CONNECT_TIMEOUT_SECONDS,
-                application_name="",
-                client_encoding="UTF8",
-                options=options,
-                autocommit=True,
-                # Poolers between us and the server lose prepared statements.
-                prepare_threshold=None,
-            )
-
-    return await log_in(endpoint, database, _CONNECT_TIMEOUT_SECONDS, connect)
 
 
 def _received(number: int) -> int:

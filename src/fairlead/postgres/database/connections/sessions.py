@@ -21,12 +21,8 @@ from fairlead.postgres.database.connections.failures import (
     explain_statement,
     shut,
 )
-from fairlead.postgres.database.connections.session import (
-    Check,
-    Session,
-    connect,
-    open_session,
-)
+from fairlead.postgres.database.connections.login import connect, open_session
+from fairlead.postgres.database.connections.session import Check, Session
 from fairlead.postgres.database.connections.shutting import MAY, Shutter, open_up, told
 from fairlead.postgres.errors import AccessError
 

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import TypeVar
 
 from fairlead.api.timestamps import moment
-from fairlead.postgres.database.connections.session import logs_in
+from fairlead.postgres.database.connections.login import logs_in
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans import password
 from fairlead.postgres.database.plans.plan import WantedState

@@ -210,8 +210,25 @@ async def _sync(
         verifiers=verifiers,
         brief=brief,
     )
+    look, written = await _bring_roles(batch)
+    snapshot, plan = look.seen.snapshot, look.plan
+    failed = {**look.failed, **_dropped(plan, snapshot)}
+    problems = _unmade(look, written)
+    visits = await visit_databases(sessions, snapshot, plan, at_once=at_once, brief=brief)
+    # A login keeps its old group until the new one has all privileges.
+    left = [one for name, one in batch.wanted.items() if name in plan.sharing.asked]
+    snapshot, unleft = await _leave(batch, left, plan, snapshot, visits)
+    for name, more in (*visits.problems.items(), *unleft.items()):
+        problems.setdefault(name, []).extend(more)
+    brought = _Brought(plan, snapshot, visits, problems, written)
+    done = {one.username: brought.of(one) for one in left if one.username not in failed}
+    return {**failed, **done}
+
+
+async def _bring_roles(batch: _Batch) -> tuple[_Look, _Written]:
+    """Bring roles and claims into their desired state; return the last look, and what was done."""
     written = _Written()
-    async with sessions.working("read the catalogs") as session:
+    async with batch.sessions.working("read the catalogs") as session:
         look = await batch.look_apart(session, {})
         for _ in range(_WRITES):
             # Changes that the server refused are not tried again at once.
@@ -220,49 +237,58 @@ async def _sync(
                 break
             written = await _write(batch, session, look.failed, written)
             look = await batch.look_apart(session, {**look.failed, **written.failed})
-    snapshot, plan = look.seen.snapshot, look.plan
+    return look, written
+
+
+def _unmade(look: _Look, written: _Written) -> dict[str, list[AccessError]]:
+    """Return the errors of changes that were refused, or not made in spite of an OK, by name."""
     problems = {name: list(found) for name, found in written.problems.items()}
-    for change in plan.changes:
+    for change in look.plan.changes:
         for name in change.usernames:
             # An error from the server tells more than this one.
-            problem = not_applied(change.what, snapshot.server.admin)
+            problem = not_applied(change.what, look.seen.snapshot.server.admin)
             problems.setdefault(name, [problem])
-    failed = dict(look.failed)
-    for name in plan.sharing.asked:
-        if name not in snapshot.roles:
-            failed[name] = AccessError("Conflict", f"role {name} was dropped meanwhile")
-    visits = await visit_databases(sessions, snapshot, plan, at_once=at_once, brief=brief)
-    for name, more in visits.problems.items():
-        problems.setdefault(name, []).extend(more)
-    # A login keeps its old group until the new one has all privileges.
-    left = [one for name, one in batch.wanted.items() if name in plan.sharing.asked]
-    snapshot, unmade = await _leave(batch, left, plan, snapshot, visits)
-    for name, more in unmade.items():
-        problems.setdefault(name, []).extend(more)
-    changed = written.changed | visits.changed
-    results: dict[str, Synced | AccessError] = {**failed}
-    for one in left:
-        if one.username in failed:
-            continue
-        both = plan.names_of(one.username)
-        asked, own = one.asked, one.own(snapshot)
-        results[one.username] = Synced(
+    return problems
+
+
+def _dropped(plan: BatchPlan, snapshot: ServerSnapshot) -> dict[str, AccessError]:
+    return {
+        name: AccessError("Conflict", f"role {name} was dropped meanwhile")
+        for name in plan.sharing.asked
+        if name not in snapshot.roles
+    }
+
+
+class _Brought(NamedTuple):
+    """Everything that became of a batch; ``problems`` are by the names of roles and groups."""
+
+    plan: BatchPlan
+    snapshot: ServerSnapshot
+    visits: Visits
+    problems: Mapping[str, Sequence[AccessError]]
+    written: _Written
+
+    def of(self, one: WantedState) -> Synced:
+        """Return the outcome of one access."""
+        plan, snapshot, username = self.plan, self.snapshot, one.username
+        both, asked, own = plan.names_of(username), one.asked, one.own(snapshot)
+        grants = plan.sharing.asked[username]
+        return Synced(
             server=snapshot.server,
-            applied=plan.sharing.asked[one.username].describe(),
+            applied=grants.describe(),
             warnings=warnings_of(one, plan.sharing, snapshot),
             logins=() if asked is None else login_infos(asked, own),
             retired=() if asked is None else retired(asked, own),
             problems=(
-                *plan.sharing.asked[one.username].problems,
-                *plan.hindered.get(one.username, ()),
+                *grants.problems,
+                *plan.hindered.get(username, ()),
                 *(plan.taken[name] for name in both if name in plan.taken),
-                *(problem for name in both for problem in problems.get(name, ())),
+                *(problem for name in both for problem in self.problems.get(name, ())),
             ),
-            changed=not changed.isdisjoint(both),
-            created=one.username in written.created,
-            group=_group_of(one.username, plan, snapshot, visits),
+            changed=not (self.written.changed | self.visits.changed).isdisjoint(both),
+            created=username in self.written.created,
+            group=_group_of(username, plan, snapshot, self.visits),
         )
-    return results
 
 
 def _group_of(username: str, plan: BatchPlan, snapshot: ServerSnapshot, visits: Visits) -> str:
