@@ -11,8 +11,8 @@ import logging
 import re
 import select
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -185,7 +185,7 @@ class Doors:
 
     def _replace_statements(self) -> None:
         exchange, limit = Session.exchange, Session.limit
-        transaction, each = Session.transaction, Session.each
+        transaction = Session.transaction
         # What a message says of a process is the same in every run.
         shutting.Shutter.__str__ = self._without_pid(shutting.Shutter.__str__)  # type: ignore[method-assign]
         blockers.Blocker.__str__ = self._without_pid(blockers.Blocker.__str__)  # type: ignore[method-assign]
@@ -202,14 +202,6 @@ class Doors:
             self._patience[self._port(own._connection)] = patience.lock
             limit(own, Patience(0, 0))
 
-        @contextmanager
-        def watched_each(own: Session, patience: Patience) -> Iterator[None]:
-            try:
-                with each(own, patience):
-                    yield
-            finally:
-                self._patience.pop(self._port(own._connection), None)
-
         @asynccontextmanager
         async def watched_transaction(
             own: Session, patience: Patience = session.PATIENT
@@ -222,7 +214,7 @@ class Doors:
                 self._patience.pop(port, None)
 
         kind: Any = Session
-        kind.exchange, kind.each = watched_exchange, watched_each
+        kind.exchange = watched_exchange
         kind.limit, kind.transaction = watched_limit, watched_transaction
 
     def _watched(self, own: Session, query: Any, parameters: Any) -> tuple[Any, Any]:

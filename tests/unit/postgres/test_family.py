@@ -16,7 +16,7 @@ from fairlead.postgres.database.plans.groups import Sharing
 from fairlead.postgres.database.plans.logins import LoginTurns
 from fairlead.postgres.database.plans.plan import WantedState, plan_role
 from fairlead.postgres.database.plans.snapshot import Membership, RoleFacts, ServerSnapshot
-from fairlead.postgres.database.plans.together import observed
+from fairlead.postgres.database.plans.together import observed, refusals
 from fairlead.postgres.errors import AccessError
 
 
@@ -57,7 +57,7 @@ def _role(name: str, **facts: object) -> RoleFacts:
 
 def planned(asked: WantedState, *roles: RoleFacts, verifier: str | None = None) -> list[str]:
     snapshot = ServerSnapshot(server=SERVER, roles={one.name: one for one in roles}, databases={})
-    seen = observed([asked], Sharing(), snapshot)
+    seen = observed([asked], Sharing(), snapshot, {}, refusals([asked], Sharing(), snapshot))
     if seen.refused:
         raise seen.refused[asked.username]
     changes, problems = plan_role(asked, snapshot, verifier, now=NOW)

@@ -18,7 +18,12 @@ from fairlead.postgres.database.plans.snapshot import (
     ServerFacts,
     ServerSnapshot,
 )
-from fairlead.postgres.database.plans.together import ObservedServer, observed, plan_server
+from fairlead.postgres.database.plans.together import (
+    ObservedServer,
+    observed,
+    plan_server,
+    refusals,
+)
 
 
 PACKAGE = Path(fairlead.postgres.__file__).parent
@@ -40,8 +45,9 @@ def seen(*asked: WantedState, **roles: RoleFacts) -> ObservedServer:
         roles=roles,
         databases={"shop": DatabaseFacts(name="shop", connectable=True)},
     )
-    found = observed(asked, share(asked, SERVER.version), snapshot)
-    return found.with_verifiers(dict.fromkeys((one.login for one in asked), VERIFIER), {})
+    sharing = share(asked, SERVER.version)
+    verifiers = dict.fromkeys((one.login for one in asked), VERIFIER)
+    return observed(asked, sharing, snapshot, verifiers, refusals(asked, sharing, snapshot))
 
 
 def test_a_plan_prints_its_statements_in_their_order_and_no_verifier() -> None:

@@ -13,8 +13,8 @@ import os
 import select
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import psycopg
@@ -246,8 +246,8 @@ class Session:
         """Number of blocks of a transaction and its savepoints around the next statement."""
         self._done = 0
         """Position of the statement that failed in a round trip, below 0 for one ahead."""
-        self._each: Patience | None = None
-        """Timeouts of each round trip outside of a transaction."""
+        self.patience: Patience | None = None
+        """Timeouts of each round trip outside of a transaction; None for those of the session."""
 
     async def close(self) -> None:
         """End the connection."""
@@ -284,9 +284,7 @@ class Session:
         await self.exchange((statement, None))
 
     async def run_all(self, statements: Iterable[Statement]) -> None:
-        """Run statements without rows in one round trip, up to the first that fails.
-
-        A transaction with a failed statement needs a rollback, at least to a savepoint.
+        """Run all statements of a transaction in one round trip, or none if one of them fails.
 
         Raises:
             StatementFailedError: one of them failed.
@@ -295,7 +293,8 @@ class Session:
         self._check()
         self._sent += len(asked)
         try:
-            await self.exchange(*asked)
+            async with self.savepoint():
+                await self.exchange(*asked)
         except psycopg.Error as error:
             if self._done < 0:
                 raise
@@ -307,10 +306,10 @@ class Session:
         Raises:
             AnswerTooLargeError: one of them has more than ANSWER_ROWS.
         """
-        if self._each is not None and not self._depth:
+        if self.patience is not None and not self._depth:
             # Statements of one round trip without BEGIN are one transaction up to its end, to
             # which the timeouts are local.
-            self.limit(self._each)
+            self.limit(self.patience)
         ahead, self._ahead = self._ahead, []
         every = [*ahead, *asked]
         answers = [self._connection.cursor(binary=True) for _ in every]
@@ -340,15 +339,6 @@ class Session:
     def limit(self, patience: Patience) -> None:
         """Set the timeouts of the rest of the transaction, from the next statement on."""
         self._ahead.append((_LIMIT, patience._asdict()))
-
-    @contextmanager
-    def each(self, patience: Patience) -> Iterator[None]:
-        """Set the timeouts of statements in the block, which are outside of transactions."""
-        self._each = patience
-        try:
-            yield
-        finally:
-            self._each = None
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:

@@ -22,7 +22,7 @@ from fairlead.postgres.database.connections.failures import (
     shut,
 )
 from fairlead.postgres.database.connections.login import connect, open_session
-from fairlead.postgres.database.connections.session import Check, Session
+from fairlead.postgres.database.connections.session import Check, Patience, Session
 from fairlead.postgres.database.connections.shutting import MAY, Shutter, open_up, told
 from fairlead.postgres.errors import AccessError
 
@@ -172,15 +172,19 @@ class Sessions:
             yield session
 
     @asynccontextmanager
-    async def working(self, what: str) -> AsyncIterator[Session]:
+    async def working(self, what: str, patience: Patience | None = None) -> AsyncIterator[Session]:
         """Give out a session in the maintenance database; ``what`` completes "could not ...".
+
+        ``patience`` has the timeouts of statements outside of transactions.
 
         Raises:
             AccessError: there is no connection, or a statement failed.
         """
         try:
             async with self.maintenance() as session:
+                session.patience = patience
                 yield session
+                session.patience = None
         except psycopg.Error as error:
             raise explain_statement(error, what, self.endpoint.username) from None
 

@@ -39,13 +39,17 @@ _REFUSED = {"role", "session_authorization", "is_superuser"}
 class RoleStatement(NamedTuple):
     """A statement; ``what`` completes "could not ...", ``why`` is the reason for it.
 
-    ``field`` is the field of the spec whose value a server may refuse, "" for none.
+    ``field`` is the field of the spec whose value a server may refuse, "" for none. ``text`` is
+    shown in place of a statement with a time, so that the same plan always reads the same. One
+    that is ``alone`` may fail without failing the access.
     """
 
     statement: sql.Composed
     what: str
     why: str
     field: str = ""
+    text: str = ""
+    alone: bool = False
 
 
 class Around(msgspec.Struct, frozen=True, kw_only=True):

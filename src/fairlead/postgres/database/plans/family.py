@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 import msgspec
 from psycopg import sql
@@ -17,6 +16,7 @@ from fairlead.api.timestamps import parse_time
 from fairlead.postgres.database.plans.attributes import (
     NOTHING_AROUND,
     Around,
+    RoleStatement,
     membership_statements,
     reset_settings,
     setting_statements,
@@ -37,22 +37,6 @@ _OWNERS = "what a login makes is the owner's"
 _MEMBER = "a login has all that the owner has, as its member, and no power over it"
 
 
-class LoginStep(NamedTuple):
-    """A statement; ``what`` completes "could not ...", ``why`` is the reason for it.
-
-    ``text`` is shown in place of a statement with a time, so that the same plan reads the same at
-    any time. A step that is ``alone`` may fail without failing the access. ``field`` is the field
-    of the spec whose value a server may refuse, "" for none.
-    """
-
-    statement: sql.Composed
-    what: str
-    why: str
-    text: str = ""
-    alone: bool = False
-    field: str = ""
-
-
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a spec about logins; ``until`` is the end of the access, "" for none.
 
@@ -68,7 +52,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 def acting_steps(
     asked: Asked, login: str, role: RoleFacts | None, version: int, around: Around = NOTHING_AROUND
-) -> Iterator[LoginStep]:
+) -> Iterator[RoleStatement]:
     """Yield the missing statements by which the sessions of a login act as its owner.
 
     Args:
@@ -86,30 +70,30 @@ def acting_steps(
         login, [MemberOf(role=owner)], role, {owner: GroupFacts()}, version
     )
     for step in steps:
-        yield LoginStep(step.statement, step.what, _MEMBER)
+        yield step._replace(why=_MEMBER)
     if role is not None and role.overfull:
-        yield LoginStep(*reset_settings(login)[:3])
+        yield reset_settings(login)
         role = msgspec.structs.replace(role, overfull=False)
     for database in role.overfull_in if role is not None else ():
-        yield LoginStep(*reset_settings(login, database)[:3])
+        yield reset_settings(login, database)
     config = dict(role.config) if role is not None else {}
     if config.pop("role", None) != owner:
         what = f"have the sessions of role {login} act as {owner}"
-        yield LoginStep(act_as_owner(login, owner), what, _OWNERS)
+        yield RoleStatement(act_as_owner(login, owner), what, _OWNERS)
     # A setting of a role in one database overrides its setting in all.
     for database in role.turned_in if role is not None else ():
         what = f"have the sessions of role {login} in database {database} act as {owner}"
-        yield LoginStep(act_as_owner_in(login, database), what, _OWNERS)
+        yield RoleStatement(act_as_owner_in(login, database), what, _OWNERS)
     # Without its parameter role, which would be reset as spec.attributes.config does not name it.
     if role is not None:
         role = msgspec.structs.replace(role, config=config)
     for step in setting_statements(login, asked.attributes, role, around.reserved):
-        yield LoginStep(step.statement, step.what, step.why, alone=True, field=step.field)
+        yield step._replace(alone=True)
 
 
 def ending_steps(
     asked: Asked, roles: Mapping[str, RoleFacts], version: int, now: datetime
-) -> Iterator[LoginStep]:
+) -> Iterator[RoleStatement]:
     """Yield the missing statements by which the logins that are not current end in time."""
     turns = asked.turns
     if turns.staged:
@@ -119,11 +103,11 @@ def ending_steps(
         role = roles[name]
         end = min(last, parse_time(asked.until)) if asked.until else last
         if _end(role) != end:
-            yield LoginStep(
+            yield RoleStatement(
                 end_login(name, end),
                 f"end the login of role {name} after its grace",
                 f"{turns.current} has taken its turn",
-                _told(name, f"VALID UNTIL '{turns.grace.total_seconds():g} s from then'"),
+                text=_told(name, f"VALID UNTIL '{turns.grace.total_seconds():g} s from then'"),
             )
         if name != asked.username:
             yield from acting_steps(asked, name, role, version)
@@ -142,7 +126,7 @@ def _turn(asked: Asked, roles: Mapping[str, RoleFacts], now: datetime) -> Turn:
     )
 
 
-def _ended_steps(asked: Asked, role: RoleFacts, now: datetime) -> Iterator[LoginStep]:
+def _ended_steps(asked: Asked, role: RoleFacts, now: datetime) -> Iterator[RoleStatement]:
     end = _end(role)
     over = end is not None and end <= now
     is_owner = role.name == asked.username
@@ -151,11 +135,11 @@ def _ended_steps(asked: Asked, role: RoleFacts, now: datetime) -> Iterator[Login
         return
     why = "it owns what the logins make, and logs in no more" if is_owner else "its grace is over"
     until = None if is_owner else end if over else now.replace(microsecond=0)
-    yield LoginStep(
+    yield RoleStatement(
         end_login(role.name, until, fence=True),
         f"end the login of role {role.name}",
         why,
-        _told(role.name, "NOLOGIN"),
+        text=_told(role.name, "NOLOGIN"),
     )
 
 

@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import cached_property
 
 import msgspec
 from psycopg import sql
@@ -18,6 +19,7 @@ from fairlead.postgres.database.plans import statements
 from fairlead.postgres.database.plans.attributes import (
     NOTHING_AROUND,
     Around,
+    RoleStatement,
     attribute_parts,
     membership_statements,
     refused_settings,
@@ -25,7 +27,6 @@ from fairlead.postgres.database.plans.attributes import (
 )
 from fairlead.postgres.database.plans.family import (
     Asked,
-    LoginStep,
     acting_steps,
     ending_steps,
 )
@@ -46,7 +47,7 @@ from fairlead.postgres.errors import AccessError
 _VERIFIER = re.compile(r"'SCRAM-SHA-256\$[^']*'")
 
 
-class WantedState(msgspec.Struct, frozen=True, kw_only=True):
+class WantedState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Desired state of an access at its server."""
 
     username: str
@@ -73,17 +74,17 @@ class WantedState(msgspec.Struct, frozen=True, kw_only=True):
     turns: LoginTurns | None = None
     """Turns of logins beside the role; None if the access has and had no such logins."""
 
-    @property
+    @cached_property
     def login(self) -> str:
         """The name of the role with the password."""
         return self.username if self.turns is None else self.turns.current
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of all roles that the access has, or had."""
         return (self.username,) if self.turns is None else family(self.username)
 
-    @property
+    @cached_property
     def needed(self) -> tuple[str, ...]:
         """Names of the roles that must belong to the access."""
         turning = self.turns is not None and self.turns.rotation == "TwoLogins"
@@ -269,7 +270,7 @@ def plan_role(
     )
     settings = setting_statements(name, wanted.attributes, role, around.reserved)
     changes += [
-        AccessStatement(usernames=(name,), alone=True, **step._asdict())
+        AccessStatement(usernames=(name,), **step._replace(alone=True)._asdict())
         for step in (*settings, *memberships)
     ]
     if wanted.asked is not None:
@@ -305,7 +306,7 @@ def _login_steps(
     """Yield the missing changes of the logins of a role, of the current one first."""
     known, version = wanted.own(snapshot), snapshot.server.version
     login, owner = wanted.login, (wanted.username,)
-    steps: list[LoginStep] = []
+    steps: list[RoleStatement] = []
     if login != wanted.username:
         yield from _role_steps(wanted, known.get(login), verifier)
         steps += acting_steps(asked, login, known.get(login), version, around)

@@ -50,40 +50,21 @@ class ObservedServer(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     snapshot: ServerSnapshot
-    around: Around = NOTHING_AROUND
-    verifiers: Mapping[str, str] = {}
-    refused: Mapping[str, AccessError] = {}
-    sharing: Sharing = Sharing()
+    around: Around
+    verifiers: Mapping[str, str]
+    refused: Mapping[str, AccessError]
+    sharing: Sharing
     """Owners of grants, by the server's version alone; roles before PostgreSQL 16 may differ."""
 
     def admits(self, wanted: Iterable[WantedState]) -> list[WantedState]:
         """Return the accesses that are not refused."""
         return [one for one in wanted if one.username not in self.refused]
 
-    def with_verifiers(
-        self, verifiers: Mapping[str, str], unknown: Mapping[str, AccessError]
-    ) -> ObservedServer:
-        """Return the same with missing verifiers; those of ``unknown`` passwords are refused."""
-        return msgspec.structs.replace(
-            self, verifiers=verifiers, refused={**self.refused, **unknown}
-        )
 
-    def with_around(self, around: Around, wanted: Iterable[WantedState]) -> ObservedServer:
-        """Return the same with facts about groups, by which adoptions may be refused."""
-        refused = dict(self.refused)
-        for one in self.admits(wanted):
-            try:
-                role = self.snapshot.roles.get(one.username)
-                check_adoption(role, around.groups, adopt=one.adopt)
-            except AccessError as error:
-                refused[one.username] = error
-        return msgspec.structs.replace(self, around=around, refused=refused)
-
-
-def observed(
-    wanted: Sequence[WantedState], sharing: Sharing, snapshot: ServerSnapshot
-) -> ObservedServer:
-    """Return a look at the catalogs; accesses that may not have their roles are refused."""
+def refusals(
+    wanted: Iterable[WantedState], sharing: Sharing, snapshot: ServerSnapshot
+) -> dict[str, AccessError]:
+    """Return by username the error of each access that may not have its roles."""
     refused: dict[str, AccessError] = {}
     for one in wanted:
         try:
@@ -94,7 +75,28 @@ def observed(
             check_password(role, one.username, keeps=one.keeps)
         except AccessError as error:
             refused[one.username] = error
-    return ObservedServer(snapshot=snapshot, refused=refused, sharing=sharing)
+    return refused
+
+
+def observed(
+    wanted: Iterable[WantedState],
+    sharing: Sharing,
+    snapshot: ServerSnapshot,
+    verifiers: Mapping[str, str],
+    refused: Mapping[str, AccessError],
+    around: Around = NOTHING_AROUND,
+) -> ObservedServer:
+    """Return a look at a server; adoptions may be refused by the facts about groups."""
+    found = dict(refused)
+    for one in wanted:
+        try:
+            role = snapshot.roles.get(one.username)
+            check_adoption(role, around.groups, adopt=one.adopt)
+        except AccessError as error:
+            found.setdefault(one.username, error)
+    return ObservedServer(
+        snapshot=snapshot, around=around, verifiers=verifiers, refused=found, sharing=sharing
+    )
 
 
 def crowds(wanted: WantedState, sharing: Sharing, snapshot: ServerSnapshot) -> bool:

@@ -32,7 +32,7 @@ from fairlead.postgres.database.plans.snapshot import (
     parse_comment,
     takes_over,
 )
-from fairlead.postgres.database.plans.together import ObservedServer, observed
+from fairlead.postgres.database.plans.together import ObservedServer, observed, refusals
 from fairlead.postgres.database.reading.catalog_query import (
     DATABASES,
     DEPENDENTS,
@@ -340,15 +340,19 @@ async def observe(
     )
     # Accesses are refused before passwords are compared: a comparison takes thousands of rounds,
     # or a login if the administrator may not read verifiers.
-    seen = observed(wanted, sharing, snapshot)
+    refused = refusals(wanted, sharing, snapshot)
     given = [
         one
-        for one in seen.admits(wanted)
-        if not one.keeps and (one.password or one.login not in snapshot.roles)
+        for one in wanted
+        if one.username not in refused
+        and not one.keeps
+        and (one.password or one.login not in snapshot.roles)
     ]
-    seen = seen.with_verifiers(*await verifiers.missing(sessions, given, snapshot))
-    left = seen.admits(wanted)
-    return seen.with_around(await look_around(session, left, snapshot), left)
+    missing, unknown = await verifiers.missing(sessions, given, snapshot)
+    refused |= unknown
+    left = [one for one in wanted if one.username not in refused]
+    around = await look_around(session, left, snapshot)
+    return observed(left, sharing, snapshot, missing, refused, around)
 
 
 async def look_around(

@@ -79,10 +79,7 @@ async def look(
     """
     wanted = [one.wanted for one in kept]
     databases = {grant.database for one in wanted for grant in one.grants}
-    async with (
-        sessions.working("read the catalogs") as session,
-        session.transaction(_PATIENCE),
-    ):
+    async with sessions.working("read the catalogs", _PATIENCE) as session:
         snapshot = await read_snapshot(
             session,
             [name for one in wanted for name in one.names],

@@ -185,8 +185,7 @@ class _Settling:
     async def _try(self, changes: Sequence[PrivilegeChange]) -> tuple[int, psycopg.Error] | None:
         """Make all changes or none; return the number and the error of the failed one."""
         try:
-            async with self._session.savepoint():
-                await self._session.run_all([change.statement for change in changes])
+            await self._session.run_all([change.statement for change in changes])
         except StatementFailedError as failed:
             raise_what_is_nobodys(failed.error)
             return failed.number, failed.error

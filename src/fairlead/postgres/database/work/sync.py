@@ -10,7 +10,6 @@ error of another one. In work on a batch a locked access is given up at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -173,11 +172,6 @@ class _Batch:
         plan = plan_server(left, seen, self.sessions.endpoint.revoke_public)
         return _Look(seen, plan, {**failed, **seen.refused})
 
-    async def look_apart(self, session: Session, failed: Mapping[str, AccessError]) -> _Look:
-        """Look and plan outside of a transaction, with short timeouts if ``brief``."""
-        with session.each(BRIEF_READING) if self.brief else nullcontext():
-            return await self.look(session, failed)
-
 
 class _Look(NamedTuple):
     """A look and its plan, and by username the error of each failed access."""
@@ -228,15 +222,16 @@ async def _sync(
 async def _bring_roles(batch: _Batch) -> tuple[_Look, _Written]:
     """Bring roles and claims into their desired state; return the last look, and what was done."""
     written = _Written()
-    async with batch.sessions.working("read the catalogs") as session:
-        look = await batch.look_apart(session, {})
+    patience = BRIEF_READING if batch.brief else None
+    async with batch.sessions.working("read the catalogs", patience) as session:
+        look = await batch.look(session, {})
         for _ in range(_WRITES):
             # Changes that the server refused are not tried again at once.
             names = {name for change in look.plan.changes for name in change.usernames}
             if names <= written.problems.keys():
                 break
             written = await _write(batch, session, look.failed, written)
-            look = await batch.look_apart(session, {**look.failed, **written.failed})
+            look = await batch.look(session, {**look.failed, **written.failed})
     return look, written
 
 
