@@ -321,10 +321,11 @@ async def test_what_is_asked_for_before_and_after_is_never_missing(
     missing = []
     run_all = Session.run_all
 
-    async def watched(session: Session, statements: Any) -> None:
-        await run_all(session, statements)
+    async def watched(session: Session, *asked: Any) -> Any:
+        found = await run_all(session, *asked)
         if not await place.may("one", "SELECT"):
-            missing.append(statements)
+            missing.append(asked)
+        return found
 
     exchange = Session.exchange
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -647,10 +647,10 @@ async def test_what_goes_between_reading_and_writing(
     roles = [await place.role(f"app{number}", asked) for number in range(10)]
     original = Session.run_all
 
-    async def late(session: Session, statements: Any) -> None:
+    async def late(session: Session, *asked: Any) -> Any:
         monkeypatch.setattr(Session, "run_all", original)
         await place.run(meanwhile)
-        await original(session, statements)
+        return await original(session, *asked)
 
     monkeypatch.setattr(Session, "run_all", late)
     outcomes = await place.settle(*roles)
@@ -804,7 +804,7 @@ async def test_transient_errors_are_the_callers_to_retry(
     await own.run("CREATE TABLE s.t (id int)")
     role = await own.role("app", {"schema": "s", "privileges": ["SELECT"]})
 
-    async def fail(_session: Session, _statements: Sequence[object]) -> None:
+    async def fail(_session: Session, *_asked: object) -> None:
         raise psycopg.errors.DeadlockDetected
 
     monkeypatch.setattr(Session, "run_all", cast("Any", fail))

@@ -283,20 +283,26 @@ class Session:
         self._sent += 1
         await self.exchange((statement, None))
 
-    async def run_all(self, statements: Iterable[Statement]) -> None:
+    async def run_all(
+        self, statements: Iterable[Statement], then: Query | None = None
+    ) -> list[Row]:
         """Run all statements of a transaction in one round trip, or none if one of them fails.
 
+        Returns:
+            The rows of the query ``then``, which sees what the statements did.
+
         Raises:
-            StatementFailedError: one of them failed.
+            StatementFailedError: one of the statements failed.
         """
         asked: list[Query] = [(statement, None) for statement in statements]
         self._check()
         self._sent += len(asked)
         try:
             async with self.savepoint():
-                await self.exchange(*asked)
+                *_, rows = [[], *await self.exchange(*asked, *([then] if then else ()))]
+                return rows
         except psycopg.Error as error:
-            if self._done < 0:
+            if not 0 <= self._done < len(asked):
                 raise
             raise StatementFailedError(self._done, error) from error
 

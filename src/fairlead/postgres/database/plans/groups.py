@@ -80,12 +80,17 @@ class Sharing(msgspec.Struct, frozen=True, kw_only=True):
         group = self.group_of.get(username)
         return username in self.unknown or (group is not None and group not in self.groups)
 
+    def roles_now(self, wanted: Iterable[WantedState]) -> dict[str, WantedState]:
+        """Return the same while groups may lack privileges, so that their members keep theirs."""
+        careful_ = self.group_of.keys() | self.unknown
+        return self.roles([careful(one) if one.username in careful_ else one for one in wanted])
+
     def roles(self, wanted: Iterable[WantedState]) -> dict[str, WantedState]:
         """Return the logins and the groups as roles, by name."""
         groups = {name: group.wanted for name, group in self.groups.items()}
         return {**{one.username: one for one in wanted}, **groups}
 
-    def careful_roles(self, wanted: Iterable[WantedState]) -> dict[str, WantedState]:
+    def roles_after(self, wanted: Iterable[WantedState]) -> dict[str, WantedState]:
         """Return the logins and the groups as roles; a login that ``keeps`` is Additive."""
         return self.roles([careful(one) if self.keeps(one.username) else one for one in wanted])
 

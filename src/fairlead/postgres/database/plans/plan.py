@@ -255,8 +255,9 @@ def plan_role(
         around: facts about groups and parameters.
         now: this moment, which decides the ends of logins; by default the server's time.
     """
-    name = wanted.username
+    name, asked = wanted.username, wanted.asked
     role = snapshot.roles.get(name)
+    bare = snapshot.without_shared(role, wanted.claim.installation)
     if wanted.login == name:
         changes = list(_role_steps(wanted, role, verifier))
     else:
@@ -264,7 +265,7 @@ def plan_role(
     memberships, problems = membership_statements(
         name,
         wanted.member_of,
-        snapshot.without_shared(role, wanted.claim.installation),
+        bare,
         around.groups,
         snapshot.server.version,
     )
@@ -273,9 +274,9 @@ def plan_role(
         AccessStatement(usernames=(name,), **step._replace(alone=True)._asdict())
         for step in (*settings, *memberships)
     ]
-    if wanted.asked is not None:
+    if asked is not None:
         moment = snapshot.server.moment if now is None else now
-        changes += _login_steps(wanted, wanted.asked, snapshot, verifier, around, moment)
+        changes += _login_steps(wanted, asked, snapshot, verifier, around, moment)
     return changes, [*refused_settings(wanted.attributes, around.reserved), *problems]
 
 

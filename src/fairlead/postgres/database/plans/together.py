@@ -7,6 +7,7 @@ server again; ``plan``, ``explain``, Observe and the digests of approvals show i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -20,7 +21,6 @@ from fairlead.postgres.database.plans.attributes import (
 from fairlead.postgres.database.plans.grants import DesiredGrants
 from fairlead.postgres.database.plans.groups import (
     Sharing,
-    careful,
     group_warnings,
     plan_groups,
     share,
@@ -115,7 +115,7 @@ def _too_many(username: str) -> AccessError:
     )
 
 
-class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
+class BatchPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Missing changes in the shared catalogs, and the desired grants of each role by database.
 
     ``desired`` has the grants of each login and group itself, ``roles`` the desired logins and
@@ -133,7 +133,7 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     hindered: Mapping[str, Sequence[AccessError]] = {}
     taken: Mapping[str, AccessError] = {}
 
-    @property
+    @cached_property
     def changes(self) -> list[AccessStatement]:
         """Return all changes in the order in which they are made."""
         return [*self.on_roles, *self.on_groups, *self.on_databases, *self.on_public]
@@ -179,16 +179,7 @@ def plan_server(
         sharing = share(left, version, snapshot.roles)
     groups = plan_groups(sharing, snapshot)
     sharing = sharing.without(groups.taken)
-    desired = sharing.desired
-    # Logins with a group keep their own privileges until the group has them.
-    now = sharing.roles(
-        [
-            careful(one)
-            if one.username in sharing.group_of or one.username in sharing.unknown
-            else one
-            for one in left
-        ]
-    )
+    desired, now, after = sharing.desired, sharing.roles_now(left), sharing.roles_after(left)
     return BatchPlan(
         on_roles=on_roles,
         on_groups=groups.changes,
@@ -196,7 +187,7 @@ def plan_server(
         on_public=plan_public(revoked_public, sharing.asked, snapshot),
         sharing=sharing,
         desired=desired,
-        roles=sharing.careful_roles(left),
+        roles=after,
         hindered=hindered,
         taken=groups.taken,
     )

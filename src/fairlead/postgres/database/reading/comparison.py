@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from fairlead.api.postgresaccess import GrantsPolicy
-from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.database.connections.session import Query, Session
 from fairlead.postgres.database.plans.differences import (
     PRIVILEGES,
     ComparedObject,
@@ -110,23 +110,27 @@ async def read_differences(
     Raises:
         psycopg.Error: a DataError if the database's encoding lacks a character of a name.
     """
-    if not wanted:
-        return Reading()
-    asked = _Asked(database, wanted)
-    # https://www.postgresql.org/docs/release/16.0/: before, members without INHERIT could, too.
-    future = "MEMBER" if session.server_version < 160000 else "USAGE"
-    rows = await session.rows(DIFFERENCES, asked.parameters() | {"membership": future})
-    return _reading(rows, asked)
+    asked = Comparison(database, wanted, session.server_version)
+    return asked.reading(await session.rows(*asked.query)) if wanted else Reading()
 
 
 _Flat = frozenset[tuple[Target, str, bool]]
 
 
-class _Asked:
-    """Parameters of the query: roles with the same grants share a shape, which is sent once."""
+class Comparison:
+    """The query of differences: roles with the same grants share a shape, which is sent once.
 
-    def __init__(self, database: str, wanted: Sequence[RoleGrants]) -> None:
+    Args:
+        database: the name of the database, for the ledgers.
+        wanted: the roles, each once.
+        version: ``server_version_num``.
+    """
+
+    def __init__(self, database: str, wanted: Sequence[RoleGrants], version: int) -> None:
         self.wanted = wanted
+        # Before PostgreSQL 16 members without INHERIT could, too
+        # (https://www.postgresql.org/docs/release/16.0/).
+        self._future = "MEMBER" if version < 160000 else "USAGE"
         self._targets: dict[Target, int] = {}
         self._shapes: dict[tuple[_Flat, _Flat], int] = {}
         self._of_role: list[int] = []
@@ -147,10 +151,13 @@ class _Asked:
                     self._atoms.append((shape, number, name, passed_on, known))
         return shape
 
-    def parameters(self) -> dict[str, object]:
+    @property
+    def query(self) -> Query:
+        """The statement that reads the differences, with its parameters."""
         shapes, numbers, privileges, passed_on, known = _columns(self._atoms, 5)
         levels, schemas, names, columns, arguments = _columns(self._targets, 5)
-        return {
+        parameters = {
+            "membership": self._future,
             "shapes": self._of_role,
             "roles": [role.oid for role in self.wanted],
             "usernames": [role.username for role in self.wanted],
@@ -169,6 +176,11 @@ class _Asked:
             "limit": MAX_DIFFERENCES,
             "objects": MAX_OBJECTS,
         }
+        return DIFFERENCES, parameters
+
+    def reading(self, rows: Iterable[Sequence[Any]]) -> Reading:
+        """Return the reading of the rows of the query."""
+        return _reading(rows, self)
 
     def absences(self, schemas: Mapping[int, bool]) -> dict[str, list[Absence]]:
         """Return absences by username; ``schemas`` says by target whether its schema is absent."""
@@ -204,7 +216,7 @@ def _columns(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
 
 
-def _reading(rows: Iterable[Sequence[Any]], asked: _Asked) -> Reading:
+def _reading(rows: Iterable[Sequence[Any]], asked: Comparison) -> Reading:
     usernames = {role.oid: role.username for role in asked.wanted}
     differences: dict[str, list[Difference]] = {}
     absent: dict[str, list[Absence]] = {}

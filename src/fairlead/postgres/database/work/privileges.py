@@ -24,6 +24,8 @@ from fairlead.postgres.database.connections.session import (
     BRIEF,
     PATIENT,
     Patience,
+    Query,
+    Row,
     Session,
     StatementFailedError,
 )
@@ -34,10 +36,10 @@ from fairlead.postgres.database.plans.groups import careful, joined
 from fairlead.postgres.database.plans.snapshot import ServerSnapshot
 from fairlead.postgres.database.plans.together import BatchPlan, visits_of
 from fairlead.postgres.database.reading.comparison import (
+    Comparison,
     Reading,
     RoleGrants,
     problems_of,
-    read_differences,
     role_grants,
 )
 from fairlead.postgres.database.work.changing import AT_ONCE, WAITS, raise_what_is_nobodys
@@ -102,10 +104,13 @@ async def settle(
         psycopg.Error: other sessions interfered, and the whole may be tried again
             (``TRANSIENT_STATES``); or the connection broke.
     """
-    settling = _Settling(session, database, wanted, admin, brief=brief)
+    if not wanted:
+        return {}
+    asked = Comparison(database, wanted, session.server_version)
+    settling = _Settling(session, database, asked, admin, brief=brief)
     try:
         # Mostly nothing differs, and then there is no transaction.
-        reading = await read_differences(session, database, wanted)
+        reading = asked.reading(await session.rows(*asked.query))
         if reading.possible:
             reading = await settling.run(reading)
     except psycopg.DataError as error:
@@ -127,7 +132,7 @@ class _Settling:
         self,
         session: Session,
         database: str,
-        wanted: Sequence[RoleGrants],
+        asked: Comparison,
         admin: str,
         *,
         brief: bool,
@@ -136,7 +141,7 @@ class _Settling:
         self._waits = 0
         self._session = session
         self._database = database
-        self._wanted = wanted
+        self._asked = asked
         self._admin = admin
         self._failed: dict[str, list[AccessError]] = {}
         self._changed: set[str] = set()
@@ -148,8 +153,8 @@ class _Settling:
             begun = asyncio.get_running_loop().time()
             for _ in range(_ROUNDS):
                 before = reading
-                await self._apply(plan_privileges(before.differences))
-                reading = await read_differences(self._session, self._database, self._wanted)
+                rows = await self._apply(plan_privileges(before.differences))
+                reading = self._asked.reading(rows)
                 if not reading.possible:
                     break
                 # A failed statement would fail again, and PostgreSQL would silently skip the same
@@ -162,18 +167,19 @@ class _Settling:
                     break
             return reading
 
-    async def _apply(self, changes: Sequence[PrivilegeChange]) -> None:
+    async def _apply(self, changes: Sequence[PrivilegeChange]) -> list[Row]:
+        """Make the changes that do not fail; return the rows of the comparison after them."""
         left = list(changes)
         while left:
-            failed = await self._try(left)
-            if failed is None:
-                return
-            number, error = failed
+            found = await self._try(left, self._asked.query)
+            if not isinstance(found, StatementFailedError):
+                return found
+            number, error = found.number, found.error
             if not self._brief or error.sqlstate not in _HOLDS_UP:
                 break
             # The statements before it succeeded, and are run again without it.
             before, after = left[:number], left[number + 1 :]
-            if before and await self._try(before) is not None:
+            if before and isinstance(await self._try(before), StatementFailedError):
                 after = [*before, *after]
             await self._fail(left[number], error)
             left = [one for change in after if (one := self._left(change)) is not None]
@@ -181,16 +187,19 @@ class _Settling:
         self._until = asyncio.get_running_loop().time() + limit
         for change in left:
             await self._isolate(change)
+        return await self._session.rows(*self._asked.query)
 
-    async def _try(self, changes: Sequence[PrivilegeChange]) -> tuple[int, psycopg.Error] | None:
-        """Make all changes or none; return the number and the error of the failed one."""
+    async def _try(
+        self, changes: Sequence[PrivilegeChange], then: Query | None = None
+    ) -> list[Row] | StatementFailedError:
+        """Make all changes or none; return the rows of the query after them, or the failure."""
         try:
-            await self._session.run_all([change.statement for change in changes])
+            rows = await self._session.run_all([one.statement for one in changes], then)
         except StatementFailedError as failed:
             raise_what_is_nobodys(failed.error)
-            return failed.number, failed.error
+            return failed
         self._changed.update(name for change in changes for name in change.usernames)
-        return None
+        return rows
 
     def _left(self, change: PrivilegeChange) -> PrivilegeChange | None:
         """Return the change for the roles without errors; None if there are none."""
