@@ -380,6 +380,7 @@ class Session:
         if self._takes_back(begin):
             return
         self._ahead.clear()
+        # The locks of the block are held until the next statement comes, which takes this along.
         if self._depth:
             self._ahead += [(_ROLLBACK_TO.format(name), None), (_RELEASE.format(name), None)]
         # In any other state the connection is lost, or a cancelled statement still runs: the user
@@ -402,6 +403,7 @@ class Session:
 
         It works for superusers, and for roles with SET on the parameters.
         """
+        # Even in the same round trip: the server parses a statement after the one before has run.
         self._ahead.append(
             (_HUSH if self.server_version >= _PARAMETERS_VERSION else _HUSH_14, None)
         )

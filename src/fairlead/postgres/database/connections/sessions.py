@@ -184,6 +184,7 @@ class Sessions:
             async with self.maintenance() as session:
                 session.patience = patience
                 yield session
+                # A session with an error does not come here, but is closed.
                 session.patience = None
         except psycopg.Error as error:
             raise explain_statement(error, what, self.endpoint.username) from None

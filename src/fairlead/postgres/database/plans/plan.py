@@ -74,6 +74,7 @@ class WantedState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     turns: LoginTurns | None = None
     """Turns of logins beside the role; None if the access has and had no such logins."""
 
+    # Computed once, for each pass asks for them dozens of times; the fields never change.
     @cached_property
     def login(self) -> str:
         """The name of the role with the password."""
@@ -269,7 +270,8 @@ def plan_role(
         around.groups,
         snapshot.server.version,
     )
-    settings = setting_statements(name, wanted.attributes, role, around.reserved)
+    settings = [*setting_statements(name, wanted.attributes, role, around.reserved)]
+    refused = refused_settings(wanted.attributes, around.reserved)
     changes += [
         AccessStatement(usernames=(name,), **step._replace(alone=True)._asdict())
         for step in (*settings, *memberships)
@@ -277,7 +279,7 @@ def plan_role(
     if asked is not None:
         moment = snapshot.server.moment if now is None else now
         changes += _login_steps(wanted, asked, snapshot, verifier, around, moment)
-    return changes, [*refused_settings(wanted.attributes, around.reserved), *problems]
+    return changes, [*refused, *problems]
 
 
 def _owner_steps(wanted: WantedState, role: RoleFacts | None) -> Iterator[AccessStatement]:

@@ -110,6 +110,7 @@ async def read_snapshot(
     asked = frozenset((*usernames, *groups))
     names = sorted(asked)
     # The other statements need the rights of the administrator and the oids of the roles.
+    # With LIMIT 0 they are read without the databases; one more than ``most`` tells of a crowd.
     limit = (None if most is None else most + 1) if whole else 0
     (about,), counted = await session.exchange(
         (SERVER, None), (DEPENDENTS, {"names": names, "most": limit})

@@ -8,7 +8,7 @@ and roles.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
 
@@ -151,7 +151,7 @@ class Comparison:
                     self._atoms.append((shape, number, name, passed_on, known))
         return shape
 
-    @property
+    @cached_property
     def query(self) -> Query:
         """The statement that reads the differences, with its parameters."""
         shapes, numbers, privileges, passed_on, known = _columns(self._atoms, 5)

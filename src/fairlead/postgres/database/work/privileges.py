@@ -107,10 +107,10 @@ async def settle(
     if not wanted:
         return {}
     asked = Comparison(database, wanted, session.server_version)
-    settling = _Settling(session, database, asked, admin, brief=brief)
     try:
         # Mostly nothing differs, and then there is no transaction.
         reading = asked.reading(await session.rows(*asked.query))
+        settling = _Settling(session, database, asked, admin, brief=brief)
         if reading.possible:
             reading = await settling.run(reading)
     except psycopg.DataError as error:
@@ -149,6 +149,8 @@ class _Settling:
 
     async def run(self, reading: Reading) -> Reading:
         """Settle the possible differences; return the rest, read before the commit."""
+        # To read again inside the transaction would be no safer: READ COMMITTED locks nothing that
+        # is only read.
         async with self._session.transaction(_FOR_MANY if self._brief else PATIENT):
             begun = asyncio.get_running_loop().time()
             for _ in range(_ROUNDS):

@@ -266,12 +266,12 @@ class _Brought(NamedTuple):
     def of(self, one: WantedState) -> Synced:
         """Return the outcome of one access."""
         plan, snapshot, username = self.plan, self.snapshot, one.username
-        both, asked, own = plan.names_of(username), one.asked, one.own(snapshot)
-        grants = plan.sharing.asked[username]
+        both, warnings = plan.names_of(username), warnings_of(one, plan.sharing, snapshot)
+        asked, own, grants = one.asked, one.own(snapshot), plan.sharing.asked[username]
         return Synced(
             server=snapshot.server,
             applied=grants.describe(),
-            warnings=warnings_of(one, plan.sharing, snapshot),
+            warnings=warnings,
             logins=() if asked is None else login_infos(asked, own),
             retired=() if asked is None else retired(asked, own),
             problems=(
