@@ -46,15 +46,17 @@ from fairlead.postgres.controllers.rules.desired import (
 )
 from fairlead.postgres.controllers.servers.sources import decode_server
 from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.names import excluded
-from fairlead.postgres.database.plans.plan import Planned
-from fairlead.postgres.database.plans.snapshot import RoleFacts
+from fairlead.postgres.database.plans.plan import Planned, Statement
+from fairlead.postgres.database.plans.snapshot import RoleFacts, ServerSnapshot
 from fairlead.postgres.database.reading.catalog import read_server, read_snapshot
 from fairlead.postgres.database.reading.dependencies import read_dependencies, read_owned
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.planning import plan_accesses
+from fairlead.postgres.database.work.rights import Lack, read_lacks
 from fairlead.postgres.errors import AccessError
 
 
@@ -280,6 +282,7 @@ class _Explaining:
     async def _server(self, sessions: Sessions) -> None:
         """Check the role and its grants on the server itself."""
         access = self._access
+        remedies: list[Statement] = []
         async with sessions.working("read the catalogs") as session:
             server = await read_server(session)
             message = f"{sessions.endpoint} answers, PostgreSQL {server.version_text}"
@@ -287,6 +290,7 @@ class _Explaining:
             username = access.status.username or access.spec.username
             snapshot = await read_snapshot(session, family(username), "")
             role = snapshot.roles.get(username)
+            lacks = await self._lacks(session, sessions.endpoint.maintenance, snapshot)
         if access.metadata.deleting:
             uid = access.metadata.uid
             logins = [
@@ -295,12 +299,35 @@ class _Explaining:
                 if name != username and one.claim is not None and one.claim.uid == uid
             ]
             await self._removal(sessions, role, logins)
-            return
-        planned = await self._planned(sessions)
-        self._role(planned, role)
-        self._grants(planned)
+        else:
+            planned = await self._planned(sessions)
+            self._role(planned, role)
+            self._grants(planned)
+            known = {one.text for one in planned.remedies}
+            lacks = [one for one in lacks if one.remedy.text not in known]
+            remedies += planned.remedies
+        if lacks and self._steps["role"].state != "failed":
+            self._learn(_failed("role", lacks[0].problem))
+        remedies += [one.remedy for one in lacks]
         name = str(self._found.key)
-        self._rights = by_database((one, (name,)) for one in planned.remedies)
+        self._rights = by_database((one, (name,)) for one in remedies)
+
+    async def _lacks(
+        self, session: Session, maintenance: str, snapshot: ServerSnapshot
+    ) -> list[Lack]:
+        """Return the rights on the roles that the operator was refused, [] where it was not.
+
+        What it was refused may be in no plan: a new password, or a removal.
+        """
+        if told(self._access)[1] != "InsufficientPrivilege":
+            return []
+        uid = self._access.metadata.uid
+        ours = {
+            name: role
+            for name, role in snapshot.roles.items()
+            if role.claim is not None and role.claim.uid == uid
+        }
+        return await read_lacks(session, maintenance, snapshot.server, ours, {}, ())
 
     async def _planned(self, sessions: Sessions) -> Planned:
         access = self._access

@@ -8,11 +8,12 @@ from tests.support.postgres import access
 from tests.support.team import Team
 from tests.support.waiting import eventually
 
-from fairlead.api.postgresaccess import POSTGRESACCESSES
+from fairlead.api.postgresaccess import POSTGRESACCESSES, ROTATE_ANNOTATION
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.reasons.postgres import StepName
 from fairlead.api.resource import SECRETS
 from fairlead.postgres.commands.explain import AccessExplanation, explain
+from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
 
 
 async def explained(team: Team, name: str) -> AccessExplanation:
@@ -151,6 +152,40 @@ async def test_rights_that_the_administrator_lacks(team: Team) -> None:
         for one in there.statements:
             assert "SUPERUSER" not in one.sql
             await team.sql(one.sql, database=there.database)
+
+    async def healed() -> bool:
+        await team.poke()
+        return (await explained(team, name)).ready
+
+    await eventually(healed)
+
+
+@pytest.mark.differs("administrator")
+@pytest.mark.parametrize("work", ["new password", "deletion"])
+async def test_admin_on_a_role_that_was_revoked(team: Team, work: str) -> None:
+    """CloudNativePG revokes it from an administrator that it manages."""
+    name = await team.create()
+    await team.ready(name)
+    ((version,),) = await team.sql("SELECT pg_catalog.current_setting('server_version_num')::int")
+    if team.superuser or version < GRANT_OPTIONS_VERSION:
+        return
+    who = team.administrator.username
+    await team.sql("REVOKE {r} FROM {a}", r=name, a=who)
+    if work == "deletion":
+        await team.delete(name)
+    else:
+        asked = {"metadata": {"annotations": {ROTATE_ANNOTATION: "now"}}}
+        await team.client.merge_patch(POSTGRESACCESSES, name, team.namespace, asked)
+    await team.fails(name, "InsufficientPrivilege")
+    found = await explained(team, name)
+    assert step(found, "role")[0] == "InsufficientPrivilege"
+    (right,) = [one.sql for there in found.rights for one in there.statements]
+    assert right == f'GRANT "{name}" TO "{who}" WITH ADMIN OPTION'
+    await team.sql(right)
+    if work == "deletion":
+        await team.poke()
+        await team.gone(name)
+        return
 
     async def healed() -> bool:
         await team.poke()

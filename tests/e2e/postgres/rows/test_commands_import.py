@@ -208,6 +208,43 @@ async def test_the_password_that_a_role_has_can_be_given(team: Team) -> None:
     await team.removed(name)
 
 
+async def test_an_adopted_role_keeps_the_password_of_its_own_secret(team: Team) -> None:
+    """access-operator made role and Secret: without a label, and the status has no password."""
+    role = team.name("hand")
+    await by_hand(team, role, f'GRANT CONNECT ON DATABASE "{team.database}" TO "{role}"')
+    (one,) = (await imported(team, role)).accesses
+    body, name = one.manifest, one.manifest["metadata"]["name"]
+    body["spec"]["suspend"] = True
+    await team.client.create(POSTGRESACCESSES, body)
+    found = await team.client.get(POSTGRESACCESSES, name, team.namespace)
+    secret: JSON = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": body["spec"]["generatedSecret"],
+            "namespace": team.namespace,
+            "ownerReferences": [
+                {
+                    "apiVersion": POSTGRESACCESSES.api_version,
+                    "kind": POSTGRESACCESSES.kind,
+                    "name": name,
+                    "uid": found.meta.uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "stringData": {"username": role, "password": "hand"},
+    }
+    await team.client.create(SECRETS, secret)
+    await team.patch(name, suspend=False)
+    ready = await team.ready(name)
+    assert ready["status"]["binding"]["name"] == secret["metadata"]["name"]
+    assert not any("rotate-at" in line for line in ready["status"].get("warnings", []))
+    assert (await team.secret(name))["password"] == "hand"
+    assert await team.can_login(role, "hand", team.database)
+    await team.removed(name)
+
+
 async def test_a_role_that_shall_keep_its_password_is_not_made(team: Team) -> None:
     name = await team.create(passwordPolicy={"onAdoption": "Keep"})
     await team.fails(name, "role " + name + " does not exist, and spec.passwordPolicy.onAdoption")

@@ -274,7 +274,7 @@ class AccessController:
             unchanged = self._told.get(request) == _Told.of(found, ready.observed_generation)
         observed = first_look(
             desired,
-            **self._publication.look(desired)._asdict(),
+            **(await self._publication.look(desired))._asdict(),
             renamed=self._leftovers.renamed.get(found.meta.uid, frozenset()),
             unchanged=unchanged,
             verified=verified,

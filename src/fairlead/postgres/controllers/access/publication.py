@@ -99,8 +99,8 @@ class Publication:
         self._making: dict[Key, Object | None] = {}
         """Secrets under writing, with the version that the cache has received meanwhile."""
 
-    def look(self, desired: Desired) -> Published:
-        """Return the state of the Secret by the cache and our own writes, without a request."""
+    async def look(self, desired: Desired) -> Published:
+        """Return the state of the Secret, by the cache and our own writes where they know it."""
         meta, access = desired.found.meta, desired.access
         cached = self._watches.secrets.get(meta.namespace, access.spec.generated_secret)
         made = self._made.get(Key(meta.namespace, access.spec.generated_secret))
@@ -113,7 +113,13 @@ class Publication:
             and isinstance(desired.rules, PasswordRules)
             and (asked_for(meta, cached.meta) or is_late(desired.rules, access.status, moment()))
         )
-        return Published(exists, keeps_password(access, published=exists), rotating)
+        keeping = keeps_password(access, published=exists)
+        if keeping and can_be(access.spec.generated_secret):
+            # A Secret of access-operator has our owner reference and not the label that the cache
+            # selects. It counts as unpublished: its role may belong to another access yet.
+            found = await find(self._client, SECRETS, access.spec.generated_secret, meta.namespace)
+            keeping = found is None or not found.meta.owned_by(meta.uid)
+        return Published(exists, keeping, rotating)
 
     def seen(self, desired: Desired, observed: Observed) -> bool:
         """Whether the cache has the Secret that the pass has left.
@@ -135,8 +141,10 @@ class Publication:
         if observed.keeping:
             return Credentials(login=spec.username)
         existing = None
-        if observed.published:
+        if can_be(spec.generated_secret):
             existing = await find(self._client, SECRETS, spec.generated_secret, namespace)
+        if existing is not None and not existing.meta.owned_by(desired.found.meta.uid):
+            existing = None
         # A due password is generated when the plan is carried out, and no plan shows it.
         rules, (found, there) = _rules(desired), login_in(existing)
         changes = logins.must_rotate(rules.rotation, spec.username, found=found)

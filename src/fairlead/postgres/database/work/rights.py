@@ -106,7 +106,7 @@ class _Lacking:
             return
         for name, role in changed.items():
             if role is not None and not self._may("role", name):
-                message = f"may not change role {name}, which another role has made"
+                message = f"may not change role {name} without its ADMIN option"
                 yield self._lack(message, self._with_admin(name), [name])
 
     def groups(self, groups: Mapping[str, Sequence[str]]) -> Iterator[Lack]:
