@@ -13,9 +13,9 @@ from tests.unit.postgres.test_statements import specs
 
 from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.postgresaccess import CleanupPolicy
+from fairlead.api.timestamps import moment
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.controllers.rules.desired import check_spec, decode_access, wanted_of
-from fairlead.postgres.controllers.rules.rotation import turns_of
+from fairlead.postgres.controllers.rules.desired import decode_access, desired_of_access
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans import logins
@@ -26,6 +26,7 @@ from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.planning import plan_accesses
 from fairlead.postgres.database.work.sync import sync
 from fairlead.postgres.errors import AccessError
+from fairlead.postgres.options import PostgresOptions
 
 
 @pytest.fixture
@@ -52,15 +53,16 @@ async def test_whole_specs(
     policy: CleanupPolicy = spec["cleanupPolicy"]
     try:
         access = decode_access(object_from_dict({**body, "metadata": meta, "spec": spec}))
-        check_spec(access)
+        desired = desired_of_access(access, PostgresOptions(), moment())
+        if desired.unsound is not None:
+            return
     except AccessError:
         return
     installation, uid, namespace, name = words
     mine = RoleClaim(installation=installation, uid=uid, namespace=namespace, name=name)
     turning = spec["passwordPolicy"]["rotation"] == "TwoLogins"
     login = logins.login_names(access.spec.username)[0] if turning else access.spec.username
-    turns = turns_of(access, login)
-    wanted = wanted_of(access, mine, password=password, ends="", turns=turns)
+    wanted = desired.wanted(mine, "", login=login, password=password)
     group, table = spec["memberOf"][0]["role"], spec["grants"][0]["names"][0]
     schema = spec["grants"][0]["schema"]
     before = await fetch(postgres, "postgres", "SELECT rolname::text FROM pg_roles ORDER BY 1")

@@ -22,9 +22,9 @@ from fairlead.postgres.controllers.rules.login_secret import (
     check_ours,
     check_template,
     content,
-    current_password,
     given_password,
     is_leftover,
+    login_in,
     secret_body,
     secret_values,
 )
@@ -177,7 +177,7 @@ def test_what_a_deleted_namesake_left_behind(owner: Object | None, expected: boo
     ],
 )
 def test_the_password_that_is_there(existing: Object | None, expected: str) -> None:
-    assert current_password(existing) == expected
+    assert login_in(existing)[1] == expected
 
 
 def raw_secret(value: bytes) -> Object:
@@ -203,7 +203,7 @@ def test_passwords_that_are_refused(value: bytes, own: str, given: str) -> None:
     wanted = spec(passwordSecretRef={"name": "login"})
     found = raw_secret(value)
     for read, message in (
-        (current_password, own),
+        (login_in, own),
         (lambda existing: given_password(wanted, existing), given),
     ):
         if not message:
@@ -354,7 +354,7 @@ def test_a_fresh_secret_is_controlled_by_its_access() -> None:
     check_ours(made, access())
     assert made.meta.labels == {"app.kubernetes.io/managed-by": "fairlead-postgres"}
     assert not made.meta.annotations
-    assert current_password(made) == ODD
+    assert login_in(made)[1] == ODD
 
 
 def test_keys_and_labels_of_others_stay() -> None:

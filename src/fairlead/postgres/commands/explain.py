@@ -38,10 +38,6 @@ from fairlead.postgres.commands.surroundings import (
     list_installed,
 )
 from fairlead.postgres.controllers.rules.desired import (
-    ServerPlace,
-    check_spec,
-    expires_at,
-    names_of,
     needed_names,
 )
 from fairlead.postgres.controllers.servers.sources import decode_server
@@ -129,6 +125,7 @@ class _Explaining:
         self._around = around
         self._found = found
         self._access = access
+        self._desired = around.desired(access)
         self._steps = from_status(access)
         self._in_the_way: list[InTheWay] = []
         self._blockers: list[Blocking] = []
@@ -163,9 +160,10 @@ class _Explaining:
     def _object(self) -> None:
         access = self._access
         try:
-            check_spec(access)
-            expires_at(access)
-            why = idle(access)
+            wrong = self._desired.unsound or self._desired.refused
+            if wrong is not None:
+                raise wrong
+            why = idle(self._desired)
         except AccessError as error:
             self._learn(_failed("object", error))
             return
@@ -187,7 +185,7 @@ class _Explaining:
         """Check the access against the settings and the profile of its server."""
         access, settings = self._access, self._around.settings
         users, patterns = settings.excluded_users, settings.excluded_user_patterns
-        for username in names_of(access):
+        for username in self._desired.names if self._desired.excluded else ():
             if not excluded(username, users, patterns):
                 continue
             message = f"role {username} is one of the operator's excluded users"
@@ -240,11 +238,7 @@ class _Explaining:
     async def _secret(self) -> None:
         access = self._access
         try:
-            if await self._around.keeps_password(access):
-                message = "there is none, for the role keeps a password that cannot be read"
-                self._learn(ExplainedStep(name="Secret", state="ok", message=message))
-                return
-            password = await self._around.password(access)
+            login = await self._around.login(self._desired)
         except AccessError as error:
             if error.reason == "SecretForbidden":
                 self._around.notes.append(error.message)
@@ -257,7 +251,10 @@ class _Explaining:
             self._around.notes.append(error.message)
             return
         name = access.spec.generated_secret
-        if password is None:
+        if login.keeps:
+            message = "there is none, for the role keeps a password that cannot be read"
+            self._learn(ExplainedStep(name="Secret", state="ok", message=message))
+        elif not login.there:
             message = f"Secret {name} is not there yet"
             self._learn(ExplainedStep(name="Secret", state="waiting", message=message))
         else:
@@ -303,12 +300,11 @@ class _Explaining:
             planned = await self._planned(sessions)
             self._role(planned, role)
             self._grants(planned)
-            known = {one.text for one in planned.remedies}
-            lacks = [one for one in lacks if one.remedy.text not in known]
             remedies += planned.remedies
         if lacks and self._steps["role"].state != "failed":
             self._learn(_failed("role", lacks[0].problem))
-        remedies += [one.remedy for one in lacks]
+        known = {one.text for one in remedies}
+        remedies += [one.remedy for one in lacks if one.remedy.text not in known]
         name = str(self._found.key)
         self._rights = by_database((one, (name,)) for one in remedies)
 
@@ -330,9 +326,8 @@ class _Explaining:
         return await read_lacks(session, maintenance, snapshot.server, ours, {}, ())
 
     async def _planned(self, sessions: Sessions) -> Planned:
-        access = self._access
-        place = ServerPlace.of(access, sessions.endpoint)
-        wanted = await self._around.wanted(access, place, blind={"*"})
+        desired = self._desired.at(sessions.endpoint)
+        wanted = await self._around.wanted(desired, blind={"*"})
         (wanted,) = await with_claims(self._around, sessions, [wanted])
         return await plan_accesses(sessions, [wanted], Verifiers(), rights=True)
 
@@ -420,7 +415,7 @@ class _Explaining:
             other = given_of(one).access
             if other is None or other.metadata.uid == self._access.metadata.uid:
                 continue
-            mine, theirs = needed_names(self._access), needed_names(other)
+            mine, theirs = self._desired.needed, needed_names(other)
             common = sorted({*mine} & {*theirs})
             if common and same_server(self._access, other):
                 ready, reason, _ = told(other)

@@ -20,7 +20,6 @@ from fairlead.postgres.commands.expressing import (
     object_name,
 )
 from fairlead.postgres.commands.surroundings import Surroundings, list_installed
-from fairlead.postgres.controllers.rules.desired import ServerPlace, wanted_of
 from fairlead.postgres.controllers.rules.policy import check_membership
 from fairlead.postgres.database.connections.failures import explain
 from fairlead.postgres.database.connections.sessions import Sessions
@@ -294,18 +293,13 @@ class _Importing:
             self._comments[name] += [f"Adoption would fail: {one.message}" for one in found]
 
     def _wanted(self, access: PostgresAccess) -> WantedState:
-        scope = self._around.scope(ServerPlace.of(access, self._sessions.endpoint), access)
+        desired = self._around.desired(access).at(self._sessions.endpoint)
         # A role with the claim of an earlier import is planned with that claim.
         claim = self._carried.get(access.spec.username) or self._claim(access)
-        return wanted_of(
-            access,
-            claim,
-            password="",
-            keeps=True,
-            ends="",
-            adopt=True,
-            scope=scope,
+        wanted = desired.wanted(
+            claim, self._around.scope(desired), login=access.spec.username, password="", keeps=True
         )
+        return msgspec.structs.replace(wanted, adopt=True)
 
     def _claim(self, access: PostgresAccess) -> RoleClaim:
         return msgspec.structs.replace(

@@ -9,19 +9,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from fairlead.api.postgresaccess import PostgresAccess
-from fairlead.api.timestamps import moment, parse_time
 from fairlead.client import ApiError
 from fairlead.postgres.commands.accesses import Given
 from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.controllers.rules.desired import (
+    Desired,
     ServerPlace,
-    check_spec,
-    expires_at,
-    names_of,
 )
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.names import excluded
 from fairlead.postgres.database.plans.plan import Planned, Statement, WantedState
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.verifiers import Verifiers
@@ -138,35 +133,32 @@ class _Planning:
         try:
             if given.access is None:
                 raise given.problem or AccessError("InvalidSpec", "it cannot be decoded")
-            why = idle(given.access)
+            desired = self._around.desired(given.access)
+            why = idle(desired)
             if why:
                 self._skipped.append(Skipped(access=given.name, why=why))
                 return
-            ready = await self._ready(given.name, given.access)
+            ready = await self._ready(given.name, desired)
             self._places.setdefault(ready.place, []).append(ready)
         except AccessError as error:
             self._fail(given.name, error)
         except ApiError as error:
             self._fail(given.name, AccessError(error.reason or "ApiError", error.message))
 
-    async def _ready(self, name: str, access: PostgresAccess) -> _Ready:
-        settings = self._around.settings
-        if any(
-            excluded(one, settings.excluded_users, settings.excluded_user_patterns)
-            for one in names_of(access)
-        ):
+    async def _ready(self, name: str, desired: Desired) -> _Ready:
+        access = desired.access
+        if desired.excluded:
             raise refusal(
                 "UserExcluded",
                 f"spec.username {access.spec.username} is one of the operator's excluded users;"
                 " choose another",
             )
-        check_spec(access)
-        endpoint = await self._around.sources.endpoint(access, enforce=True)
-        place = ServerPlace.of(access, endpoint)
-        wanted = await self._around.wanted(access, place, blind={"SecretForbidden"})
-        manual = access.spec.approval == "Manual" or access.spec.mode == "Observe"
+        if desired.unsound is not None:
+            raise desired.unsound
+        desired = desired.at(await self._around.sources.endpoint(access, enforce=True))
+        wanted = await self._around.wanted(desired, blind={"SecretForbidden"})
         before = access.status.plan.approved_digest if access.status.plan is not None else ""
-        return _Ready(name, place, wanted, manual, before)
+        return _Ready(name, desired.reached, wanted, bool(desired.planning), before)
 
     async def run(self) -> None:
         """Plan the accesses of all servers."""
@@ -264,16 +256,21 @@ async def with_claims(
     return known
 
 
-def idle(access: PostgresAccess) -> str:
-    """Return why an access is not planned: deletion, suspension or expiry; "" where it is."""
-    meta, spec = access.metadata, access.spec
-    if meta.deleting:
+def idle(desired: Desired) -> str:
+    """Return why an access is not planned: deletion, suspension or expiry; "" where it is.
+
+    Raises:
+        AccessError: InvalidSpec, where spec.expiresAfter is no duration.
+    """
+    spec = desired.access.spec
+    if desired.deleting:
         return f"it is being deleted; its role goes as spec.cleanupPolicy {spec.cleanup_policy}"
     if spec.suspend:
         return "spec.suspend is set"
-    ends = expires_at(access) if meta.creation_timestamp else ""
-    if ends and parse_time(ends) <= moment():
-        return f"it ended at {ends}, as spec.expiresAfter says"
+    if desired.refused is not None:
+        raise desired.refused
+    if desired.expired:
+        return f"it ended at {desired.ends}, as spec.expiresAfter says"
     return ""
 
 

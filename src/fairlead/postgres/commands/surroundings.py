@@ -9,47 +9,33 @@ from __future__ import annotations
 import hmac
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from fairlead.api.meta import Key, Object, ObjectMeta
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
 from fairlead.api.postgresaccess.controller import CONTROLLERS
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS, PostgresServer
 from fairlead.api.resource import SECRETS, Resource
+from fairlead.api.timestamps import moment
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound
 from fairlead.client.lookups import find
 from fairlead.postgres.controllers.access.claims import scope_of
 from fairlead.postgres.controllers.keys import KEY_SECRET, installation_key
-from fairlead.postgres.controllers.rules.desired import (
-    ServerPlace,
-    expires_at,
-    may_adopt,
-    shares_groups,
-    wanted_of,
-)
+from fairlead.postgres.controllers.rules.desired import Desired, desired_of_access
 from fairlead.postgres.controllers.rules.login_secret import (
     check_name,
     check_ours,
     check_template,
-    current_login,
-    current_password,
     given_password,
     given_secret,
     is_leftover,
+    login_in,
     missing_password_secret,
 )
 from fairlead.postgres.controllers.rules.resolution import secret_data
-from fairlead.postgres.controllers.rules.rotation import (
-    current_of,
-    keeps_password,
-    password_defaults,
-    password_rules,
-    rotation_of,
-    turns_of,
-)
+from fairlead.postgres.controllers.rules.rotation import choose, keeps_password, present_login
 from fairlead.postgres.controllers.servers.sources import EndpointSources, decode_server
 from fairlead.postgres.controllers.settings import Settings, in_charge, in_force
-from fairlead.postgres.database.plans import logins
-from fairlead.postgres.database.plans import password as passwords
 from fairlead.postgres.database.plans.plan import WantedState
 from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.errors import AccessError, invalid
@@ -58,6 +44,18 @@ from fairlead.postgres.options import PostgresOptions
 
 HIDDEN = "***"
 """Text in place of an unknown value: the uid of a new object, a key that the user may not read."""
+
+
+class KnownLogin(NamedTuple):
+    """The login of an access, and the password that it keeps, "" where a new one is due.
+
+    ``there`` tells that a Secret has a password, ``keeps`` that the role keeps an unknown one.
+    """
+
+    login: str
+    kept: str = ""
+    there: bool = False
+    keeps: bool = False
 
 
 class NotInstalledError(ClientError):
@@ -116,17 +114,21 @@ class Surroundings:
             name=meta.name,
         )
 
-    def scope(self, place: ServerPlace, access: PostgresAccess) -> str | None:
+    def desired(self, access: PostgresAccess) -> Desired:
+        """Return the desired state of an access, as the operator works it out."""
+        return desired_of_access(access, self.settings, moment())
+
+    def scope(self, desired: Desired) -> str | None:
         """Return the scope of the access's shared groups, "" without them, None where unknown."""
-        if not shares_groups(access, place.endpoint):
+        if not desired.shares_groups:
             return ""
         if not self.knows_claims:
             self.notes.append(
-                f"the installation or its key is not known: the grants of {access.metadata.key},"
-                " which a group has, are not compared"
+                "the installation or its key is not known: the grants of"
+                f" {desired.access.metadata.key}, which a group has, are not compared"
             )
             return None
-        return scope_of(place.owner, self._key)
+        return scope_of(desired.owner, self._key)
 
     async def make_key(self) -> None:
         """Create the key of the claims unless the operator has done so.
@@ -171,112 +173,71 @@ class Surroundings:
             )
         return decode_server(found)
 
-    async def wanted(
-        self, access: PostgresAccess, place: ServerPlace, *, blind: Collection[str] = ()
-    ) -> WantedState:
-        """Return the wanted state of an access, with a new password where it has none yet.
+    async def wanted(self, desired: Desired, *, blind: Collection[str] = ()) -> WantedState:
+        """Return the wanted state of an access, with a new password where one is due.
 
         Args:
-            access: the object.
-            place: the server of its role.
+            desired: the desired state, with its server.
             blind: reasons of errors after which the password is not compared, * for all.
 
         Raises:
-            AccessError: see :meth:`password`.
+            AccessError: see :meth:`login`.
         """
-        login, password, keeps = "", "", False
+        known = None
         try:
-            keeps = await self.keeps_password(access)
-            if not keeps:
-                login, found = await self._login(access)
-                password = found or passwords.generate()
+            known = await self.login(desired)
         except AccessError as error:
             if error.reason not in blind and "*" not in blind:
                 raise
             if error.reason == "SecretForbidden":
-                key = access.metadata.key
+                key = desired.access.metadata.key
                 self.notes.append(f"{error.message}: the password of {key} is not compared")
         except ApiError:
             if "*" not in blind:
                 raise
-        login = login or logins.current_login(
-            rotation_of(access.spec),
-            access.spec.username,
-            found="",
-            known=current_of(access.status.logins),
-        )
-        return wanted_of(
-            access,
-            self.claim(access.metadata),
-            password=password,
+        login = present_login(desired.access) if known is None else known.login
+        password = "" if known is None else known.kept or desired.rules.generate()
+        keeps = known is not None and known.keeps
+        return desired.wanted(
+            self.claim(desired.access.metadata),
+            self.scope(desired),
+            login=login,
+            password="" if keeps else password,
             keeps=keeps,
-            ends=expires_at(access),
-            turns=turns_of(access, login),
-            adopt=may_adopt(access, self.settings),
-            scope=self.scope(place, access),
         )
 
-    async def keeps_password(self, access: PostgresAccess) -> bool:
-        """Whether the role keeps its own password, so that the access has no Secret.
-
-        Raises:
-            AccessError: as in :meth:`password`.
-        """
-        if not keeps_password(access, published=False):
-            return False
-        spec, meta = access.spec, access.metadata
-        password_rules(spec, password_defaults(self.settings.passwords))
-        secret = await self._secret(spec.generated_secret, meta.namespace)
-        published = secret is not None and bool(meta.uid) and secret.meta.owned_by(meta.uid)
-        return keeps_password(access, published=published)
-
-    async def _login(self, access: PostgresAccess) -> tuple[str, str | None]:
-        """Return login and password of the generated Secret, None where a new password is due."""
-        spec = access.spec
-        rotation = rotation_of(spec)
-        password = await self.password(access)
-        secret = await self._secret(spec.generated_secret, access.metadata.namespace)
-        found = current_login(secret)
-        if spec.password_secret_ref is None and logins.must_rotate(
-            rotation, spec.username, found=found
-        ):
-            password = None
-        login = logins.current_login(
-            rotation,
-            spec.username,
-            found=found,
-            known=current_of(access.status.logins),
-            rotating=password is None,
-        )
-        return login, password
-
-    async def password(self, access: PostgresAccess) -> str | None:
-        """Return the password of the generated or the given Secret, None where a new one is due.
+    async def login(self, desired: Desired) -> KnownLogin:
+        """Return login and password of the generated or the given Secret, as the operator does.
 
         Raises:
             AccessError: the Secret or the password policy is refused, by the operator's rules;
                 SecretForbidden, where the user may not read the Secret.
         """
+        access, mine, rules = desired.access, desired.found, desired.rules
         spec, meta = access.spec, access.metadata
         check_name(spec.generated_secret)
-        if spec.secret_template is not None:
-            check_template(spec.secret_template)
-        password_rules(spec, password_defaults(self.settings.passwords))
+        template = spec.secret_template
+        if template is not None:
+            check_template(template)
         found = await self._secret(spec.generated_secret, meta.namespace)
-        mine = Object(POSTGRESACCESSES.api_version, POSTGRESACCESSES.kind, meta, b"")
+        published = found is not None and bool(meta.uid) and found.meta.owned_by(meta.uid)
+        if keeps_password(access, published=published):
+            return KnownLogin(login=spec.username, keeps=True)
         if found is not None and is_leftover(found, mine):
             found = None
         if found is not None:
-            check_ours(
-                found, mine, spec.secret_template.type if spec.secret_template else "Opaque"
-            )
-        name = given_secret(spec)
-        if not name:
-            return current_password(found) or None
-        given = await self._secret(name, meta.namespace)
-        if given is None:
-            raise missing_password_secret(name, meta.namespace)
-        return given_password(spec, given)
+            check_ours(found, mine, template.type if template else "Opaque")
+        given, name = "", given_secret(spec)
+        if name:
+            secret = await self._secret(name, meta.namespace)
+            if secret is None:
+                raise missing_password_secret(name, meta.namespace)
+            given = given_password(spec, secret)
+        has = login_in(found)
+        choice = choose(
+            access, rules, found.meta if found else None, has, given=given, now=moment()
+        )
+        return KnownLogin(choice.login, choice.kept, there=bool(given or has[1]))
 
     async def _secret(self, name: str, namespace: str) -> Object | None:
         try:

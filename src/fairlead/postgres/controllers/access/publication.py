@@ -21,7 +21,6 @@ from fairlead.postgres.controllers.rules.login_secret import (
     check_ours,
     check_template,
     content,
-    current_password,
     given_password,
     given_secret,
     is_leftover,
@@ -36,12 +35,10 @@ from fairlead.postgres.controllers.rules.rotation import (
     choose,
     is_late,
     keeps_password,
-    next_login,
     password_info,
     seconds_left,
 )
 from fairlead.postgres.controllers.watches import BY_CONTROLLER, AccessWatches
-from fairlead.postgres.database.plans import logins
 from fairlead.postgres.database.plans.password import fingerprint
 from fairlead.postgres.errors import AccessError
 from fairlead.runtime import Delta, Informer, commit
@@ -110,7 +107,7 @@ class Publication:
         rotating = (
             cached is not None
             and access.spec.password_secret_ref is None
-            and isinstance(desired.rules, PasswordRules)
+            and not isinstance(desired.password, AccessError)
             and (asked_for(meta, cached.meta) or is_late(desired.rules, access.status, moment()))
         )
         keeping = keeps_password(access, published=exists)
@@ -146,11 +143,11 @@ class Publication:
         if existing is not None and not existing.meta.owned_by(desired.found.meta.uid):
             existing = None
         # A due password is generated when the plan is carried out, and no plan shows it.
-        rules, (found, there) = _rules(desired), login_in(existing)
-        changes = logins.must_rotate(rules.rotation, spec.username, found=found)
-        kept = "" if observed.rotating or changes else there
-        login = next_login(desired.access, rules, found, moment(), rotating=not kept)
-        return Credentials(login=login, password=kept or rules.generate())
+        rules, source = desired.rules, existing.meta if existing is not None else None
+        has = login_in(existing)
+        given = "" if spec.password_secret_ref is None else has[1]
+        choice = choose(desired.access, rules, source, has, given=given, now=moment())
+        return Credentials(login=choice.login, password=choice.kept or rules.generate())
 
     def version(self, namespace: str, name: str) -> str:
         """Return the cached resourceVersion of a generated Secret or a given one.
@@ -209,7 +206,7 @@ class Publication:
         check_name(spec.generated_secret)
         if spec.secret_template is not None:
             check_template(spec.secret_template)
-        rules = _rules(desired)
+        rules = desired.rules
         # The watch begins before the read, so that no change in between goes unseen.
         given = spec.password_secret_ref is not None
         await self._watches.follow_passwords(
@@ -367,7 +364,7 @@ class Publication:
             if found is None or not _controls(desired.found, found):
                 continue
             try:
-                if current_password(found):
+                if login_in(found)[1]:
                     return found
             except AccessError:
                 continue
@@ -409,17 +406,6 @@ class Publication:
         await self._watches.follow_passwords(
             meta.namespace, meta.name, wanted=False, opened=self._opened
         )
-
-
-def _rules(desired: Desired) -> PasswordRules:
-    """Return the rules of the password.
-
-    Raises:
-        AccessError: PasswordPolicyInvalid; the message names the field.
-    """
-    if isinstance(desired.rules, AccessError):
-        raise desired.rules
-    return desired.rules
 
 
 def _is_same(one: Object, other: Object) -> bool:

@@ -15,14 +15,7 @@ from fairlead.postgres.controllers.access.leftovers import LeftoverRoles
 from fairlead.postgres.controllers.access.passes import Action, Credentials, Observed
 from fairlead.postgres.controllers.access.publication import Publication
 from fairlead.postgres.controllers.access.status import problems
-from fairlead.postgres.controllers.rules.desired import (
-    Desired,
-    check_spec,
-    needed_names,
-    shares_groups,
-    wanted_of,
-)
-from fairlead.postgres.controllers.rules.rotation import turns_of
+from fairlead.postgres.controllers.rules.desired import Desired
 from fairlead.postgres.controllers.servers.jobs import (
     Answer,
     Check,
@@ -120,14 +113,15 @@ class Steps:
                 )
                 desired = desired.stored(self._wrote(added))
             case Action.RESOLVE:
-                check_spec(desired.access)
+                if desired.unsound is not None:
+                    raise desired.unsound
                 desired = desired.at(await self._sources.endpoint(desired.access, enforce=True))
             case Action.PLAN:
                 login = await self._publication.peek(desired, observed)
                 job = Look(await self.wanted(desired, observed, login))
             case Action.CHECK_ROLE:
                 claim = await self._claims.of(desired.found.meta)
-                job = Check(needed_names(desired.access), claim, adopt=desired.adopts)
+                job = Check(desired.needed, claim, adopt=desired.adopts)
             case Action.WRITE_SECRET:
                 found = await self._publication.write(desired, observed)
                 observed = observed.with_login(found)
@@ -199,18 +193,15 @@ class Steps:
         self, desired: Desired, observed: Observed, login: Credentials, *, staged: bool = False
     ) -> WantedState:
         """Return the wanted state of an access; with ``staged`` that of its next login alone."""
-        access, place = desired.access, desired.reached
-        shares = shares_groups(access, place.endpoint)
-        return wanted_of(
-            access,
+        shares = desired.shares_groups
+        return desired.wanted(
             await self._claims.of(desired.found.meta),
+            await self._claims.scope(desired.owner) if shares else "",
+            login=login.login,
             password=login.password,
             keeps=observed.keeping,
-            ends=desired.ends,
-            turns=turns_of(access, login.login, staged=staged),
             iterations=login.iterations,
-            adopt=desired.adopts,
-            scope=await self._claims.scope(place.owner) if shares else "",
+            staged=staged,
         )
 
     def _publishing(

@@ -17,6 +17,7 @@ from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
     FINALIZER,
+    POSTGRESACCESSES,
     READY,
     PostgresAccess,
     PostgresAccessSpec,
@@ -28,6 +29,7 @@ from fairlead.postgres.controllers.rules.rotation import (
     grace_of,
     password_defaults,
     password_rules,
+    turns_of,
 )
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans.attributes import (
@@ -36,7 +38,7 @@ from fairlead.postgres.database.plans.attributes import (
     valid_until,
 )
 from fairlead.postgres.database.plans.grants import check_grants
-from fairlead.postgres.database.plans.logins import LoginTurns, family
+from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.names import check_no_group, check_username, excluded
 from fairlead.postgres.database.plans.password import ITERATIONS
 from fairlead.postgres.database.plans.plan import WantedState
@@ -58,11 +60,6 @@ class ServerPlace(NamedTuple):
 
     owner: str
     endpoint: Endpoint
-
-    @classmethod
-    def of(cls, access: PostgresAccess, endpoint: Endpoint) -> ServerPlace:
-        """Return the place of an access."""
-        return cls(owner_of(access), endpoint)
 
     @property
     def is_trusted(self) -> bool:
@@ -92,15 +89,19 @@ class Desired:
 
     ``names`` are all its roles, its username first; ``ends`` is the time of its end, "" for never.
     ``refused`` is the error that stops the pass. An object that cannot be decoded has only
-    ``found``.
+    ``found``. All is worked out once, before the first action of a pass.
     """
 
     found: Object
     access: PostgresAccess
-    rules: PasswordRules | AccessError = _NO_RULES
+    password: PasswordRules | AccessError = _NO_RULES
     """Rules of the password, or the error in them."""
     owner: str = ""
     names: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
+    """Roles without former logins that have yet to end, the username first."""
+    unsound: AccessError | None = None
+    """Error of a spec that no server would take: it stops all work except a deletion."""
     ends: str = ""
     expired: bool = False
     ended: bool = False
@@ -125,6 +126,23 @@ class Desired:
             raise AccessError("ConnectionFailed", "the server has not been found yet")
         return self.place
 
+    @property
+    def rules(self) -> PasswordRules:
+        """Return the rules of the password.
+
+        Raises:
+            AccessError: PasswordPolicyInvalid; the message names the field.
+        """
+        if isinstance(self.password, AccessError):
+            raise self.password
+        return self.password
+
+    @property
+    def shares_groups(self) -> bool:
+        """Whether a group holds the grants of the access, by its spec or else its server."""
+        groups = self.access.spec.groups
+        return self.reached.endpoint.shares_groups if groups is None else groups == "Shared"
+
     def at(self, endpoint: Endpoint) -> Desired:
         """Return the desired state with its server."""
         return replace(self, place=ServerPlace(self.owner, endpoint))
@@ -132,6 +150,52 @@ class Desired:
     def stored(self, found: Object) -> Desired:
         """Return the desired state after a write of the object's metadata."""
         return replace(self, found=found, finalized=FINALIZER in found.meta.finalizers)
+
+    def wanted(
+        self,
+        claim: RoleClaim,
+        scope: str | None,
+        *,
+        login: str,
+        password: str,
+        keeps: bool = False,
+        iterations: int = ITERATIONS,
+        staged: bool = False,
+    ) -> WantedState:
+        """Return the wanted state of the access in its server.
+
+        Args:
+            claim: the claim of the object on its role.
+            scope: the scope of the access's shared groups, see :class:`WantedState`.
+            login: the login of the Secret.
+            password: its password; "" leaves the password of an existing role alone.
+            keeps: whether the role must exist and keeps its password.
+            iterations: the SCRAM iterations of a new password's verifier.
+            staged: whether the login is the next one, whose Secret has yet to be written.
+
+        Raises:
+            AccessError: PasswordPolicyInvalid; the message names the field.
+        """
+        spec, status = self.access.spec, self.access.status
+        return WantedState(
+            username=spec.username,
+            password=password,
+            keeps=keeps,
+            iterations=iterations,
+            claim=claim,
+            grants=tuple(spec.grants),
+            policy=spec.grants_policy,
+            # A group holds the grants in place of the login, except those with a grant option.
+            ledger=frozenset(
+                line for line in status.applied_grants if not status.group or is_passed_on(line)
+            ),
+            attributes=spec.attributes,
+            valid_until=valid_until(spec.attributes, self.ends, status.expires_at),
+            member_of=None if spec.member_of is None else tuple(spec.member_of),
+            adopt=self.adopts,
+            turns=turns_of(self.access, login, staged=staged),
+            scope=scope,
+        )
 
 
 def desired_of(found: Object, settings: PostgresOptions | AccessError, now: datetime) -> Desired:
@@ -142,33 +206,67 @@ def desired_of(found: Object, settings: PostgresOptions | AccessError, now: date
         settings: the settings in force, or the error in them.
         now: the present time.
     """
-    meta, refused = found.meta, None
     try:
         access = decode_access(found)
     except AccessError as error:
         unread = PostgresAccessSpec(generated_secret="", username="", connection=Connection())
-        access, refused = PostgresAccess(metadata=meta, spec=unread), error
-    desired = Desired(
+        access = PostgresAccess(metadata=found.meta, spec=unread)
+        return _marked(found, access, refused=error)
+    if isinstance(settings, AccessError):
+        return _marked(found, access, refused=settings, owner=owner_of(access))
+    return desired_of_access(access, settings, now, found=found)
+
+
+def _marked(
+    found: Object, access: PostgresAccess, *, refused: AccessError | None, owner: str = ""
+) -> Desired:
+    """Return the desired state of an object by its metadata."""
+    meta = found.meta
+    return Desired(
         found=found,
         access=access,
-        owner="" if refused else owner_of(access),
-        refused=refused or (settings if isinstance(settings, AccessError) else None),
+        owner=owner,
+        refused=refused,
         deleting=meta.deleting,
         finalized=FINALIZER in meta.finalizers,
         abandoned=meta.annotations.get(ABANDON_ANNOTATION) == "true",
     )
-    if refused is not None or isinstance(settings, AccessError):
-        return desired
-    spec, status, ends = access.spec, access.status, ""
+
+
+def desired_of_access(
+    access: PostgresAccess,
+    settings: PostgresOptions,
+    now: datetime,
+    *,
+    found: Object | None = None,
+) -> Desired:
+    """Return the desired state of an access, which may be from a manifest.
+
+    Args:
+        access: the access.
+        settings: the settings in force.
+        now: the present time.
+        found: the object of the access, None where no cluster has it.
+    """
+    kind = POSTGRESACCESSES
+    found = found or Object(kind.api_version, kind.kind, access.metadata, b"")
+    spec, status = access.spec, access.status
+    ends, refused = "", None
     try:
         ends = expires_at(access)
     except AccessError as error:
         refused = error
-    rules: PasswordRules | AccessError
+    password: PasswordRules | AccessError
     try:
-        rules = password_rules(spec, password_defaults(settings.passwords))
+        password = password_rules(spec, password_defaults(settings.passwords))
     except AccessError as error:
-        rules = error
+        password = error
+    unsound: AccessError | None = None
+    try:
+        check_spec(access)
+    except AccessError as error:
+        unsound = error
+    needed = needed_names(access)
     names = names_of(access)
     expired = bool(ends) and parse_time(ends) <= now
     ready = get_condition(status.conditions, READY)
@@ -176,16 +274,17 @@ def desired_of(found: Object, settings: PostgresOptions | AccessError, now: date
     users, patterns = settings.excluded_users, settings.excluded_user_patterns
     waits: Planning = "Manual" if spec.approval == "Manual" else ""
     return replace(
-        desired,
-        rules=rules,
+        _marked(found, access, refused=refused, owner=owner_of(access)),
+        password=password,
         names=names,
+        needed=needed,
+        unsound=unsound,
         ends=ends,
         expired=expired,
         ended=expired and told and status.secret is None,
         excluded=any(excluded(name, users, patterns) for name in names),
         adopts=may_adopt(access, settings),
         planning="Observe" if spec.mode == "Observe" else waits,
-        refused=refused,
     )
 
 
@@ -267,57 +366,3 @@ def expires_at(access: PostgresAccess) -> str:
 def may_adopt(access: PostgresAccess, settings: PostgresOptions) -> bool:
     """Whether the access may take over a role without a claim."""
     return access.spec.adoption_policy == "IfUnclaimed" and settings.allow_adoption
-
-
-def wanted_of(
-    access: PostgresAccess,
-    claim: RoleClaim,
-    *,
-    password: str,
-    ends: str,
-    keeps: bool = False,
-    turns: LoginTurns | None = None,
-    iterations: int = ITERATIONS,
-    adopt: bool = False,
-    scope: str | None = "",
-) -> WantedState:
-    """Return the wanted state of an access in its server.
-
-    Args:
-        access: the object.
-        claim: the claim of the object on its role.
-        password: the password of the login; "" leaves the password of an existing role alone.
-        ends: the end of the access, "" for never.
-        keeps: whether the role must exist and keeps its password.
-        turns: the turns of two logins, None for one login.
-        iterations: the SCRAM iterations of a new password's verifier.
-        adopt: whether the access may take over a role without a claim.
-        scope: the scope of the access's shared groups, see :class:`WantedState`.
-    """
-    spec, status = access.spec, access.status
-    return WantedState(
-        username=spec.username,
-        password=password,
-        keeps=keeps,
-        iterations=iterations,
-        claim=claim,
-        grants=tuple(spec.grants),
-        policy=spec.grants_policy,
-        # A group holds the grants in place of the login, except those with a grant option.
-        ledger=frozenset(
-            line for line in status.applied_grants if not status.group or is_passed_on(line)
-        ),
-        attributes=spec.attributes,
-        valid_until=valid_until(spec.attributes, ends, status.expires_at),
-        member_of=None if spec.member_of is None else tuple(spec.member_of),
-        adopt=adopt,
-        turns=turns,
-        scope=scope,
-    )
-
-
-def shares_groups(access: PostgresAccess, endpoint: Endpoint) -> bool:
-    """Whether a group holds the grants of the access."""
-    if access.spec.groups is not None:
-        return access.spec.groups == "Shared"
-    return endpoint.shares_groups

@@ -212,46 +212,32 @@ def is_leftover(existing: Object, access: Object) -> bool:
     )
 
 
-def current_password(existing: Object | None) -> str:
-    """Return the password in the Secret, which a user may have edited; "" asks for a new one.
+def login_in(existing: Object | None) -> tuple[str, str]:
+    """Return login and password in the Secret, which a user may have edited, "" for a missing one.
 
     Raises:
-        AccessError: PasswordInvalid or ConnectionInvalid, where no client could use it.
+        AccessError: PasswordInvalid or ConnectionInvalid, where no client could use the password.
     """
     if existing is None:
-        return ""
+        return "", ""
     what = f"key password of Secret {existing.key}"
     try:
-        found = text_of(secret_data(existing), "password", str(existing.key))
+        data = secret_data(existing)
+        found = text_of(data, "password", str(existing.key))
     except AccessError:
         raise invalid(
             "PasswordInvalid",
             f"{what} is no UTF-8 text; change it, or remove it to have one generated",
         ) from None
+    try:
+        login = text_of(data, "username", str(existing.key))
+    except AccessError:
+        login = ""
     # Emptying the key is how a user asks for a new password.
     if not found.strip():
-        return ""
+        return login, ""
     password.check(found, what)
-    return found
-
-
-def current_login(existing: Object | None) -> str:
-    """Return the username in the Secret, which a user may have edited, "" where it has none."""
-    if existing is None:
-        return ""
-    try:
-        return text_of(secret_data(existing), "username", str(existing.key))
-    except AccessError:
-        return ""
-
-
-def login_in(existing: Object | None) -> tuple[str, str]:
-    """Return the login and the password in the Secret, see the two functions above.
-
-    Raises:
-        AccessError: PasswordInvalid or ConnectionInvalid, where no client could use it.
-    """
-    return current_login(existing), current_password(existing)
+    return login, found
 
 
 def given_password(spec: PostgresAccessSpec, existing: Object) -> str:

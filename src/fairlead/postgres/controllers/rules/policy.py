@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import msgspec
 
-from fairlead.api.postgresaccess import PostgresAccessSpec
+from fairlead.api.postgresaccess import PostgresAccess, PostgresAccessSpec
 from fairlead.api.postgresaccess.connection import Connection
 from fairlead.api.postgresaccess.server import PostgresServer
 from fairlead.api.selectors import LabelSelector, SelectorError
@@ -16,6 +16,33 @@ from fairlead.postgres.database.plans.grants import asked_for
 from fairlead.postgres.database.plans.names import matches, matches_any, reserved
 from fairlead.postgres.errors import invalid, refusal
 from fairlead.postgres.options import PostgresOptions, split_host
+
+
+def check_access(
+    access: PostgresAccess,
+    names: Iterable[str],
+    server: PostgresServer | None,
+    labels: Mapping[str, str],
+    settings: PostgresOptions,
+) -> None:
+    """Refuse an access that its server's profile or the settings do not allow.
+
+    Args:
+        access: the access.
+        names: the names of its roles.
+        server: its PostgresServer, None for an own connection.
+        labels: the labels of its namespace.
+        settings: the settings in force.
+
+    Raises:
+        AccessError: PolicyDenied; the message names the field that does not allow it.
+    """
+    spec, namespace = access.spec, access.metadata.namespace
+    if server is not None:
+        check_policy(server, spec, namespace, labels, names)
+    for group in spec.member_of or ():
+        check_membership(group.role, namespace, server, settings)
+    check_heir(spec, namespace, server, settings)
 
 
 def check_policy(

@@ -260,9 +260,9 @@ def choose(
     found: tuple[str, str],
     *,
     given: str,
-    fingerprint: str,
-    answers: bool,
     now: datetime,
+    fingerprint: str | None = None,
+    answers: bool = True,
 ) -> Choice:
     """Choose the login and the password of an access's Secret.
 
@@ -272,11 +272,14 @@ def choose(
         source: the metadata of the present Secret.
         found: the login and the password in the present Secret.
         given: the password that spec.passwordSecretRef names.
-        fingerprint: the fingerprint of the password in the Secret.
-        answers: whether the server has answered.
         now: the present time.
+        fingerprint: the fingerprint of the password in the Secret, None to take it for the one in
+            the status.
+        answers: whether the server has answered.
     """
     status, meta = access.status, access.metadata
+    if fingerprint is None:
+        fingerprint = status.password.fingerprint if status.password is not None else ""
     login, there = found
     kept, mark, postponed = given or there, mark_of(meta), False
     changes = logins.must_rotate(rules.rotation, access.spec.username, found=login)
@@ -300,6 +303,16 @@ def choose(
         mark=mark,
         turns=changes or (rules.rotation == "TwoLogins" and not kept),
         postponed=postponed,
+    )
+
+
+def present_login(access: PostgresAccess) -> str:
+    """Return the login of an access by its status, for a Secret that cannot be read."""
+    return logins.current_login(
+        rotation_of(access.spec),
+        access.spec.username,
+        found="",
+        known=current_of(access.status.logins),
     )
 
 

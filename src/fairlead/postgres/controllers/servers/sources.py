@@ -21,11 +21,10 @@ from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import BadRequest, Client, Forbidden, NotFound
 from fairlead.postgres.controllers.rules.desired import needed_names
 from fairlead.postgres.controllers.rules.policy import (
+    check_access,
     check_heir,
     check_host,
-    check_membership,
     check_own_connections,
-    check_policy,
     secret_namespace,
 )
 from fairlead.postgres.controllers.rules.resolution import (
@@ -102,27 +101,21 @@ class EndpointSources:
         Raises:
             AccessError: an object is missing, invalid or not allowed.
         """
-        connection = access.spec.connection
+        connection, namespace = access.spec.connection, access.metadata.namespace
         check_connection(connection)
+        settings = self._settings.current
         if connection.server_ref is not None:
             server = await self._server(connection.server_ref.name)
             if enforce:
-                namespace = access.metadata.namespace
                 labels = await self._labels(namespace)
-                check_policy(server, access.spec, namespace, labels, needed_names(access))
-                for group in access.spec.member_of or ():
-                    check_membership(group.role, namespace, server, self._settings.current)
-                check_heir(access.spec, namespace, server, self._settings.current)
+                check_access(access, needed_names(access), server, labels, settings)
             return await self.server_endpoint(server)
-        settings = self._settings.current
         check_own_connections(settings)
         if enforce:
-            for group in access.spec.member_of or ():
-                check_membership(group.role, access.metadata.namespace, None, settings)
-            check_heir(access.spec, access.metadata.namespace, None, settings)
-        namespace = secret_namespace(connection, access.metadata.namespace, settings)
-        endpoint = await self._own_endpoint(connection, namespace)
-        listed = check_host(endpoint.host, endpoint.port, access.metadata.namespace, settings)
+            check_access(access, (), None, {}, settings)
+        secrets = secret_namespace(connection, namespace, settings)
+        endpoint = await self._own_endpoint(connection, secrets)
+        listed = check_host(endpoint.host, endpoint.port, namespace, settings)
         return replace(endpoint, discreet=not listed)
 
     async def check_heir(self, access: PostgresAccess) -> None:
