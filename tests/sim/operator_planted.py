@@ -21,7 +21,7 @@ def secret_before_login() -> None:
     async def take(self: Steps, action: Action, going: Going) -> Going | None:
         if action is not Action.STAGE_LOGIN:
             return await original(self, action, going)
-        staged = replace(going.observed.credentials, state="staged")
+        staged = replace(going.observed.credentials, left=Action.WRITE_SECRET, is_staged=True)
         return going._replace(observed=going.observed.with_login(staged))
 
     _replace(Steps, "take", take)

@@ -13,7 +13,7 @@ from tests.support.planes import ControlPlane
 from fairlead.api.keys import KEY_BYTES
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client, parse_kubeconfig
-from fairlead.postgres.controllers.keys import KEY_SECRET, installation_key
+from fairlead.postgres.controllers.access.claims import KEY_SECRET, installation_key
 from fairlead.postgres.errors import AccessError
 
 

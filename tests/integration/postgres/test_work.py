@@ -23,7 +23,7 @@ from fairlead.postgres.controllers.servers.jobs import (
     Check,
     Drop,
     Job,
-    Look,
+    PlanOnly,
     Roles,
     Sync,
     WorkCallbacks,
@@ -208,7 +208,7 @@ async def test_what_comes_together_is_one_batch_and_each_gets_its_answer(world: 
         world.work.submit(place(), request(name), sync_job(name))
     world.work.submit(place(), request("d"), Check(("d",), claim()))
     world.work.submit(place(), request("e"), Drop("e", claim(), "Restrict"))
-    world.work.submit(place(), request("f"), Look(wanted("f")))
+    world.work.submit(place(), request("f"), PlanOnly(wanted("f")))
     found = await world.answered(6)
     assert world.of("sync") == [["a", "b", "c"]]
     assert all(isinstance(found[name], Synced) for name in "abc")
@@ -332,7 +332,9 @@ async def test_one_plan_or_removal_that_fails_is_its_own(world: World) -> None:
         for name in ("good", "bad"):
             username = f"{kind}-{name}"
             job: Job = (
-                Look(wanted(username)) if kind == "plan" else Drop(username, claim(), "Restrict")
+                PlanOnly(wanted(username))
+                if kind == "plan"
+                else Drop(username, claim(), "Restrict")
             )
             world.fails[f"{kind}-bad"] = AccessError("OwnsObjects", str(number))
             world.work.submit(place(), request(username), job)

@@ -18,7 +18,7 @@ from fairlead.postgres.controllers.access.status import (
     failed,
     generated,
     new_status,
-    planned,
+    previewed,
     success,
 )
 from fairlead.postgres.database.plans.plan import Planned, Statement
@@ -48,7 +48,6 @@ def body(outcome: Outcome | None, **fields: Any) -> JSON:
                 outcome,
                 generation=2,
                 now="2026-01-01T00:00:00Z",
-                login=None,
                 refused=False,
             )
         )
@@ -87,8 +86,8 @@ def body(outcome: Outcome | None, **fields: Any) -> JSON:
             id="refused",
         ),
         pytest.param(body(expired("2026-01-01T00:00:00Z")), "Degraded", id="over"),
-        pytest.param(body(planned(PENDING, "Observe")), "Suspended", id="observed"),
-        pytest.param(body(planned(PENDING, "Manual")), "Suspended", id="to-be-approved"),
+        pytest.param(body(previewed(PENDING, "Observe")), "Suspended", id="observed"),
+        pytest.param(body(previewed(PENDING, "Manual")), "Suspended", id="to-be-approved"),
         pytest.param(
             body(success(), spec={"username": "app", "suspend": True}), "Suspended", id="suspended"
         ),

@@ -11,7 +11,7 @@ from tests.support.pgserver import claim, grant, wanted
 
 from fairlead.api.meta import object_from_dict
 from fairlead.api.timestamps import moment
-from fairlead.postgres.controllers.access.passes import Credentials, ServerOutcome, first_look
+from fairlead.postgres.controllers.access.passes import Credentials, ServerOutcome, observed_of
 from fairlead.postgres.controllers.access.status import outcome_of
 from fairlead.postgres.controllers.rules.desired import ServerPlace, desired_of
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -78,7 +78,7 @@ def test_another_server_is_asked() -> None:
     ],
 )
 def test_a_new_password_is_in_progress_where_something_else_was_said(
-    secret: Any, said: str, policy: str, state: str
+    secret: str, said: str, policy: str, state: str
 ) -> None:
     body: dict[str, Any] = {
         "metadata": {"name": "app"},
@@ -91,5 +91,9 @@ def test_a_new_password_is_in_progress_where_something_else_was_said(
         "status": {"lastReconcileState": said} if said else {},
     }
     desired = desired_of(object_from_dict(body), PostgresOptions(), moment())
-    found = first_look(desired).with_login(Credentials(state=secret)).brought(DONE, WANTED)
+    found = (
+        observed_of(desired)
+        .with_login(Credentials(left=None, is_new=secret == "generated"))
+        .brought(DONE, WANTED)
+    )
     assert outcome_of(desired, found).state == state

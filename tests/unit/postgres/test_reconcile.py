@@ -13,6 +13,7 @@ from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
     APPROVE_ANNOTATION,
     FINALIZER,
+    Binding,
     PostgresAccessStatus,
     ServerInfo,
 )
@@ -23,11 +24,10 @@ from fairlead.postgres.controllers.access.passes import (
     Observed,
     PassFailure,
     Reason,
-    first_look,
+    observed_of,
     plan,
 )
 from fairlead.postgres.controllers.access.status import (
-    Login,
     Outcome,
     event,
     failed,
@@ -69,6 +69,17 @@ ENDED = {
 }
 
 
+SECRETS = {
+    "unknown": Credentials(),
+    "due": Credentials(left=Action.STAGE_LOGIN),
+    "staged": Credentials(is_staged=True),
+    "changing": Credentials(left=Action.CHANGE_PASSWORD),
+    "reused": Credentials(left=None),
+    "generated": Credentials(left=None, is_new=True),
+    "none": Credentials(left=None),
+}
+
+
 class Case(NamedTuple):
     """An access, and what is known of it."""
 
@@ -93,7 +104,7 @@ def case(
     keeping: bool = False,
     rotating: bool = False,
     checked: bool = False,
-    secret: Any = "unknown",
+    secret: str = "unknown",
     synced: bool = False,
     released: bool = False,
     failure: Action | None = None,
@@ -123,13 +134,13 @@ def case(
     desired = desired_of(found, options, moment())
     if resolved:
         desired = desired.at(ENDPOINT)
-    observed = first_look(desired, published=published, keeping=keeping, rotating=rotating)
+    observed = observed_of(desired, published=published, keeping=keeping, rotating=rotating)
     if planned:
         refused = {} if approved else {"app": (DOWN,)}
-        observed = observed.planned(desired, Planned(statements=(), refused=refused))
+        observed = observed.previewed(desired, Planned(statements=(), refused=refused))
     if checked:
         observed = observed.checked(answered=True)
-    observed = observed.with_login(Credentials(state=secret))
+    observed = observed.with_login(SECRETS[secret])
     if synced:
         observed = observed.brought(DONE, None)
     if released:
@@ -244,11 +255,11 @@ def over(**facts: Any) -> Case:
         pytest.param(over(planning="Manual"), Action.DROP_ROLE, id="over-needs-no-approval"),
         pytest.param(dying(expired=True), Action.DROP_ROLE, id="over-and-deleted"),
         pytest.param(live(planning="Observe"), Action.RESOLVE, id="observed-server-first"),
-        pytest.param(observed(), Action.PLAN, id="observed"),
+        pytest.param(observed(), Action.PREVIEW, id="observed"),
         pytest.param(observed(planned=True), Action.REPORT, id="observed-done"),
-        pytest.param(observed(failure=Action.PLAN), Action.REPORT, id="observed->ERRD"),
+        pytest.param(observed(failure=Action.PREVIEW), Action.REPORT, id="observed->ERRD"),
         pytest.param(dying(planning="Observe"), Action.DROP_ROLE, id="observed-and-deleted"),
-        pytest.param(manual(), Action.PLAN, id="manual"),
+        pytest.param(manual(), Action.PREVIEW, id="manual"),
         pytest.param(manual(planned=True), Action.REPORT, id="manual-waits"),
         pytest.param(approved(), Action.CHECK_ROLE, id="manual-approved->S"),
         pytest.param(approved(published=True), Action.WRITE_SECRET, id="manual-approved->T"),
@@ -292,7 +303,7 @@ def test_a_plan_has_all_that_is_left_in_its_order() -> None:
         Action.SYNC_DATABASE,
         Action.REPORT,
     )
-    assert plan(*manual()) == (Action.PLAN, Action.REPORT)
+    assert plan(*manual()) == (Action.PREVIEW, Action.REPORT)
     assert plan(*over()) == (Action.DROP_ROLE, Action.REPORT)
     assert plan(*dying()) == (Action.DROP_ROLE, Action.REMOVE_FINALIZER)
 
@@ -308,7 +319,7 @@ def test_what_nobody_can_decode_is_told_of_and_can_be_let_go_of() -> None:
         metadata = {"name": "app", "finalizers": [FINALIZER], **more}
         found = object_from_dict({"spec": {"username": 7}, "metadata": metadata})
         desired = desired_of(found, PostgresOptions(), moment())
-        return plan(desired, first_look(desired))[0]
+        return plan(desired, observed_of(desired))[0]
 
     given_up = {ABANDON_ANNOTATION: "true"}
     assert first() is Action.REPORT
@@ -384,7 +395,11 @@ def test_reasons(stage: Reason, error: AccessError, reason: str) -> None:
     assert ready.reason == reason
 
 
-LOGIN = Login(username="app", secret="app-login", server=ServerInfo(host="db", version="18.4"))
+LOGIN = PostgresAccessStatus(
+    username="app",
+    binding=Binding(name="app-login"),
+    server=ServerInfo(host="db", version="18.4"),
+)
 
 
 def report(
@@ -392,26 +407,25 @@ def report(
     outcome: Outcome,
     *,
     now: str = NOW,
-    login: Login | None = None,
     refused: bool = False,
 ) -> PostgresAccessStatus:
-    return new_status(old, outcome, generation=3, now=now, login=login, refused=refused)
+    return new_status(old, outcome, generation=3, now=now, refused=refused)
 
 
 def test_the_same_verdict_changes_nothing() -> None:
-    first = report(PostgresAccessStatus(), success(), login=LOGIN)
-    assert report(first, success(), now=LATER, login=LOGIN) == first
+    first = report(LOGIN, success())
+    assert report(first, success(), now=LATER) == first
 
 
 def test_a_turn_changes_the_transition_time_of_what_turned() -> None:
-    first = report(PostgresAccessStatus(), success(), login=LOGIN)
+    first = report(LOGIN, success())
     second = report(first, failed(PassFailure("DatabaseSyncFailed", DOWN)), now=LATER)
     times = {one.type: one.last_transition_time for one in second.conditions}
     assert times == {"Ready": LATER, "Success": LATER, "InProgress": NOW, "Reconciling": LATER}
 
 
 def test_the_binding_outlives_a_failure_and_not_a_refusal() -> None:
-    first = report(PostgresAccessStatus(), success(), login=LOGIN)
+    first = report(LOGIN, success())
     down = report(first, failed(PassFailure("DatabaseSyncFailed", DOWN)))
     assert down.binding == first.binding
     refused = failed(PassFailure("DatabaseSyncFailed", refusal("UsernameConflict", "taken")))

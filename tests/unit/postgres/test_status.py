@@ -19,7 +19,7 @@ from fairlead.postgres.controllers.access.status import (
     generated,
     new_status,
     plan_of,
-    planned,
+    previewed,
     problems,
     renamed,
     success,
@@ -41,7 +41,6 @@ def report(outcome: Outcome, old: PostgresAccessStatus | None = None) -> Postgre
         outcome,
         generation=3,
         now="2026-01-01T00:00:00Z",
-        login=None,
         refused=False,
     )
 
@@ -76,11 +75,11 @@ def plan(*texts: str, after: str = "", **refused: tuple[AccessError, ...]) -> Pl
             id="to-be-changed",
         ),
         pytest.param(expired("2026-01-01T00:00:00Z"), "Stalled", id="over"),
-        pytest.param(planned(plan("GRANT"), "Observe"), "Reconciling", id="observed"),
-        pytest.param(planned(plan(), "Observe"), "", id="observed-in-sync"),
-        pytest.param(planned(plan("GRANT"), "Manual"), "Reconciling", id="to-be-approved"),
+        pytest.param(previewed(plan("GRANT"), "Observe"), "Reconciling", id="observed"),
+        pytest.param(previewed(plan(), "Observe"), "", id="observed-in-sync"),
+        pytest.param(previewed(plan("GRANT"), "Manual"), "Reconciling", id="to-be-approved"),
         pytest.param(
-            planned(plan(app=(refusal("UsernameConflict", "taken"),)), "Observe"),
+            previewed(plan(app=(refusal("UsernameConflict", "taken"),)), "Observe"),
             "Stalled",
             id="observed-and-refused",
         ),

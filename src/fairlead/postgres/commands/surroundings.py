@@ -6,12 +6,11 @@ where it cannot. Only :meth:`Surroundings.make_key` writes.
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from fairlead.api.meta import Key, Object, ObjectMeta
+from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
 from fairlead.api.postgresaccess.controller import CONTROLLERS
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS, PostgresServer
@@ -19,8 +18,12 @@ from fairlead.api.resource import SECRETS, Resource
 from fairlead.api.timestamps import moment
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound
 from fairlead.client.lookups import find
-from fairlead.postgres.controllers.access.claims import scope_of
-from fairlead.postgres.controllers.keys import KEY_SECRET, installation_key
+from fairlead.postgres.controllers.access.claims import (
+    KEY_SECRET,
+    installation_key,
+    object_hash,
+    scope_of,
+)
 from fairlead.postgres.controllers.rules.desired import Desired, desired_of_access
 from fairlead.postgres.controllers.rules.login_secret import (
     check_name,
@@ -104,8 +107,7 @@ class Surroundings:
 
     def claim(self, meta: ObjectMeta) -> RoleClaim:
         """Return the claim of an object, with :data:`HIDDEN` for its unknown parts."""
-        text = str(Key(meta.namespace, meta.name))
-        hashed = hmac.digest(self._key, text.encode(), "sha256").hex()[:32] if self._key else ""
+        hashed = object_hash(self._key, meta.namespace, meta.name) if self._key else ""
         return RoleClaim(
             installation=self.installation or HIDDEN,
             object=hashed or HIDDEN,

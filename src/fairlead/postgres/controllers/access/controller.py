@@ -12,16 +12,15 @@ import structlog
 
 from fairlead.api.conditions import get_condition
 from fairlead.api.meta import Key, Object
-from fairlead.api.postgresaccess import POSTGRESACCESSES, READY, Plan
+from fairlead.api.postgresaccess import POSTGRESACCESSES, READY
 from fairlead.api.timestamps import moment, now, parse_time
-from fairlead.postgres.controllers.access.claims import Claims
+from fairlead.postgres.controllers.access.claims import Claims, InstallationKey
 from fairlead.postgres.controllers.access.leftovers import LeftoverRoles
 from fairlead.postgres.controllers.access.passes import (
     Action,
     Observed,
     ServerOutcome,
-    first_look,
-    is_approved,
+    observed_of,
     plan,
 )
 from fairlead.postgres.controllers.access.publication import Publication
@@ -29,15 +28,11 @@ from fairlead.postgres.controllers.access.status import (
     Outcome,
     access_events,
     approver_of,
-    former_status,
-    login_of,
-    new_status,
-    outcome_of,
-    plan_of,
+    report_of,
+    uses_approval,
 )
 from fairlead.postgres.controllers.access.steps import Going, Steps
 from fairlead.postgres.controllers.access.turns import PassTurns
-from fairlead.postgres.controllers.keys import InstallationKey
 from fairlead.postgres.controllers.rules.desired import Desired, desired_of, owner_named
 from fairlead.postgres.controllers.servers.jobs import Answer, WorkCallbacks
 from fairlead.postgres.controllers.servers.looks import JITTER
@@ -72,6 +67,8 @@ _UNDONE_SECONDS = 10.0
 """Delay in seconds after a pass with a postponed password, or a Secret unknown to the cache."""
 _MOST_ACTIONS = 12
 """Largest number of actions in one pass, more than any object needs."""
+_WAITS = Result(waiting=True)
+"""Result of a pass that is enqueued by what it waits for."""
 RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=JITTER)
 """Delays between the tries of a failed pass, in seconds."""
 
@@ -89,20 +86,20 @@ class AccessController:
     ) -> None:
         self._client = cluster.client
         self._known = watches.accesses.get
+        self._request_of = watches.request_of
         self._written = Expectations()
         self._settings = settings
         self._servers = watches.servers.get
         self._metrics = metrics
         self._outdated: set[Request] = set()
-        self._waiting: dict[Request, _Waiting] = {}
+        """Accesses that have changed since their pass began."""
+        self._at_server: dict[Request, _AtServer] = {}
+        """Passes whose job their server has yet to answer, or has answered."""
         self._verified: dict[Request, ServerOutcome] = {}
         """States that a pass has read back from its server, for the pass that follows at once."""
         self._told: dict[Request, _Told] = {}
         self.controller = Controller(
-            "postgresaccess",
-            self.reconcile,
-            workers=settings.latest.workers,
-            stopped=self._stop,
+            "postgresaccess", self.reconcile, workers=settings.latest.workers, stopped=self._stop
         )
         self._turns = PassTurns(self.controller.enqueue)
         self._statuses = StatusWriter(
@@ -110,32 +107,17 @@ class AccessController:
         )
         key = InstallationKey(cluster.client, settings.namespace)
         claims = Claims(sources, key)
-
-        def look_again(access: Object) -> None:
-            self._look_again(watches.request_of(access))
-
         self._publication = Publication(
             cluster.client,
             watches,
             key,
             opened=lambda lease: self.watch(lease, watches.accesses_of_password),
-            changed=look_again,
+            changed=self._has_changed,
         )
         self._leftovers = LeftoverRoles(
-            cluster.client, watches, settings, claims, renamed=look_again
+            cluster.client, watches, settings, claims, renamed=self._has_changed
         )
-        self._work = Work(
-            WorkCallbacks(
-                answered=self._answered,
-                differs=self._look_again,
-                sweep=self._leftovers.sweep,
-                installation=sources.installation,
-                interval=lambda: settings.latest.synced_interval,
-                metrics=metrics,
-                connections=lambda: settings.latest.max_connections_per_server,
-                check=cluster.client.check_fence,
-            )
-        )
+        self._work = self._work_with(sources)
         self._steps = Steps(
             cluster.client,
             sources,
@@ -148,6 +130,21 @@ class AccessController:
         self.controller.watch(watches.accesses, predicate=self._is_news, cluster=cluster.name)
         self.watch(
             watches.secrets, watches.accesses_of_secret(), predicate=self._publication.is_news
+        )
+
+    def _work_with(self, sources: EndpointSources) -> Work:
+        settings = self._settings
+        return Work(
+            WorkCallbacks(
+                answered=self._answered,
+                differs=self._pass_again,
+                sweep=self._leftovers.sweep,
+                installation=sources.installation,
+                interval=lambda: settings.latest.synced_interval,
+                metrics=self._metrics,
+                connections=lambda: settings.latest.max_connections_per_server,
+                check=self._client.check_fence,
+            )
         )
 
     def watch(
@@ -189,77 +186,59 @@ class AccessController:
     async def _stop(self) -> None:
         """End the work at servers, and enqueue its requests for the controller's next start."""
         kept = await self._work.close()
-        waiting = [*self._waiting, *self._turns.clear()]
-        self._waiting.clear()
+        waiting = [*self._at_server, *self._turns.clear()]
+        self._at_server.clear()
         for request in dict.fromkeys([*kept, *waiting]):
             self.controller.enqueue(request)
 
-    def _look_again(self, request: Request) -> None:
+    def _has_changed(self, access: Object) -> None:
+        self._pass_again(self._request_of(access))
+
+    def _pass_again(self, request: Request) -> None:
         """Enqueue an access, for another pass even if one is under way."""
         self._verified.pop(request, None)
         self._outdated.add(request)
         self.controller.enqueue(request)
 
     def _answered(self, request: Request, answer: Answer) -> None:
-        self._waiting[request].answers.append(answer)
+        self._at_server[request].answers.append(answer)
         self.controller.enqueue(request)
 
     async def reconcile(self, request: Request) -> Result | None:
-        """Run a pass over the flowchart, or the rest of one whose server has answered."""
-        begins = request not in self._waiting
-        if begins and not self._turns.begin(request, self._owner(request)):
-            return Result(waiting=True)
+        """Run a pass: Desired and Observed, then the actions of the plan, and the status.
+
+        A pass waits without a worker, first for its turn and then for each answer of its server,
+        which enqueue it. A change begins no second pass meanwhile: the report of the first one
+        sees it, and another one follows.
+        """
+        at_server = self._at_server.get(request)
+        if at_server is not None and not at_server.answers:
+            return _WAITS
+        if at_server is None and not self._turns.begin(request, self._owner(request)):
+            return _WAITS
         try:
-            return await self._go_on(request)
+            if at_server is None:
+                going = await self._begin(request)
+            else:
+                del self._at_server[request]
+                going = await self._steps.answered(at_server.going, at_server.answers[0])
+            return await self._go_on(request, going)
         finally:
             # A pass whose server is at work keeps its turn until its status is written.
-            if request not in self._waiting:
+            if request not in self._at_server:
                 self._turns.end(request)
 
     def _owner(self, request: Request) -> str:
         found = self._newest(Key(request.namespace, request.name))
         return owner_named(server_of(found), request.namespace) if found is not None else ""
 
-    async def _go_on(self, request: Request) -> Result | None:
-        waiting = self._waiting.get(request)
-        if waiting is None:
-            going = await self._begin(request)
-        elif waiting.answers:
-            del self._waiting[request]
-            going = await self._steps.answered(waiting.going, waiting.answers[0])
-        else:
-            # The report notices changes since the begin, and another pass follows.
-            return Result(waiting=True)
-        if going is None:
-            self._metrics.accepted(request)
-            self._work.forget(request, torn_out=True)
-            self._told.pop(request, None)
-            return None
-        for _ in range(_MOST_ACTIONS):
-            action = plan(going.desired, going.observed)[0]
-            if action is Action.REPORT:
-                return await self._report(request, going.desired, going.observed)
-            taken = None
-            if action is not Action.IGNORE:
-                taken = await self._steps.take(action, going)
-            if taken is None:
-                self._metrics.accepted(request)
-                self._work.forget(request)
-                return None
-            going, place = taken, taken.desired.place
-            if going.job is not None and place is not None:
-                self._waiting[request] = _Waiting(going, [])
-                self._work.submit(place, request, going.job)
-                return Result(waiting=True)
-        raise RuntimeError(
-            f"not settled after {_MOST_ACTIONS} actions: {action.name} was the last"
-        )
-
     async def _begin(self, request: Request) -> Going | None:
+        """Return Desired and Observed before the first action, None where the object is gone."""
         self._outdated.discard(request)
         verified = self._verified.pop(request, None)
         found = self._newest(Key(request.namespace, request.name))
         if found is None:
+            self._forget(request, torn_out=True)
             return None
         try:
             settings: PostgresOptions | AccessError = self._settings.current
@@ -267,12 +246,12 @@ class AccessController:
             settings = error
         desired = desired_of(found, settings, moment())
         if desired.refused is not None:
-            return Going(desired, first_look(desired))
+            return Going(desired, observed_of(desired))
         unchanged = False
         ready = get_condition(desired.access.status.conditions, READY)
         if desired.access.spec.suspend and ready is not None:
             unchanged = self._told.get(request) == _Told.of(found, ready.observed_generation)
-        observed = first_look(
+        observed = observed_of(
             desired,
             **(await self._publication.look(desired))._asdict(),
             renamed=self._leftovers.renamed.get(found.meta.uid, frozenset()),
@@ -281,46 +260,61 @@ class AccessController:
         )
         return Going(desired, observed)
 
+    async def _go_on(self, request: Request, going: Going | None) -> Result | None:
+        """Take the actions that are left, up to the status or to a job for the server."""
+        for _ in range(_MOST_ACTIONS):
+            if going is None:
+                return None
+            desired, observed = going.desired, going.observed
+            action = plan(desired, observed)[0]
+            if action is Action.REPORT:
+                return await self._report(request, desired, observed)
+            going = None if action is Action.IGNORE else await self._steps.take(action, going)
+            if going is None:
+                self._forget(request)
+            elif going.job is not None:
+                self._at_server[request] = _AtServer(going, [])
+                self._work.submit(going.desired.reached, request, going.job)
+                return _WAITS
+        raise RuntimeError(
+            f"not settled after {_MOST_ACTIONS} actions: {action.name} was the last"
+        )
+
+    def _forget(self, request: Request, *, torn_out: bool = False) -> None:
+        """Forget an access that needs no more; one ``torn_out`` was removed unfinalized."""
+        self._metrics.accepted(request)
+        self._work.forget(request, torn_out=torn_out)
+        self._told.pop(request, None)
+
     async def _report(
         self, request: Request, desired: Desired, observed: Observed
     ) -> Result | None:
-        outcome = outcome_of(desired, observed)
-        old = former_status(desired, observed)
+        """Write the status; return when the next pass comes, None for a change alone."""
         found, synced, failure = desired.found, observed.synced, observed.failure
-        # A refused grant does not take the binding of a login that works.
-        verdict = failure is not None and failure.error.verdict and synced is None
-        refused = desired.excluded or desired.expired or verdict
-        status = new_status(
-            msgspec.structs.replace(old, plan=await self._plan(desired, observed, old.plan)),
-            outcome,
-            generation=found.meta.generation,
-            now=now(),
-            login=login_of(desired, observed),
-            refused=refused,
-        )
-        is_refusal = refused and not desired.expired
-        self._count(request, desired, observed, outcome.reason if is_refusal else "")
+        approved_by = await self._approver(found) if uses_approval(desired, observed) else ""
+        status, outcome, refused = report_of(desired, observed, now=now(), approved_by=approved_by)
+        self._count(request, desired, observed, outcome.reason if refused else "")
         body = found.to_dict()
         body["status"] = msgspec.to_builtins(status)
         self._wrote(await self._statuses.write(found, body))
         if status.observed_generation == found.meta.generation:
             self._told[request] = _Told.of(found, status.observed_generation)
-        again = outcome.again
-        wanted = observed.wanted
-        if synced is not None and (again == "at-once" or (again == "synced" and failure is None)):
+        wanted = None
+        if synced is not None and failure is None and outcome.again in {"synced", "at-once"}:
             login = observed.credentials
-            wanted = wanted or await self._steps.wanted(desired, observed, login)
-        if again == "synced" and synced is not None and wanted is not None and failure is None:
+            wanted = observed.wanted or await self._steps.wanted(desired, observed, login)
+        if synced is not None and wanted is not None and outcome.again == "synced":
+            # No pass looks for drift: the server is compared with all that is kept, at once.
             self._work.keep(desired.reached, request, Kept.of(wanted, synced.warnings))
             self._publication.used(desired)
             result = None
         else:
             self._work.forget(request)
             result = self._again(outcome)
-        if again == "at-once" and synced is not None and wanted is not None:
-            self._verified[request] = ServerOutcome(desired.reached, wanted, synced)
+            if synced is not None and wanted is not None:
+                self._verified[request] = ServerOutcome(desired.reached, wanted, synced)
         known = self._newest(Key(request.namespace, request.name))
-        lost = synced is not None and synced.created and old.username
+        lost = synced is not None and synced.created and desired.access.status.username
         if desired.place is not None and (known is None or lost):
             # The object was removed without its finalizer while its server may have created the
             # role; or the role was lost, and may exist under another name.
@@ -349,20 +343,6 @@ class AccessController:
         exists = reference is None or self._servers("", reference.name) is not None
         self._metrics.refused(request, desired.owner if exists else "", refused)
 
-    async def _plan(self, desired: Desired, observed: Observed, old: Plan | None) -> Plan | None:
-        """Return the status.plan after a pass, with the last approval."""
-        found = observed.plan
-        if found is None:
-            nothing_said = desired.access.spec.suspend or desired.expired
-            nothing_said = nothing_said or observed.failure is not None
-            return old if nothing_said else plan_of(None, old)
-        approved_by = ""
-        # An approval is used up only by a whole success: until then it holds for another try.
-        done = observed.in_sync and observed.failure is None and is_approved(desired, found)
-        if done and found.statements:
-            approved_by = await self._approver(desired.found)
-        return plan_of(found, old, approved_by)
-
     async def _approver(self, found: Object) -> str:
         """Return the field manager of the approval annotation, read from the API server."""
         # The cache keeps no managedFields.
@@ -382,8 +362,8 @@ class AccessController:
         return Result(delay * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311
 
 
-class _Waiting(NamedTuple):
-    """A pass that waits for its server; ``answers`` holds the answer once it has come."""
+class _AtServer(NamedTuple):
+    """A pass with a job at its server; ``answers`` holds the answer once it has come."""
 
     going: Going
     answers: list[Answer]

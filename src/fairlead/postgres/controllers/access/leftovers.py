@@ -1,4 +1,4 @@
-"""Leftover roles: claimed roles whose PostgresAccess is gone without finalization (step 33).
+"""Leftover roles: claimed roles whose PostgresAccess is gone without finalization.
 
 A sweep reads only roles with this installation's own claim, and lists the PostgresAccesses once
 more before it removes a role, so that a late cache drops nothing. Where a role was given up while

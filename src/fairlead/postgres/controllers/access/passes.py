@@ -1,9 +1,10 @@
 """A pass over one PostgresAccess: its observed state, and the plan of the actions that are left.
 
 The plan is a function of two values, :class:`Desired` and :class:`Observed`. The controller takes
-its first action, observes the result, and plans again. The flowchart is that of the
-access-operator project: each of its boxes is a stage, and so is each optional feature. Every edge
-is a row of a table test. Pure.
+its first action, observes the result, and plans again. Each box of access-operator's flowchart is
+an action or a stage here, and so is each optional feature; without the stages that a comment marks
+by a field, the rest is that flowchart: finalizer, Secret, database, status. Every edge is a row of
+a table test. Pure.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from fairlead.postgres.errors import AccessError
 
 
 class Action(Enum):
-    """A box of the flowchart."""
+    """An action of a pass, as a box of the flowchart tells it."""
 
     IGNORE = "nothing to do"
     ADD_FINALIZER = "add the finalizer"
     RESOLVE = "find the server and its policy"
-    PLAN = "see what would be done"
+    PREVIEW = "see what would be done"
     CHECK_ROLE = "see whether the role may be the access's own"
     STAGE_LOGIN = "bring the next login into the database"
     CHANGE_PASSWORD = "change the password, with the generated Secret"  # noqa: S105
@@ -85,17 +86,20 @@ class ServerOutcome(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Credentials:
-    """The login and its password, and their state in the Secret.
+    """The login and its password, on their way into the generated Secret.
 
-    The Secret had the password already (``reused``), gets a new one (``generated``), or is not
-    written (``none``). The next one of two logins is ``due``, and ``staged`` once the database has
-    it; the Secret follows. A ``changing`` password is set on the server and then in the Secret, in
-    one transaction: in both or in none.
+    Most passes find the password in the Secret, or write a first one, and nothing is ``left``. A
+    password that replaces another one must work before a client reads it. The next one of two
+    logins is staged: the server has it first, and then the Secret. A change in place is one
+    transaction of the server, with the Secret written before its commit: both have it, or none.
     """
 
-    state: Literal["unknown", "due", "staged", "changing", "reused", "generated", "none"] = (
-        "unknown"
-    )
+    left: Action | None = Action.WRITE_SECRET
+    """Next action: STAGE_LOGIN or CHANGE_PASSWORD before the Secret, None once it is written."""
+    is_staged: bool = False
+    """Whether the login works on the server already, and the Secret follows."""
+    is_new: bool = False
+    """Whether the password was generated in this pass."""
     login: str = ""
     """Name of the role that has the password."""
     password: str = field(default="", repr=False)
@@ -124,7 +128,8 @@ class Observed:
     unchanged: bool = False
     """Whether a suspended spec is known to be the one that its status is about."""
     verified: ServerOutcome | None = None
-    plan: Planned | None = None
+    preview: Planned | None = None
+    """Statements that would run, where spec.mode or spec.approval holds them back."""
     role: Literal["unknown", "silent", "free"] = "unknown"
     """The server's answer: the role is ``free`` for the access; ``silent`` is no answer."""
     credentials: Credentials = Credentials()
@@ -140,11 +145,11 @@ class Observed:
         """Whether the server has the wanted state, with the password of the Secret."""
         return self.synced is not None and not self.credentials.elsewhere
 
-    def planned(self, desired: Desired, plan: Planned) -> Observed:
+    def previewed(self, desired: Desired, plan: Planned) -> Observed:
         """Return the observed state with the statements that would run."""
         before = desired.access.status.plan
         after = before.approved_digest if before is not None else ""
-        return replace(self, plan=msgspec.structs.replace(plan, after=after))
+        return replace(self, preview=msgspec.structs.replace(plan, after=after))
 
     def checked(self, *, answered: bool) -> Observed:
         """Return the observed state after the check of the role's owner, ``answered`` or not."""
@@ -156,7 +161,8 @@ class Observed:
 
     def staged(self, done: Synced) -> Observed:
         """Return the observed state once the next login works on the server."""
-        found = replace(self, credentials=replace(self.credentials, state="staged"))
+        staged = replace(self.credentials, left=Action.WRITE_SECRET, is_staged=True)
+        found = replace(self, credentials=staged)
         settled = done.is_settled and not done.problems
         return replace(found, synced=done) if settled else found
 
@@ -177,7 +183,7 @@ class Observed:
         return replace(self, failure=PassFailure(reason, error))
 
 
-def first_look(
+def observed_of(
     desired: Desired,
     *,
     published: bool = False,
@@ -244,9 +250,9 @@ def _server(desired: Desired, _: Observed) -> Plan:
 def _approval(desired: Desired, observed: Observed) -> Plan:
     if not desired.planning:
         return ()
-    if observed.plan is None:
-        return (Action.PLAN, Action.REPORT)
-    return () if is_approved(desired, observed.plan) else (Action.REPORT,)
+    if observed.preview is None:
+        return (Action.PREVIEW, Action.REPORT)
+    return () if is_approved(desired, observed.preview) else (Action.REPORT,)
 
 
 def _ownership(_: Desired, observed: Observed) -> Plan:
@@ -258,16 +264,19 @@ def _ownership(_: Desired, observed: Observed) -> Plan:
 
 
 def _two_logins(_: Desired, observed: Observed) -> Plan:
-    return (Action.STAGE_LOGIN,) if observed.credentials.state == "due" else ()
+    left = observed.credentials.left
+    return (Action.STAGE_LOGIN,) if left is Action.STAGE_LOGIN else ()
 
 
 def _change_in_place(_: Desired, observed: Observed) -> Plan:
-    return (Action.CHANGE_PASSWORD,) if observed.credentials.state == "changing" else ()
+    left = observed.credentials.left
+    return (Action.CHANGE_PASSWORD,) if left is Action.CHANGE_PASSWORD else ()
 
 
 def _secret(_: Desired, observed: Observed) -> Plan:
-    open_ = observed.credentials.state in {"unknown", "due", "staged"}
-    return (Action.WRITE_SECRET,) if open_ else ()
+    # A change in place writes the Secret itself.
+    done = observed.credentials.left in {None, Action.CHANGE_PASSWORD}
+    return () if done else (Action.WRITE_SECRET,)
 
 
 def _statements(_: Desired, observed: Observed) -> Plan:
@@ -285,9 +294,9 @@ STAGES: tuple[Stage, ...] = (
     _expiry,  # spec.expiresAfter
     _server,
     _approval,  # spec.mode and spec.approval
-    _ownership,  # spec.adoptionPolicy decides in it
+    _ownership,  # spec.adoptionPolicy
     _two_logins,  # spec.passwordPolicy.rotation
-    _change_in_place,
+    _change_in_place,  # spec.passwordPolicy.rotateEvery, the annotation rotate-at, a given one
     _secret,
     _statements,
     _report,

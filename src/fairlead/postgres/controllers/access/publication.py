@@ -12,8 +12,8 @@ from fairlead.api.resource import SECRETS
 from fairlead.api.timestamps import moment
 from fairlead.client import AlreadyExists, Client, Conflict, NotFound
 from fairlead.client.lookups import find
-from fairlead.postgres.controllers.access.passes import Credentials, Observed
-from fairlead.postgres.controllers.keys import InstallationKey
+from fairlead.postgres.controllers.access.claims import InstallationKey
+from fairlead.postgres.controllers.access.passes import Action, Credentials, Observed
 from fairlead.postgres.controllers.rules.desired import Desired
 from fairlead.postgres.controllers.rules.login_secret import (
     can_be,
@@ -30,6 +30,7 @@ from fairlead.postgres.controllers.rules.login_secret import (
     secret_values,
 )
 from fairlead.postgres.controllers.rules.rotation import (
+    Choice,
     PasswordRules,
     asked_for,
     choose,
@@ -124,7 +125,7 @@ class Publication:
         A Secret that was created and deleted while the watch was behind is in no later list, and
         no event would report its deletion.
         """
-        if observed.credentials.state not in {"generated", "reused"}:
+        if not observed.credentials.secret_uid:
             return True
         name = desired.access.spec.generated_secret
         return self._watches.secrets.get(desired.found.meta.namespace, name) is not None
@@ -191,7 +192,7 @@ class Publication:
         return seconds_left(status.password, moment(), status.logins)
 
     async def write(self, desired: Desired, observed: Observed) -> Credentials:
-        """Write the Secret with the present, the given or a new password: boxes S to W.
+        """Create or update the Secret: it keeps its password, or gets the given or a new one.
 
         Returns:
             The login and its password, with their part of the status. A password that replaces
@@ -213,9 +214,22 @@ class Publication:
             meta.namespace, meta.name, wanted=given, opened=self._opened
         )
         if observed.keeping:
-            return replace(observed.credentials, state="none", login=spec.username)
+            return replace(observed.credentials, left=None, login=spec.username)
         password = await self._given(desired) if given else ""
-        return await self._publish(desired, observed, rules, password)
+        # A Secret that the cache lacks most likely does not exist: then one create is enough. Two
+        # logins get their password before the Secret: a late cache would replace one in use.
+        key = Key(meta.namespace, spec.generated_secret)
+        is_known = key in self._made or self._watches.secrets.get(*key) is not None
+        read = is_known or rules.rotation == "TwoLogins"
+        for attempt in range(_ATTEMPTS):
+            try:
+                existing = await self._existing(desired) if read else None
+                return await self._store(desired, observed, password, existing)
+            except (AlreadyExists, NotFound):
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                read = True
+        raise AssertionError
 
     async def _given(self, desired: Desired) -> str:
         spec, namespace = desired.access.spec, desired.found.meta.namespace
@@ -224,25 +238,6 @@ class Publication:
         if found is None:
             raise missing_password_secret(name, namespace)
         return given_password(spec, found)
-
-    async def _publish(
-        self, desired: Desired, observed: Observed, rules: PasswordRules, given: str
-    ) -> Credentials:
-        name, namespace = desired.access.spec.generated_secret, desired.found.meta.namespace
-        # A Secret that the cache lacks most likely does not exist: then one create is enough. Two
-        # logins get their password before the Secret: a late cache would replace one in use.
-        key = Key(namespace, name)
-        look = key in self._made or self._watches.secrets.get(*key) is not None
-        look = look or rules.rotation == "TwoLogins"
-        for attempt in range(_ATTEMPTS):
-            try:
-                existing = await self._existing(desired) if look else None
-                return await self._store(desired, observed, rules, given, existing)
-            except (AlreadyExists, NotFound):
-                if attempt + 1 == _ATTEMPTS:
-                    raise
-                look = True
-        raise AssertionError
 
     async def _existing(self, desired: Desired) -> Object | None:
         access, found, namespace = desired.access, desired.found, desired.found.meta.namespace
@@ -271,68 +266,37 @@ class Publication:
         return made.secret if is_same and not made.used else None
 
     async def _store(
-        self,
-        desired: Desired,
-        observed: Observed,
-        rules: PasswordRules,
-        given: str,
-        existing: Object | None,
+        self, desired: Desired, observed: Observed, given: str, existing: Object | None
     ) -> Credentials:
-        access, found, before = desired.access, desired.found, observed.credentials
+        """Write the Secret, unless the server must have the login or its password first."""
+        access, found = desired.access, desired.found
         source = existing or await self._former(desired)
         has = login_in(source)
         shown = "" if given or not has[1] else await self._fingerprint(desired, has[1])
-        login, kept, mark, turns, postponed = choose(
+        choice = choose(
             access,
-            rules,
+            desired.rules,
             source.meta if source is not None else None,
             has,
             given=given,
+            now=moment(),
             fingerprint=shown,
             answers=observed.role == "free",
-            now=moment(),
         )
-        # The Secret is written before the database: a crash would lose a password that only the
-        # database has. A staged login is in no Secret yet, so that the database goes first.
-        staged = before.state == "staged" and login == before.login
-        is_open = before.state == "changing"
-        password = kept or (before.password if staged or is_open else rules.generate())
-        if is_open and (login, password) != (before.login, before.password):
-            raise AccessError("Conflict", "the Secret has changed meanwhile; trying again")
-        made = replace(
-            before,
-            login=login,
-            password=password,
-            iterations=rules.iterations,
-            postponed=postponed,
-            # Another replica may have written the Secret since it was read: then the login gets
-            # the password of that Secret back.
-            elsewhere=staged and password != before.password,
-        )
-        values = secret_values(access.spec, desired.reached.endpoint, password, login)
-        wanted = content(access.spec.secret_template, values, mark)
+        made = _chosen(desired.rules, observed.credentials, choice, has[1])
+        values = secret_values(access.spec, desired.reached.endpoint, made.password, made.login)
+        wanted = content(access.spec.secret_template, values, choice.mark)
         body = secret_body(found, access.spec.generated_secret, wanted, existing)
-        if turns and not staged:
-            return replace(made, state="due")
-        # The other password in the Secret still works: the server must have the new one first.
-        if not (staged or is_open) and has[1] not in {"", password}:
-            return replace(made, state="changing")
-        if kept:
-            stored = await self._write(found, existing, body)
-        else:
+        if made.left is not None:
+            return made
+        if made.is_new:
             stored = await self._make(found, existing, body)
             shown = ""
-        return replace(
-            made,
-            state="reused" if kept else "generated",
-            secret_uid=stored.meta.uid,
-            info=password_info(
-                rules,
-                access.status.password,
-                shown or await self._fingerprint(desired, password),
-                moment(),
-            ),
-        )
+        else:
+            stored = await self._write(found, existing, body)
+        shown = shown or await self._fingerprint(desired, made.password)
+        info = password_info(desired.rules, access.status.password, shown, moment())
+        return replace(made, secret_uid=stored.meta.uid, info=info)
 
     async def _make(self, access: Object, existing: Object | None, body: JSON) -> Object:
         """Write a Secret with a new password; its event in the cache starts no pass."""
@@ -406,6 +370,46 @@ class Publication:
         await self._watches.follow_passwords(
             meta.namespace, meta.name, wanted=False, opened=self._opened
         )
+
+
+def _chosen(rules: PasswordRules, before: Credentials, choice: Choice, there: str) -> Credentials:
+    """Return the login with its password, and the action before the Secret has them.
+
+    Args:
+        rules: the rules of the password.
+        before: the credentials of the pass so far.
+        choice: the choice for the Secret.
+        there: the password in the Secret, "" for none.
+
+    Raises:
+        AccessError: Conflict, where another writer has changed the Secret meanwhile.
+    """
+    # The Secret is written before the database: a crash would lose a password that only the
+    # database has. A staged login is in no Secret yet, so that the database goes first.
+    staged = before.is_staged and choice.login == before.login
+    is_open = before.left is Action.CHANGE_PASSWORD
+    password = choice.kept or (before.password if staged or is_open else rules.generate())
+    if is_open and (choice.login, password) != (before.login, before.password):
+        raise AccessError("Conflict", "the Secret has changed meanwhile; trying again")
+    left: Action | None = None
+    if choice.turns and not staged:
+        left = Action.STAGE_LOGIN
+    # The other password in the Secret still works: the server must have the new one first.
+    elif not (staged or is_open) and there not in {"", password}:
+        left = Action.CHANGE_PASSWORD
+    return replace(
+        before,
+        left=left,
+        is_staged=staged,
+        is_new=not choice.kept,
+        login=choice.login,
+        password=password,
+        iterations=rules.iterations,
+        postponed=choice.postponed,
+        # Another replica may have written the Secret since it was read: then the login gets the
+        # password of that Secret back.
+        elsewhere=staged and password != before.password,
+    )
 
 
 def _is_same(one: Object, other: Object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -26,8 +26,6 @@ from fairlead.api.postgresaccess import (
     Binding,
     Blockers,
     Deletion,
-    LoginInfo,
-    PasswordInfo,
     Plan,
     PostgresAccessStatus,
     ReconcileState,
@@ -54,7 +52,8 @@ RENAMED = "carries the claim of this object"
 """Text by which a warning is known as one about a renamed role."""
 _NOT_APPLIED = "; spec.suspend is set, and nothing after generation"
 """Suffix of a message about an earlier spec than the present one."""
-_WAITING = {"Locked", "Conflict", "TimedOut"}
+_PASSING = {"Locked", "Conflict", "TimedOut"}
+"""Reasons that other sessions or writers cause and that pass by themselves: no error is told."""
 _MAX_GRANTED = 512
 _MAX_BLOCKERS = 3
 _MAX_WARNINGS = 64
@@ -74,18 +73,50 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Generation that the verdict is about; None for the present one."""
 
 
-class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a login that works; ``secret`` is "" where the access has no Secret."""
+class PassReport(NamedTuple):
+    """The status after a pass; ``refused`` tells of a decision against the access."""
 
-    username: str
-    secret: str
-    server: ServerInfo
-    secret_uid: str = ""
-    password: PasswordInfo | None = None
-    logins: Sequence[LoginInfo] = ()
-    applied: Sequence[str] = ()
-    group: str = ""
-    warnings: Sequence[str] = ()
+    status: PostgresAccessStatus
+    outcome: Outcome
+    refused: bool
+
+
+def report_of(
+    desired: Desired, observed: Observed, *, now: str, approved_by: str = ""
+) -> PassReport:
+    """Return the report of a pass.
+
+    Args:
+        desired: the desired state.
+        observed: the observed state after the last action.
+        now: the present time.
+        approved_by: the field manager whose approval the pass has carried out, "" for none.
+    """
+    outcome, old = outcome_of(desired, observed), former_status(desired, observed)
+    failure, plan = observed.failure, old.plan
+    # A refused grant does not take the binding of a login that works.
+    verdict = failure is not None and failure.error.verdict and observed.synced is None
+    refused = desired.excluded or desired.expired or verdict
+    silent = desired.access.spec.suspend or desired.expired or failure is not None
+    if observed.preview is not None or not silent:
+        plan = plan_of(observed.preview, plan, approved_by)
+    status = new_status(
+        msgspec.structs.replace(old, plan=plan),
+        outcome,
+        generation=desired.found.meta.generation,
+        now=now,
+        refused=refused,
+    )
+    if not refused:
+        status = with_login(status, desired, observed)
+    return PassReport(status, outcome, refused and not desired.expired)
+
+
+def uses_approval(desired: Desired, observed: Observed) -> bool:
+    """Whether a pass has run approved statements; until a whole success another try may."""
+    found = observed.preview
+    done = observed.in_sync and observed.failure is None
+    return done and found is not None and bool(found.statements) and is_approved(desired, found)
 
 
 def outcome_of(desired: Desired, observed: Observed) -> Outcome:
@@ -105,9 +136,9 @@ def outcome_of(desired: Desired, observed: Observed) -> Outcome:
         return suspended(desired.access.status, generation, unchanged=observed.unchanged)
     if desired.expired:
         return expired(desired.ends)
-    if observed.plan is not None and not is_approved(desired, observed.plan):
-        return planned(observed.plan, desired.planning)
-    is_new = observed.credentials.state == "generated"
+    if observed.preview is not None and not is_approved(desired, observed.preview):
+        return previewed(observed.preview, desired.planning)
+    is_new = observed.credentials.is_new
     return generated() if is_new and not _is_read_again(desired, observed) else success()
 
 
@@ -136,27 +167,32 @@ def former_status(desired: Desired, observed: Observed) -> PostgresAccessStatus:
     return old
 
 
-def login_of(desired: Desired, observed: Observed) -> Login | None:
-    """Return the state of the login, None unless this pass has synchronized it."""
+def with_login(
+    status: PostgresAccessStatus, desired: Desired, observed: Observed
+) -> PostgresAccessStatus:
+    """Return the status with the state of the login, where this pass has synchronized it."""
     synced = observed.synced
     if synced is None or desired.place is None:
-        return None
-    spec, status, endpoint = desired.access.spec, desired.access.status, desired.place.endpoint
+        return status
+    endpoint = desired.place.endpoint
+    name = "" if observed.keeping else desired.access.spec.generated_secret
     kept = [WITHOUT_SECRET] if observed.keeping else []
-    return Login(
-        username=spec.username,
-        secret="" if observed.keeping else spec.generated_secret,
-        secret_uid=observed.credentials.secret_uid,
+    warnings = [*kept, *synced.warnings, *map(renamed, sorted(observed.renamed))]
+    return msgspec.structs.replace(
+        status,
+        binding=Binding(name=name) if name else None,
+        username=desired.access.spec.username,
+        secret=SecretInfo(name=name, uid=observed.credentials.secret_uid) if name else None,
         password=observed.credentials.info,
-        logins=synced.logins,
+        logins=list(synced.logins),
         server=ServerInfo(
             host=endpoint.public_host or endpoint.host,
             version=synced.server.version_text,
             system_identifier=synced.server.system_identifier,
         ),
-        applied=_ledger(status.applied_grants, synced),
+        applied_grants=_ledger(status.applied_grants, synced)[:_MAX_GRANTED],
         group=synced.group or (status.group if synced.problems else ""),
-        warnings=[*kept, *synced.warnings, *map(renamed, sorted(observed.renamed))],
+        warnings=warnings[:_MAX_WARNINGS],
     )
 
 
@@ -167,12 +203,12 @@ def _ledger(before: Sequence[str], synced: Synced) -> list[str]:
 
 
 def success() -> Outcome:
-    """Return the outcome of step 35: the server has all that is wanted."""
+    """Return the outcome of a pass whose server has all that is wanted."""
     return Outcome(state="Success", reason="Ready", message=IN_SYNC, again="synced")
 
 
 def generated() -> Outcome:
-    """Return the outcome of step 36: after a new password one pass is in progress.
+    """Return the outcome of a pass with a new password: access-operator calls it in progress.
 
     The next pass comes at once instead of after 30 s: this pass has verified its writes.
     """
@@ -224,7 +260,7 @@ def expired(expires_at: str) -> Outcome:
     )
 
 
-def planned(plan: Planned, why: Literal["", "Observe", "Manual"]) -> Outcome:
+def previewed(plan: Planned, why: Literal["", "Observe", "Manual"]) -> Outcome:
     """Return the outcome of a pass that only plans its statements."""
     refused = [error for errors in plan.refused.values() for error in errors]
     if refused:
@@ -294,7 +330,7 @@ def approver_of(metadata: JSON) -> str:
 def failed(failure: PassFailure) -> Outcome:
     """Return the outcome of a failed action, or of a decision against an access."""
     error = failure.error
-    if error.reason in _WAITING:
+    if error.reason in _PASSING:
         return Outcome(
             state="InProgress",
             reason="Reconciling",
@@ -347,13 +383,11 @@ def new_status(
     *,
     generation: int,
     now: str,
-    login: Login | None,
     refused: bool,
 ) -> PostgresAccessStatus:
     """Return the status after a pass, equal to the old one where nothing has changed.
 
-    The state of the login stays after a failure; a decision against the access (``refused``)
-    removes the binding.
+    The state of the login stays; a decision against the access (``refused``) removes the binding.
     """
     conditions = old.conditions
     generation = generation if outcome.generation is None else outcome.generation
@@ -373,31 +407,14 @@ def new_status(
         status: ConditionStatus = "True" if holds else "False"
         new = Condition(type_, status, outcome.reason, message, "", generation)
         conditions = set_condition(conditions, new, now=now)
-    status_ = msgspec.structs.replace(
+    return msgspec.structs.replace(
         old,
         conditions=conditions,
         last_reconcile_state=outcome.state,
         last_log=message,
         observed_generation=generation,
-    )
-    deletion = deletion_of(outcome.blockers)
-    if deletion != old.deletion:
-        status_ = msgspec.structs.replace(status_, deletion=deletion)
-    if refused:
-        return msgspec.structs.replace(status_, binding=None)
-    if login is None:
-        return status_
-    return msgspec.structs.replace(
-        status_,
-        binding=Binding(name=login.secret) if login.secret else None,
-        username=login.username,
-        secret=SecretInfo(name=login.secret, uid=login.secret_uid) if login.secret else None,
-        password=login.password,
-        logins=list(login.logins),
-        server=login.server,
-        applied_grants=list(login.applied[:_MAX_GRANTED]),
-        group=login.group,
-        warnings=list(login.warnings[:_MAX_WARNINGS]),
+        deletion=deletion_of(outcome.blockers),
+        binding=None if refused else old.binding,
     )
 
 

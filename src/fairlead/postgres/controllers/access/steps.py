@@ -21,7 +21,7 @@ from fairlead.postgres.controllers.servers.jobs import (
     Check,
     Drop,
     Job,
-    Look,
+    PlanOnly,
     Removal,
     Rotate,
     Sync,
@@ -116,9 +116,9 @@ class Steps:
                 if desired.unsound is not None:
                     raise desired.unsound
                 desired = desired.at(await self._sources.endpoint(desired.access, enforce=True))
-            case Action.PLAN:
+            case Action.PREVIEW:
                 login = await self._publication.peek(desired, observed)
-                job = Look(await self.wanted(desired, observed, login))
+                job = PlanOnly(await self.wanted(desired, observed, login))
             case Action.CHECK_ROLE:
                 claim = await self._claims.of(desired.found.meta)
                 job = Check(desired.needed, claim, adopt=desired.adopts)
@@ -131,7 +131,7 @@ class Steps:
             case Action.STAGE_LOGIN:
                 login = observed.credentials
                 wanted = await self.wanted(desired, observed, login, staged=True)
-                job = Sync(wanted, observed.plan)
+                job = Sync(wanted, observed.preview)
             case Action.CHANGE_PASSWORD:
                 publish = self._publishing(desired, observed, written)
                 job = Rotate(await self.wanted(desired, observed, observed.credentials), publish)
@@ -140,7 +140,7 @@ class Steps:
                 known = observed.verified
                 if known is not None and known.holds(desired.reached, wanted):
                     return await self._synced(desired, observed, wanted, known.synced)
-                job = Sync(wanted, observed.plan)
+                job = Sync(wanted, observed.preview)
             case Action.GIVE_UP:
                 owner = desired.owner
                 # The record comes before the object goes: a claim with neither object nor record
@@ -160,13 +160,13 @@ class Steps:
     async def _answered(self, going: Going, answer: Answer) -> Going:
         desired, observed, job = going.desired, going.observed, going.job
         match job:
-            case Look():
+            case PlanOnly():
                 if not isinstance(answer, Planned):
                     raise answered_otherwise(answer)
-                observed = observed.planned(desired, answer)
+                observed = observed.previewed(desired, answer)
             case Sync() if isinstance(answer, Planned):
                 # The server has changed since the approval: its new plan needs another one.
-                observed = observed.planned(desired, answer)
+                observed = observed.previewed(desired, answer)
             case Check():
                 # An unreachable server gets no first password: its Secret would not work, and
                 # would stay behind for a role that was never created. With a Secret, the later

@@ -5,9 +5,10 @@ The controller brings it into the server, and the commands plan it. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -53,6 +54,7 @@ Planning = Literal["", "Observe", "Manual"]
 _NAMESPACE = "namespace "
 _NO_RULES = PasswordRules()
 """Rules of the password without any policy."""
+T = TypeVar("T")
 
 
 class ServerPlace(NamedTuple):
@@ -251,22 +253,11 @@ def desired_of_access(
     kind = POSTGRESACCESSES
     found = found or Object(kind.api_version, kind.kind, access.metadata, b"")
     spec, status = access.spec, access.status
-    ends, refused = "", None
-    try:
-        ends = expires_at(access)
-    except AccessError as error:
-        refused = error
-    password: PasswordRules | AccessError
-    try:
-        password = password_rules(spec, password_defaults(settings.passwords))
-    except AccessError as error:
-        password = error
-    unsound: AccessError | None = None
-    try:
-        check_spec(access)
-    except AccessError as error:
-        unsound = error
-    needed = needed_names(access)
+    ends, refused = _tried(lambda: expires_at(access), "")
+    rules, wrong = _tried(
+        lambda: password_rules(spec, password_defaults(settings.passwords)), _NO_RULES
+    )
+    _, unsound = _tried(lambda: check_spec(access), None)
     names = names_of(access)
     expired = bool(ends) and parse_time(ends) <= now
     ready = get_condition(status.conditions, READY)
@@ -275,9 +266,9 @@ def desired_of_access(
     waits: Planning = "Manual" if spec.approval == "Manual" else ""
     return replace(
         _marked(found, access, refused=refused, owner=owner_of(access)),
-        password=password,
+        password=wrong or rules,
         names=names,
-        needed=needed,
+        needed=needed_names(access),
         unsound=unsound,
         ends=ends,
         expired=expired,
@@ -286,6 +277,14 @@ def desired_of_access(
         adopts=may_adopt(access, settings),
         planning="Observe" if spec.mode == "Observe" else waits,
     )
+
+
+def _tried(work: Callable[[], T], default: T) -> tuple[T, AccessError | None]:
+    """Return the result of a check and None, or the default and the error."""
+    try:
+        return work(), None
+    except AccessError as error:
+        return default, error
 
 
 def decode_access(found: Object) -> PostgresAccess:

@@ -98,11 +98,11 @@ class Drop(NamedTuple):
         return family(self.username)
 
 
-class Look(_OfWanted, frozen=True):
+class PlanOnly(_OfWanted, frozen=True):
     """Plan the statements for an access; the answer is a Planned or an error."""
 
 
-Job = Check | Sync | Rotate | Drop | Look
+Job = Check | Sync | Rotate | Drop | PlanOnly
 
 
 class Roles:

@@ -25,7 +25,7 @@ from fairlead.postgres.controllers.servers.jobs import (
     Drop,
     Job,
     Line,
-    Look,
+    PlanOnly,
     Roles,
     Rotate,
     Sync,
@@ -64,7 +64,7 @@ _REST_SECONDS = 30.0
 """Seconds without work after which the sessions of a server are closed."""
 _OF_ONE_NAMESPACE = 32
 """Largest number of servers at work at once that the accesses of one namespace declare."""
-T = TypeVar("T", Check, Sync, Rotate, Drop, Look)
+T = TypeVar("T", Check, Sync, Rotate, Drop, PlanOnly)
 J = TypeVar("J", bound=Job)
 
 
@@ -316,19 +316,19 @@ class _Server:
     async def _batch(self, batch: Mapping[Request, Job]) -> None:
         checks: dict[Request, Check] = {}
         syncs: dict[Request, Sync] = {}
-        looks: dict[Request, Look] = {}
+        plans: dict[Request, PlanOnly] = {}
         for request, job in batch.items():
             match job:
                 case Check():
                     checks[request] = job
                 case Sync():
                     syncs[request] = job
-                case Look():
-                    looks[request] = job
+                case PlanOnly():
+                    plans[request] = job
         await asyncio.gather(
             self._answer(checks, self._check),
             self._answer(syncs, self._sync, brief=True),
-            self._answer(looks, self._plan),
+            self._answer(plans, self._plan),
         )
 
     async def _at_leisure(self, one: Mapping[Request, Job]) -> None:
@@ -386,7 +386,7 @@ class _Server:
         except AccessError as error:
             return error
 
-    async def _plan(self, jobs: Iterable[Look]) -> Mapping[str, Answer]:
+    async def _plan(self, jobs: Iterable[PlanOnly]) -> Mapping[str, Answer]:
         return {job.username: await self._planned(self._sessions, job.wanted) for job in jobs}
 
     async def _remove(self, one: Mapping[Request, Job], *, brief: bool) -> None:
