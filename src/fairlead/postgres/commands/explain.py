@@ -19,6 +19,7 @@ from fairlead.api.postgresaccess import (
     PostgresAccess,
 )
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
+from fairlead.api.reasons.model import State
 from fairlead.api.reasons.postgres import POSTGRES, StepName, step_of
 from fairlead.api.resource import SECRETS
 from fairlead.client import ApiError, ClientError, Forbidden
@@ -148,14 +149,14 @@ class _Explaining:
                 self._learn(_failed("server", error))
             finally:
                 await sessions.close()
-        if self._reasons() & {"UsernameConflict"}:
+        if any(step.reason == "UsernameConflict" for step in self._steps.values()):
             await self._rivals()
 
     def _learn(self, step: ExplainedStep) -> None:
         self._steps[step.name] = step
 
-    def _reasons(self) -> set[str]:
-        return {step.reason for step in self._steps.values()}
+    def _say(self, name: StepName, state: State, message: str, reason: str = "") -> None:
+        self._learn(ExplainedStep(name=name, state=state, message=message, reason=reason))
 
     def _object(self) -> None:
         access = self._access
@@ -168,18 +169,14 @@ class _Explaining:
             self._learn(_failed("object", error))
             return
         if why:
-            self._learn(ExplainedStep(name="object", state="waiting", message=why))
+            self._say("object", "waiting", why)
         elif self._steps["object"].reason in _SAID_BY_STATUS:
             return
         elif told(access)[1] == "Unseen":
             _, reason, message = told(access)
-            self._learn(
-                ExplainedStep(name="object", state="waiting", reason=reason, message=message)
-            )
+            self._say("object", "waiting", message, reason)
         else:
-            self._learn(
-                ExplainedStep(name="object", state="ok", message="the operator has looked at it")
-            )
+            self._say("object", "ok", "the operator has looked at it")
 
     async def _policy(self) -> None:
         """Check the access against the settings and the profile of its server."""
@@ -188,11 +185,11 @@ class _Explaining:
         for username in self._desired.names if self._desired.excluded else ():
             if not excluded(username, users, patterns):
                 continue
-            message = f"role {username} is one of the operator's excluded users"
-            self._learn(
-                ExplainedStep(
-                    name="policy", state="failed", reason="UserExcluded", message=message
-                )
+            self._say(
+                "policy",
+                "failed",
+                f"role {username} is one of the operator's excluded users",
+                "UserExcluded",
             )
             return
         await self._profile()
@@ -210,8 +207,7 @@ class _Explaining:
         except ApiError as error:
             self._around.notes.append(f"{error.message}: what is told is by the status alone")
             return
-        allowed = "the settings and the server's profile allow it"
-        self._learn(ExplainedStep(name="policy", state="ok", message=allowed))
+        self._say("policy", "ok", "the settings and the server's profile allow it")
 
     async def _profile(self) -> None:
         """Record the PostgresServer's Ready condition as the step "server"."""
@@ -226,14 +222,9 @@ class _Explaining:
             return
         ready = get_condition(server.status.conditions, READY) if server is not None else None
         if ready is not None and ready.status != "True":
-            self._learn(
-                ExplainedStep(
-                    name="server", state="failed", reason=ready.reason, message=ready.message
-                )
-            )
+            self._say("server", "failed", ready.message, ready.reason)
         elif ready is not None:
-            message = f"PostgresServer {reference.name} is Ready"
-            self._learn(ExplainedStep(name="server", state="ok", message=message))
+            self._say("server", "ok", f"PostgresServer {reference.name} is Ready")
 
     async def _secret(self) -> None:
         access = self._access
@@ -252,14 +243,13 @@ class _Explaining:
             return
         name = access.spec.generated_secret
         if login.keeps:
-            message = "there is none, for the role keeps a password that cannot be read"
-            self._learn(ExplainedStep(name="Secret", state="ok", message=message))
+            self._say(
+                "Secret", "ok", "there is none, for the role keeps a password that cannot be read"
+            )
         elif not login.there:
-            message = f"Secret {name} is not there yet"
-            self._learn(ExplainedStep(name="Secret", state="waiting", message=message))
+            self._say("Secret", "waiting", f"Secret {name} is not there yet")
         else:
-            message = f"Secret {name} has a password"
-            self._learn(ExplainedStep(name="Secret", state="ok", message=message))
+            self._say("Secret", "ok", f"Secret {name} has a password")
 
     async def _owner_of_secret(self) -> None:
         meta, name = self._access.metadata, self._access.spec.generated_secret
@@ -282,8 +272,9 @@ class _Explaining:
         remedies: list[Statement] = []
         async with sessions.working("read the catalogs") as session:
             server = await read_server(session)
-            message = f"{sessions.endpoint} answers, PostgreSQL {server.version_text}"
-            self._learn(ExplainedStep(name="server", state="ok", message=message))
+            self._say(
+                "server", "ok", f"{sessions.endpoint} answers, PostgreSQL {server.version_text}"
+            )
             username = access.status.username or access.spec.username
             snapshot = await read_snapshot(session, family(username), "")
             role = snapshot.roles.get(username)
@@ -345,41 +336,36 @@ class _Explaining:
         else:
             message = f"role {username} is as asked for"
         differs = role is None or bool(open_)
-        self._learn(
-            ExplainedStep(name="role", state="waiting" if differs else "ok", message=message)
-        )
+        self._say("role", "waiting" if differs else "ok", message)
 
     def _grants(self, planned: Planned) -> None:
         problems = [one for one in _errors(planned.refused) if step_of(one.reason) == "grants"]
         if problems:
             message = "; ".join(dict.fromkeys(one.message for one in problems))
             reason = problems[0].reason
-            self._learn(
-                ExplainedStep(name="grants", state="failed", reason=reason, message=message)
-            )
+            self._say("grants", "failed", message, reason)
             return
         if self._steps["role"].state == "failed":
-            self._learn(ExplainedStep(name="grants", state="unknown", message="not reached"))
+            self._say("grants", "unknown", "not reached")
             return
         missing = [one for one in planned.statements if not one.of_role]
         if missing:
             databases = ", ".join(sorted({one.database for one in missing}))
-            message = f"{_count(len(missing), 'statement')} to run in {databases}"
-            self._learn(ExplainedStep(name="grants", state="waiting", message=message))
-        else:
-            self._learn(
-                ExplainedStep(name="grants", state="ok", message="all are there, and no others")
+            self._say(
+                "grants", "waiting", f"{_count(len(missing), 'statement')} to run in {databases}"
             )
+        else:
+            self._say("grants", "ok", "all are there, and no others")
 
     async def _removal(
         self, sessions: Sessions, role: RoleFacts | None, logins: Sequence[RoleFacts]
     ) -> None:
         """Record the objects on the server that block the removal of a role and its logins."""
         username = self._access.status.username or self._access.spec.username
-        self._learn(ExplainedStep(name="grants", state="ok", message="go with the role"))
+        self._say("grants", "ok", "go with the role")
         if role is None:
             self._blockers = []
-            self._learn(ExplainedStep(name="role", state="ok", message=f"role {username} is gone"))
+            self._say("role", "ok", f"role {username} is gone")
             return
         blockers = [one for owner in (role, *logins) for one in await _owned(sessions, owner)]
         self._blockers = blockers
@@ -387,15 +373,9 @@ class _Explaining:
         fenced = "may still log in" if able else "may not log in any more"
         message = f"role {username} {fenced}"
         if blockers and self._access.spec.cleanup_policy in {"Restrict", "Orphan"}:
-            message += ", and owns what is listed below"
-            step = ExplainedStep(
-                name="role", state="failed", reason="OwnsObjects", message=message
-            )
+            self._say("role", "failed", f"{message}, and owns what is listed below", "OwnsObjects")
         else:
-            step = ExplainedStep(
-                name="role", state="waiting", message=f"{message}, and is being removed"
-            )
-        self._learn(step)
+            self._say("role", "waiting", f"{message}, and is being removed")
 
     async def _rivals(self) -> None:
         """Record the accesses that ask for the same role, among those that the user may list."""

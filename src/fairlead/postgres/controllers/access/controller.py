@@ -98,6 +98,7 @@ class AccessController:
         self._verified: dict[Request, ServerOutcome] = {}
         """States that a pass has read back from its server, for the pass that follows at once."""
         self._told: dict[Request, _Told] = {}
+        """Subjects of the last statuses, which tell whether a suspended spec is one of them."""
         self.controller = Controller(
             "postgresaccess", self.reconcile, workers=settings.latest.workers, stopped=self._stop
         )
@@ -234,6 +235,7 @@ class AccessController:
 
     async def _begin(self, request: Request) -> Going | None:
         """Return Desired and Observed before the first action, None where the object is gone."""
+        # A change from here on comes too late for this pass: the report finds it here.
         self._outdated.discard(request)
         verified = self._verified.pop(request, None)
         found = self._newest(Key(request.namespace, request.name))
@@ -273,6 +275,7 @@ class AccessController:
             if going is None:
                 self._forget(request)
             elif going.job is not None:
+                # The entry comes before the job, whose answer looks for it.
                 self._at_server[request] = _AtServer(going, [])
                 self._work.submit(going.desired.reached, request, going.job)
                 return _WAITS

@@ -163,6 +163,7 @@ class Observed:
         """Return the observed state once the next login works on the server."""
         staged = replace(self.credentials, left=Action.WRITE_SECRET, is_staged=True)
         found = replace(self, credentials=staged)
+        # Without a former login that has yet to end, this was all that a sync would do.
         settled = done.is_settled and not done.problems
         return replace(found, synced=done) if settled else found
 
@@ -328,6 +329,7 @@ def plan(desired: Desired, observed: Observed) -> Plan:
     actions: list[Action] = []
     for stage in FINALIZING if desired.deleting else STAGES:
         actions += stage(desired, observed)
+        # What would come after a report is planned by a later pass.
         if Action.REPORT in actions:
             break
     return tuple(actions)

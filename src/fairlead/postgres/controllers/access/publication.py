@@ -108,8 +108,10 @@ class Publication:
         rotating = (
             cached is not None
             and access.spec.password_secret_ref is None
-            and not isinstance(desired.password, AccessError)
-            and (asked_for(meta, cached.meta) or is_late(desired.rules, access.status, moment()))
+            and isinstance(desired.password, PasswordRules)
+            and (
+                asked_for(meta, cached.meta) or is_late(desired.password, access.status, moment())
+            )
         )
         keeping = keeps_password(access, published=exists)
         if keeping and can_be(access.spec.generated_secret):
@@ -224,7 +226,7 @@ class Publication:
         for attempt in range(_ATTEMPTS):
             try:
                 existing = await self._existing(desired) if read else None
-                return await self._store(desired, observed, password, existing)
+                return await self._store(desired, observed, rules, password, existing)
             except (AlreadyExists, NotFound):
                 if attempt + 1 == _ATTEMPTS:
                     raise
@@ -266,7 +268,12 @@ class Publication:
         return made.secret if is_same and not made.used else None
 
     async def _store(
-        self, desired: Desired, observed: Observed, given: str, existing: Object | None
+        self,
+        desired: Desired,
+        observed: Observed,
+        rules: PasswordRules,
+        given: str,
+        existing: Object | None,
     ) -> Credentials:
         """Write the Secret, unless the server must have the login or its password first."""
         access, found = desired.access, desired.found
@@ -275,7 +282,7 @@ class Publication:
         shown = "" if given or not has[1] else await self._fingerprint(desired, has[1])
         choice = choose(
             access,
-            desired.rules,
+            rules,
             source.meta if source is not None else None,
             has,
             given=given,
@@ -283,7 +290,7 @@ class Publication:
             fingerprint=shown,
             answers=observed.role == "free",
         )
-        made = _chosen(desired.rules, observed.credentials, choice, has[1])
+        made = _chosen(rules, observed.credentials, choice, has[1])
         values = secret_values(access.spec, desired.reached.endpoint, made.password, made.login)
         wanted = content(access.spec.secret_template, values, choice.mark)
         body = secret_body(found, access.spec.generated_secret, wanted, existing)
@@ -295,7 +302,7 @@ class Publication:
         else:
             stored = await self._write(found, existing, body)
         shown = shown or await self._fingerprint(desired, made.password)
-        info = password_info(desired.rules, access.status.password, shown, moment())
+        info = password_info(rules, access.status.password, shown, moment())
         return replace(made, secret_uid=stored.meta.uid, info=info)
 
     async def _make(self, access: Object, existing: Object | None, body: JSON) -> Object:

@@ -115,8 +115,9 @@ def report_of(
 def uses_approval(desired: Desired, observed: Observed) -> bool:
     """Whether a pass has run approved statements; until a whole success another try may."""
     found = observed.preview
-    done = observed.in_sync and observed.failure is None
-    return done and found is not None and bool(found.statements) and is_approved(desired, found)
+    if found is None or not found.statements or observed.failure is not None:
+        return False
+    return observed.in_sync and is_approved(desired, found)
 
 
 def outcome_of(desired: Desired, observed: Observed) -> Outcome:

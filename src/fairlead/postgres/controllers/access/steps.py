@@ -120,6 +120,8 @@ class Steps:
                 login = await self._publication.peek(desired, observed)
                 job = PlanOnly(await self.wanted(desired, observed, login))
             case Action.CHECK_ROLE:
+                # The answer is about now: another access may still take the role before the sync,
+                # whose transaction asks once more.
                 claim = await self._claims.of(desired.found.meta)
                 job = Check(desired.needed, claim, adopt=desired.adopts)
             case Action.WRITE_SECRET:
@@ -137,6 +139,7 @@ class Steps:
                 job = Rotate(await self.wanted(desired, observed, observed.credentials), publish)
             case Action.SYNC_DATABASE:
                 wanted = await self.wanted(desired, observed, observed.credentials)
+                # The pass before has made a password, and read the server again a moment ago.
                 known = observed.verified
                 if known is not None and known.holds(desired.reached, wanted):
                     return await self._synced(desired, observed, wanted, known.synced)

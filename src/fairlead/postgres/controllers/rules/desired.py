@@ -272,6 +272,7 @@ def desired_of_access(
         unsound=unsound,
         ends=ends,
         expired=expired,
+        # In mode Observe the condition says Expired too: there the status still has the Secret.
         ended=expired and told and status.secret is None,
         excluded=any(excluded(name, users, patterns) for name in names),
         adopts=may_adopt(access, settings),
@@ -352,6 +353,7 @@ def expires_at(access: PostgresAccess) -> str:
         AccessError: InvalidSpec, where spec.expiresAfter is no duration.
     """
     meta, after = access.metadata, access.spec.expires_after
+    # A deletion follows spec.cleanupPolicy, whether the access has ended or not.
     if not after or meta.deleting:
         return ""
     ends = end_of(meta.creation_timestamp or "", after)

@@ -232,6 +232,7 @@ def login_in(existing: Object | None) -> tuple[str, str]:
     try:
         login = text_of(data, "username", str(existing.key))
     except AccessError:
+        # The next write of the Secret puts the right login back.
         login = ""
     # Emptying the key is how a user asks for a new password.
     if not found.strip():

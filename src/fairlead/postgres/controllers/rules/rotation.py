@@ -281,6 +281,8 @@ def choose(
     if fingerprint is None:
         fingerprint = status.password.fingerprint if status.password is not None else ""
     login, there = found
+    # The mark goes into the Secret together with its password: a crash between two writes would
+    # lose the request, or serve it twice.
     kept, mark, postponed = given or there, mark_of(meta), False
     changes = logins.must_rotate(rules.rotation, access.spec.username, found=login)
     if kept and source is not None and not given:
@@ -333,8 +335,9 @@ def next_login(
 
 def is_late(rules: PasswordRules, status: PostgresAccessStatus, now: datetime) -> bool:
     """Whether the password is too old, and no login would lose its grace period by a new one."""
-    free = logins.may_rotate(rules.rotation, ends_of(status.logins), now)
-    return free and is_old(rules, status.password, now)
+    if not is_old(rules, status.password, now):
+        return False
+    return logins.may_rotate(rules.rotation, ends_of(status.logins), now)
 
 
 def password_info(

@@ -57,7 +57,7 @@ class _OfWanted(msgspec.Struct, frozen=True):
 
 
 class Sync(_OfWanted, frozen=True):
-    """Bring an access into the server; the answer is a Synced or an error.
+    """Bring an access into the server; the answer is a Synced with refused grants, or an error.
 
     With ``approved`` no statement is run if one is missing in that plan: then the answer is the
     Planned with it.
@@ -84,7 +84,10 @@ class UnpublishedError(Exception):
 
 
 class Drop(NamedTuple):
-    """Remove the role by the policy; ``denied`` tells why it differs from the spec's policy."""
+    """Remove the role by the policy; ``denied`` tells why it differs from the spec's policy.
+
+    The answer is None, or an error. An OwnsObjects lists the objects that block the removal.
+    """
 
     username: str
     claim: RoleClaim
