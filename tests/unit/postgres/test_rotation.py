@@ -16,9 +16,9 @@ from fairlead.api.postgresaccess import (
     PostgresAccessSpec,
     PostgresAccessStatus,
 )
+from fairlead.api.postgresaccess.connection import PasswordPolicy
 from fairlead.postgres.controllers.rules.desired import names_of, needed_names
 from fairlead.postgres.controllers.rules.rotation import (
-    PasswordDefaults,
     PasswordRules,
     asked_for,
     ends_of,
@@ -73,11 +73,11 @@ def known(fingerprint_: str = "a", changed: str = "2026-01-01T00:00:00Z") -> Pas
             id="defaults",
         ),
         pytest.param({"alphabet": "alphanumeric"}, {}, (32, 62, None, 4096), id="alphanumeric"),
-        pytest.param(None, {"rotate_every": 7200}, (32, 64, 7200, 4096), id="default-period"),
+        pytest.param(None, {"rotate_every": "2h"}, (32, 64, 7200, 4096), id="default-period"),
         pytest.param({"alphabet": "hex"}, {"length": 24}, (24, 16, None, 4096), id="hex"),
         pytest.param({"alphabet": "01234567"}, {}, (32, 8, None, 4096), id="96-bits-exactly"),
         pytest.param(
-            {"rotateEvery": "1h30m"}, {"rotate_every": 3600}, (32, 64, 5400, 4096), id="duration"
+            {"rotateEvery": "1h30m"}, {"rotate_every": "1h"}, (32, 64, 5400, 4096), id="duration"
         ),
         pytest.param({"rotateEvery": "60s"}, {}, (32, 64, 60, 4096), id="shortest"),
     ],
@@ -85,7 +85,7 @@ def known(fingerprint_: str = "a", changed: str = "2026-01-01T00:00:00Z") -> Pas
 def test_policies(
     policy: JSON | None, defaults: JSON, expected: tuple[int, int, float | None, int]
 ) -> None:
-    rules = password_rules(spec(policy), PasswordDefaults(**defaults))
+    rules = password_rules(spec(policy), PasswordPolicy(**defaults))
     every = rules.rotate_every.total_seconds() if rules.rotate_every else None
     assert (rules.length, len(rules.alphabet), every, rules.iterations) == expected
     made = rules.generate()
@@ -138,7 +138,7 @@ def test_whose_password_is_kept(
 )
 def test_policies_that_are_refused(policy: JSON, message: str) -> None:
     with pytest.raises(AccessError, match="PasswordPolicyInvalid: spec") as refused:
-        password_rules(spec(policy), PasswordDefaults())
+        password_rules(spec(policy), PasswordPolicy())
     assert message in refused.value.message
     field = next((one for one in ("onAdoption", "rotateEvery") if one in policy), "alphabet")
     assert f"passwordDefaults.{field}" in refused.value.message
@@ -146,8 +146,8 @@ def test_policies_that_are_refused(policy: JSON, message: str) -> None:
 
 def test_no_default_makes_weak_or_slow_logins() -> None:
     for defaults, message in (
-        (PasswordDefaults(alphabet="hex", length=16), "16 of 16 characters"),
-        (PasswordDefaults(iterations=1_000_000), "1000000 are too many"),
+        (PasswordPolicy(alphabet="hex", length=16), "16 of 16 characters"),
+        (PasswordPolicy(iterations=1_000_000), "1000000 are too many"),
     ):
         with pytest.raises(AccessError, match=message):
             password_rules(spec(), defaults)
@@ -156,9 +156,9 @@ def test_no_default_makes_weak_or_slow_logins() -> None:
 def test_a_password_from_elsewhere_is_rotated_elsewhere() -> None:
     elsewhere = {"passwordSecretRef": {"name": "vault"}}
     with pytest.raises(AccessError, match=r"rotateEvery.*passwordSecretRef excludes it"):
-        password_rules(spec({"rotateEvery": "1h"}, **elsewhere), PasswordDefaults())
+        password_rules(spec({"rotateEvery": "1h"}, **elsewhere), PasswordPolicy())
     # A default is nobody's wish for this access.
-    rules = password_rules(spec(**elsewhere), PasswordDefaults(rotate_every=3600))
+    rules = password_rules(spec(**elsewhere), PasswordPolicy(rotate_every="1h"))
     assert rules.rotate_every is None
 
 
@@ -290,7 +290,7 @@ def test_a_password_from_elsewhere_takes_no_turns() -> None:
     with pytest.raises(AccessError, match=r"rotation.*passwordSecretRef excludes TwoLogins"):
         password_rules(
             spec({"rotation": "TwoLogins"}, passwordSecretRef={"name": "vault"}),
-            PasswordDefaults(),
+            PasswordPolicy(),
         )
 
 

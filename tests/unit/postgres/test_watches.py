@@ -111,14 +111,3 @@ async def test_a_change_concerns_those_that_take_it(watches: AccessWatches) -> N
     put(watches, access("one", "vault"), access("two", "other"), access("none"))
     delta = Delta("MODIFIED", secret("vault", "1"), secret("vault", "2"))
     assert [one.name for one in watches.accesses_of_password(delta)] == ["one"]
-
-
-async def test_versions_are_known_of_what_is_watched(
-    cluster: FakeCluster, watches: AccessWatches
-) -> None:
-    put(watches, access("one", "vault"))
-    await follow(watches, "one", wanted=True)
-    cluster.open("team")[0].store.put(secret("vault", "7"))
-    cast("FakeInformer", watches.secrets).store.put(secret("login", "8"))
-    found = [watches.secret("team", name) for name in ("vault", "login", "absent")]
-    assert [one.meta.resource_version if one else "" for one in found] == ["7", "8", ""]

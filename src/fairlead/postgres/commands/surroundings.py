@@ -36,7 +36,7 @@ from fairlead.postgres.controllers.rules.login_secret import (
     missing_password_secret,
 )
 from fairlead.postgres.controllers.rules.resolution import secret_data
-from fairlead.postgres.controllers.rules.rotation import choose, keeps_password, present_login
+from fairlead.postgres.controllers.rules.rotation import choose, keeps_password, next_login
 from fairlead.postgres.controllers.servers.sources import EndpointSources, decode_server
 from fairlead.postgres.controllers.settings import Settings, in_charge, in_force
 from fairlead.postgres.database.plans.plan import WantedState
@@ -197,7 +197,8 @@ class Surroundings:
         except ApiError:
             if "*" not in blind:
                 raise
-        login = present_login(desired.access) if known is None else known.login
+        login = known.login if known is not None else ""
+        login = login or next_login(desired.access, "", moment(), rotating=False)
         password = "" if known is None else known.kept or desired.rules.generate()
         keeps = known is not None and known.keeps
         return desired.wanted(

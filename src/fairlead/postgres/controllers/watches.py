@@ -133,12 +133,6 @@ class AccessWatches:
         found = self.accesses.by_index(BY_PASSWORD, namespace)
         return any(one.meta.name != name and not one.meta.deleting for one in found)
 
-    def secret(self, namespace: str, name: str) -> Object | None:
-        """Return the metadata of a watched Secret, generated or with a given password."""
-        found = self.secrets.get(namespace, name)
-        lease = self._passwords.get(namespace)
-        return found or (lease.get(namespace, name) if lease is not None else None)
-
     def accesses_of_server(self, delta: Delta) -> Iterable[Request]:
         """Yield the requests of all accesses that name the server."""
         return self._accesses_at(delta.object.meta.name)

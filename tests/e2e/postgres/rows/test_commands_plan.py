@@ -11,7 +11,7 @@ from tests.support.postgres import access
 from tests.support.team import Team
 
 from fairlead.api.meta import JSON
-from fairlead.api.postgresaccess import POSTGRESACCESSES
+from fairlead.api.postgresaccess import POSTGRESACCESSES, ROTATE_ANNOTATION
 from fairlead.postgres.commands.accesses import Given, as_applied, given_of, read_manifests
 from fairlead.postgres.commands.plan import CHANGES, FAILED, IN_SYNC, PlanReport, plan
 from fairlead.postgres.commands.surroundings import Surroundings
@@ -205,6 +205,20 @@ async def test_what_is_refused_is_a_problem_and_the_rest_is_planned(team: Team) 
     }
     assert any(text.startswith('CREATE ROLE "good"') for text in statements(planned))
     assert planned.exit_code == FAILED
+
+
+async def test_a_password_that_is_due_is_planned_as_the_operator_plans_it(team: Team) -> None:
+    name = await team.create()
+    await team.ready(name)
+    await team.patch(name, approval="Manual")
+    await team.ready(name)
+    asked = {"metadata": {"annotations": {ROTATE_ANNOTATION: "now"}}}
+    await team.client.merge_patch(POSTGRESACCESSES, name, team.namespace, asked)
+    found = await team.wait(name, lambda body: body["status"]["plan"].get("total", 0) > 0)
+    planned = await plan_of(team, name)
+    (digest,) = planned.servers[0].digests.values()
+    assert found["status"]["plan"]["digest"] == digest
+    assert "PASSWORD '***'" in statements(planned)[0]
 
 
 async def test_the_digest_of_an_approval_is_the_operators(team: Team) -> None:

@@ -34,6 +34,7 @@ from fairlead.postgres.controllers.access.status import (
 from fairlead.postgres.controllers.access.steps import Going, Steps
 from fairlead.postgres.controllers.access.turns import PassTurns
 from fairlead.postgres.controllers.rules.desired import Desired, desired_of, owner_named
+from fairlead.postgres.controllers.rules.rotation import seconds_left
 from fairlead.postgres.controllers.servers.jobs import Answer, WorkCallbacks
 from fairlead.postgres.controllers.servers.looks import JITTER
 from fairlead.postgres.controllers.servers.sources import EndpointSources
@@ -255,7 +256,7 @@ class AccessController:
             unchanged = self._told.get(request) == _Told.of(found, ready.observed_generation)
         observed = observed_of(
             desired,
-            **(await self._publication.look(desired))._asdict(),
+            **(await self._publication.observe(desired))._asdict(),
             renamed=self._leftovers.renamed.get(found.meta.uid, frozenset()),
             unchanged=unchanged,
             verified=verified,
@@ -327,7 +328,7 @@ class AccessController:
             # The access or a Secret of it has changed while the server was at work.
             return Result(_AT_ONCE_SECONDS)
         if synced is not None:
-            result = sooner(result, self._publication.rotates_in(status))
+            result = sooner(result, seconds_left(status.password, moment(), status.logins))
             if observed.credentials.postponed or not self._publication.seen(desired, observed):
                 result = sooner(result, _UNDONE_SECONDS)
         if desired.ends and not desired.expired:

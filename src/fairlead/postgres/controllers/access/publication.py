@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fairlead.api.meta import JSON, Key, Object
-from fairlead.api.postgresaccess import PostgresAccessStatus
 from fairlead.api.resource import SECRETS
 from fairlead.api.timestamps import moment
 from fairlead.client import AlreadyExists, Client, Conflict, NotFound
@@ -37,7 +36,6 @@ from fairlead.postgres.controllers.rules.rotation import (
     is_late,
     keeps_password,
     password_info,
-    seconds_left,
 )
 from fairlead.postgres.controllers.watches import BY_CONTROLLER, AccessWatches
 from fairlead.postgres.database.plans.password import fingerprint
@@ -97,7 +95,7 @@ class Publication:
         self._making: dict[Key, Object | None] = {}
         """Secrets under writing, with the version that the cache has received meanwhile."""
 
-    async def look(self, desired: Desired) -> Published:
+    async def observe(self, desired: Desired) -> Published:
         """Return the state of the Secret, by the cache and our own writes where they know it."""
         meta, access = desired.found.meta, desired.access
         cached = self._watches.secrets.get(meta.namespace, access.spec.generated_secret)
@@ -152,15 +150,6 @@ class Publication:
         choice = choose(desired.access, rules, source, has, given=given, now=moment())
         return Credentials(login=choice.login, password=choice.kept or rules.generate())
 
-    def version(self, namespace: str, name: str) -> str:
-        """Return the cached resourceVersion of a generated Secret or a given one.
-
-        A given Secret is one that spec.passwordSecretRef names. The version is "" where the cache
-        has no Secret, and stays the same as long as the Secret does.
-        """
-        found = self._watches.secret(namespace, name)
-        return found.meta.resource_version if found is not None else ""
-
     def is_news(self, delta: Delta) -> bool:
         """Whether a change of a Secret is by another writer than this process."""
         key = delta.object.key
@@ -185,13 +174,6 @@ class Publication:
         made.used = True
         if cached is not None and _is_same(cached, made.secret):
             del self._made[key]
-
-    def rotates_in(self, status: PostgresAccessStatus) -> float | None:
-        """Return the seconds until a new password is due or a login ends, None for never.
-
-        A late rotation returns 0.
-        """
-        return seconds_left(status.password, moment(), status.logins)
 
     async def write(self, desired: Desired, observed: Observed) -> Credentials:
         """Create or update the Secret: it keeps its password, or gets the given or a new one.

@@ -28,7 +28,6 @@ from fairlead.api.timestamps import format_time, parse_time
 from fairlead.postgres.controllers.rules.rotation import (
     PasswordRules,
     grace_of,
-    password_defaults,
     password_rules,
     turns_of,
 )
@@ -254,9 +253,7 @@ def desired_of_access(
     found = found or Object(kind.api_version, kind.kind, access.metadata, b"")
     spec, status = access.spec, access.status
     ends, refused = _tried(lambda: expires_at(access), "")
-    rules, wrong = _tried(
-        lambda: password_rules(spec, password_defaults(settings.passwords)), _NO_RULES
-    )
+    rules, wrong = _tried(lambda: password_rules(spec, settings.passwords), _NO_RULES)
     _, unsound = _tried(lambda: check_spec(access), None)
     names = names_of(access)
     expired = bool(ends) and parse_time(ends) <= now

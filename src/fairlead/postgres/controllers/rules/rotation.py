@@ -42,26 +42,6 @@ _MAX_MARK = 128
 """Largest number of characters of an annotation that is copied; a digest replaces longer ones."""
 
 
-class PasswordDefaults(msgspec.Struct, frozen=True, kw_only=True):
-    """Defaults of the password policy; ``rotate_every`` is in seconds, 0 for never."""
-
-    length: int = password.LENGTH
-    alphabet: str = "urlsafe"
-    rotate_every: float = 0.0
-    iterations: int = password.ITERATIONS
-
-
-def password_defaults(policy: PasswordPolicy) -> PasswordDefaults:
-    """Return the defaults in a Controller's settings, which must be valid."""
-    every = parse_duration(policy.rotate_every or "")
-    return PasswordDefaults(
-        length=policy.length or password.LENGTH,
-        alphabet=policy.alphabet or "urlsafe",
-        rotate_every=every.total_seconds() if every else 0.0,
-        iterations=policy.iterations or password.ITERATIONS,
-    )
-
-
 class PasswordRules(msgspec.Struct, frozen=True, kw_only=True):
     """A password policy with every default filled in; ``alphabet`` has all its characters."""
 
@@ -76,15 +56,15 @@ class PasswordRules(msgspec.Struct, frozen=True, kw_only=True):
         return password.generate(self.length, self.alphabet)
 
 
-def password_rules(spec: PostgresAccessSpec, defaults: PasswordDefaults) -> PasswordRules:
-    """Return the rules of an access: its own policy over the defaults.
+def password_rules(spec: PostgresAccessSpec, defaults: PasswordPolicy) -> PasswordRules:
+    """Return the rules of an access: its own policy over that of the settings, and our defaults.
 
     Raises:
         AccessError: PasswordPolicyInvalid; the message names the field.
     """
     own = spec.password_policy or LoginPolicy()
-    length = own.length or defaults.length
-    alphabet = _characters(own.alphabet or defaults.alphabet)
+    length = own.length or defaults.length or password.LENGTH
+    alphabet = _characters(own.alphabet or defaults.alphabet or "urlsafe")
     # The comparison is between integers, so that no rounding decides.
     if len(alphabet) ** length < 2**MIN_BITS:
         raise _wrong(
@@ -92,7 +72,7 @@ def password_rules(spec: PostgresAccessSpec, defaults: PasswordDefaults) -> Pass
             f"{length} of {len(alphabet)} characters are less than {MIN_BITS} bits; raise length,"
             " or add characters",
         )
-    iterations = own.iterations or defaults.iterations
+    iterations = own.iterations or defaults.iterations or password.ITERATIONS
     if iterations > password.MAX_ITERATIONS:
         raise _wrong("iterations", f"{iterations} are too many; {password.MAX_ITERATIONS} will do")
     return PasswordRules(
@@ -105,7 +85,7 @@ def password_rules(spec: PostgresAccessSpec, defaults: PasswordDefaults) -> Pass
 
 
 def _period(
-    spec: PostgresAccessSpec, own: LoginPolicy, defaults: PasswordDefaults
+    spec: PostgresAccessSpec, own: LoginPolicy, defaults: PasswordPolicy
 ) -> timedelta | None:
     every = own.rotate_every
     if own.on_adoption == "Keep" and (every or own.rotation != "InPlace"):
@@ -119,7 +99,8 @@ def _period(
             )
         return None
     if not every:
-        return timedelta(seconds=defaults.rotate_every) if defaults.rotate_every else None
+        # The options have refused invalid durations.
+        return parse_duration(defaults.rotate_every or "") or None
     period = parse_duration(every)
     if period is None or not _MIN_EVERY <= period <= _MAX_EVERY:
         raise _wrong(
@@ -300,7 +281,7 @@ def choose(
         else:
             mark = mark_of(source)
     return Choice(
-        login=next_login(access, rules, login, now, rotating=not kept),
+        login=next_login(access, login, now, rotating=not kept),
         kept=kept,
         mark=mark,
         turns=changes or (rules.rotation == "TwoLogins" and not kept),
@@ -308,23 +289,11 @@ def choose(
     )
 
 
-def present_login(access: PostgresAccess) -> str:
-    """Return the login of an access by its status, for a Secret that cannot be read."""
-    return logins.current_login(
-        rotation_of(access.spec),
-        access.spec.username,
-        found="",
-        known=current_of(access.status.logins),
-    )
-
-
-def next_login(
-    access: PostgresAccess, rules: PasswordRules, found: str, now: datetime, *, rotating: bool
-) -> str:
-    """Return the next login of the Secret; ``found`` is the present one."""
+def next_login(access: PostgresAccess, found: str, now: datetime, *, rotating: bool) -> str:
+    """Return the next login of the Secret; ``found`` is the present one, "" for an unknown one."""
     told = access.status.logins
     return logins.current_login(
-        rules.rotation,
+        rotation_of(access.spec),
         access.spec.username,
         found=found,
         known=current_of(told),

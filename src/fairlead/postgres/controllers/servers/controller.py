@@ -82,7 +82,7 @@ class ServerController:
         try:
             server = decode_server(found)
             old = server.status
-            facts = await self._look(server)
+            facts = await self._log_in(server)
         except AccessError as error:
             metrics.reached(error)
             await self._store(found, old, error=error)
@@ -97,7 +97,7 @@ class ServerController:
         self._metrics.of(owner).is_known = False
         self._metrics.tidy(owner)
 
-    async def _look(self, server: PostgresServer) -> ServerFacts:
+    async def _log_in(self, server: PostgresServer) -> ServerFacts:
         endpoint: Endpoint = await self._sources.server_endpoint(server)
         name = server.metadata.name
         sessions = self._sessions.get(name)
