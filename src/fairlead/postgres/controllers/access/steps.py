@@ -196,10 +196,10 @@ class Steps:
         self, desired: Desired, observed: Observed, login: Credentials, *, staged: bool = False
     ) -> WantedState:
         """Return the wanted state of an access; with ``staged`` that of its next login alone."""
-        shares = desired.shares_groups
+        claim = await self._claims.of(desired.found.meta)
         return desired.wanted(
-            await self._claims.of(desired.found.meta),
-            await self._claims.scope(desired.owner) if shares else "",
+            claim,
+            await self._claims.scope(desired.owner) if desired.shares_groups else "",
             login=login.login,
             password=login.password,
             keeps=observed.keeping,
