@@ -256,7 +256,7 @@ class AccessController:
             unchanged = self._told.get(request) == _Told.of(found, ready.observed_generation)
         observed = observed_of(
             desired,
-            **(await self._publication.observe(desired))._asdict(),
+            **self._publication.observe(desired)._asdict(),
             renamed=self._leftovers.renamed.get(found.meta.uid, frozenset()),
             unchanged=unchanged,
             verified=verified,

@@ -155,6 +155,10 @@ class Observed:
         """Return the observed state after the check of the role's owner, ``answered`` or not."""
         return replace(self, role="free" if answered else "silent")
 
+    def with_secret(self) -> Observed:
+        """Return the observed state of an access whose role keeps the password of its Secret."""
+        return replace(self, keeping=False)
+
     def with_login(self, credentials: Credentials) -> Observed:
         """Return the observed state with login and password of the present or the next Secret."""
         return replace(self, credentials=credentials)

@@ -95,8 +95,8 @@ class Publication:
         self._making: dict[Key, Object | None] = {}
         """Secrets under writing, with the version that the cache has received meanwhile."""
 
-    async def observe(self, desired: Desired) -> Published:
-        """Return the state of the Secret, by the cache and our own writes where they know it."""
+    def observe(self, desired: Desired) -> Published:
+        """Return the state of the Secret by the cache and our own writes, without a request."""
         meta, access = desired.found.meta, desired.access
         cached = self._watches.secrets.get(meta.namespace, access.spec.generated_secret)
         made = self._made.get(Key(meta.namespace, access.spec.generated_secret))
@@ -111,13 +111,21 @@ class Publication:
                 asked_for(meta, cached.meta) or is_late(desired.password, access.status, moment())
             )
         )
-        keeping = keeps_password(access, published=exists)
-        if keeping and can_be(access.spec.generated_secret):
-            # A Secret of access-operator has our owner reference and not the label that the cache
-            # selects. It counts as unpublished: its role may belong to another access yet.
-            found = await find(self._client, SECRETS, access.spec.generated_secret, meta.namespace)
-            keeping = found is None or not found.meta.owned_by(meta.uid)
-        return Published(exists, keeping, rotating)
+        return Published(exists, keeps_password(access, published=exists), rotating)
+
+    async def has_own(self, desired: Desired) -> bool:
+        """Whether the access has a Secret, which the cache may lack.
+
+        A Secret of access-operator has our owner reference and not the label that the cache
+        selects.
+        """
+        return await self._own(desired) is not None
+
+    async def _own(self, desired: Desired) -> Object | None:
+        name, meta = desired.access.spec.generated_secret, desired.found.meta
+        # The API server refuses a request for an invalid name, and no such Secret exists.
+        found = await find(self._client, SECRETS, name, meta.namespace) if can_be(name) else None
+        return found if found is not None and found.meta.owned_by(meta.uid) else None
 
     def seen(self, desired: Desired, observed: Observed) -> bool:
         """Whether the cache has the Secret that the pass has left.
@@ -135,14 +143,10 @@ class Publication:
 
         The password is a random one without a Secret, and "" where the role keeps its own.
         """
-        spec, namespace = desired.access.spec, desired.found.meta.namespace
+        spec = desired.access.spec
         if observed.keeping:
             return Credentials(login=spec.username)
-        existing = None
-        if can_be(spec.generated_secret):
-            existing = await find(self._client, SECRETS, spec.generated_secret, namespace)
-        if existing is not None and not existing.meta.owned_by(desired.found.meta.uid):
-            existing = None
+        existing = await self._own(desired)
         # A due password is generated when the plan is carried out, and no plan shows it.
         rules, source = desired.rules, existing.meta if existing is not None else None
         has = login_in(existing)

@@ -116,6 +116,9 @@ class Steps:
                 if desired.unsound is not None:
                     raise desired.unsound
                 desired = desired.at(await self._sources.endpoint(desired.access, enforce=True))
+                # Its Secret stays unpublished for now: the role may be another access's.
+                if observed.keeping and await self._publication.has_own(desired):
+                    observed = observed.with_secret()
             case Action.PREVIEW:
                 login = await self._publication.peek(desired, observed)
                 job = PlanOnly(await self.wanted(desired, observed, login))
