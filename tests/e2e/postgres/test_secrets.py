@@ -266,6 +266,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = timedelta()
         monkeypatch.setattr(publication, "moment", lambda: moment() + self.ahead)
+        monkeypatch.setattr(controller, "moment", lambda: moment() + self.ahead)
 
 
 @pytest.fixture
