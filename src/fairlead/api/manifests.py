@@ -287,7 +287,10 @@ class PodProgram(msgspec.Struct, frozen=True, kw_only=True):
         return container
 
     def service(self, ports: Mapping[str, int]) -> JSON:
-        """Return a Service of the replicas; ``ports`` are its own, by names of the Pods' ports."""
+        """Return a Service in front of the replicas.
+
+        ``ports`` maps the name of a Pod's port to the Service's port number.
+        """
         return {
             "apiVersion": "v1",
             "kind": "Service",

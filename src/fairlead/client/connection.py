@@ -89,7 +89,7 @@ def _socket(error: OSError) -> str:
 
 
 _PASSES = 100
-"""Turns of the event loop to wait at most: it closes a socket some turns after its shutdown."""
+"""Largest number of event loop turns to wait for the transports of sockets that are shut down."""
 
 
 class Socket(socket.socket):

@@ -159,7 +159,7 @@ def _aggregated(content: _Aggregated) -> Decoded:
 
 
 _MOST_VERSIONS = 1000
-"""Group versions whose resources are cached."""
+"""Largest number of group versions whose resources are cached."""
 
 
 class Getter(Protocol):

@@ -92,7 +92,7 @@ def template() -> JSON:
 
 
 def may_bind() -> tuple[JSON, JSON]:
-    """Return the right to bind the template for one team: a ClusterRole and its binding."""
+    """Return a ClusterRole and its binding, which let one team bind the template."""
     name, api_version = f"bind-{TEMPLATE}", "rbac.authorization.k8s.io/v1"
     rule = {
         "apiGroups": ["kube-bind.io"],
@@ -128,7 +128,10 @@ def may_bind() -> tuple[JSON, JSON]:
 
 
 def bind_request(identity: str) -> JSON:
-    """Return the request of a team's CLI to the front door, for the cluster of this identity."""
+    """Return the BindableResourcesRequest with which a team's CLI asks to bind the template.
+
+    ``identity`` is the identity of the team's cluster.
+    """
     return {
         "apiVersion": "kube-bind.io/v1alpha2",
         "kind": "BindableResourcesRequest",

@@ -72,10 +72,10 @@ class Message(NamedTuple):
 
 
 class Model(NamedTuple):
-    """Every built-in kind and the messages that it is made of."""
+    """All built-in kinds and the protobuf messages that define their fields."""
 
     kinds: Mapping[tuple[str, str], str]
-    """Names of messages by apiVersion and kind."""
+    """Name of the protobuf message of each built-in kind, by apiVersion and kind."""
     messages: Mapping[str, Message]
 
     def kind(self, api_version: str, kind: str) -> Message | None:

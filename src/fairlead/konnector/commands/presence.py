@@ -31,7 +31,7 @@ BEAT = HEARTBEAT_INTERVAL
 
 
 _SECONDS = 5.0
-"""Seconds that a provider may take to answer about the last heartbeat."""
+"""Timeout for reading the last heartbeat from a provider, in seconds."""
 
 
 class _LeaseSpec(msgspec.Struct, rename="camel"):
@@ -53,7 +53,7 @@ class _Deployment(msgspec.Struct):
 
 
 class Traces(msgspec.Struct, frozen=True):
-    """Traces of a konnector; None if one does not exist or may not be read."""
+    """Lease, Deployment and ClusterBinding of a konnector, each None if missing or unreadable."""
 
     lease: Object | None = None
     deployment: Object | None = None
@@ -61,19 +61,19 @@ class Traces(msgspec.Struct, frozen=True):
 
 
 async def absence(client: Client, namespace: str, provider: ClusterConfig | None = None) -> str:
-    """Return why a konnector does not do the awaited work, in one sentence with the remedy.
+    """Return one sentence about a konnector that has not acted: its state and the remedy.
 
     Args:
         client: a client of the consumer's cluster.
-        namespace: the konnector's.
-        provider: the provider's config with the consumer's credentials, for a look at the
-            heartbeat.
+        namespace: the namespace of the konnector's Lease and Deployment.
+        provider: connection to the provider with the consumer's credentials, to read the last
+            heartbeat; None leaves the heartbeat out.
     """
     return describe(await look(client, namespace, provider), moment())
 
 
 async def look(client: Client, namespace: str, provider: ClusterConfig | None = None) -> Traces:
-    """Look for the traces of a konnector; see :func:`absence`."""
+    """Read Lease, Deployment and heartbeat of a konnector; see :func:`absence`."""
     return Traces(
         lease=await _seen(client, LEASES, LEASE, namespace),
         deployment=await _seen(client, DEPLOYMENTS, NAME, namespace),

@@ -43,11 +43,11 @@ from fairlead.runtime import Controller, EventRecorder, Reconciler, Result
 
 
 SILENT = 15.0
-"""Seconds without an answer of the provider after which a binding reports it."""
+"""Time without an answer of the provider after which a binding reports it, in seconds."""
 MOST_STEPS = 12
-"""Steps of one pass, more than any object needs; to need more is a defect."""
+"""Largest number of steps in one pass, more than any object needs; to need more is a defect."""
 LONG = 10.0
-"""Seconds after which an object's wait for a deletion on the provider is reported."""
+"""Time after which an object's wait for a deletion on the provider is reported, in seconds."""
 
 
 class Undone(Wait, frozen=True):
@@ -250,7 +250,10 @@ class Passes:
         )
 
     async def _take(self, step: Step, pair: Pair, look: SyncLook) -> Pair | None:
-        """Carry out a step; remember the object until the provider has answered."""
+        """Carry out a step and return the pair of objects after it.
+
+        Until the provider answers, the object counts as unanswered.
+        """
         if isinstance(step, AskNamespace | ConfirmNamespace) or _side(step) == "provider":
             self._unanswered.setdefault(pair.key, asyncio.get_running_loop().time())
         try:
@@ -301,7 +304,7 @@ class Passes:
             self._report.rewritten.pop(key, None)
 
     def _heard(self, key: Key) -> None:
-        """Note the provider's answer about an object; after a long silence others are retried."""
+        """Record an answer of the provider; after a long silence retry the unanswered objects."""
         since = self._unanswered.pop(key, None)
         if since is not None and _long_ago(since):
             self._speaks()

@@ -13,9 +13,9 @@ from fairlead.portal.http.urls import ExternalURL
 SESSION_COOKIE = "fairlead-session"
 """Name of the session token's cookie, without the security prefix."""
 SIGN_IN_COOKIE = "fairlead-signin"
-"""Beginning of the names of pending sign-ins' cookies, without the security prefix."""
+"""Name prefix of the cookies of pending sign-ins, without the security prefix."""
 TERMINAL_COOKIE = "fairlead-terminal"
-"""Name of the cookie of a waiting terminal, without the security prefix."""
+"""Name of the cookie of a CLI login that waits for the browser, without the security prefix."""
 
 _HASH = 16
 """Number of characters of a state's hash in its cookie's name."""

@@ -57,15 +57,15 @@ class Size(NamedTuple):
     most: int
 
     def plus(self, other: Size) -> Size:
-        """Return the size of two values one after the other."""
+        """Return the size of the concatenation of two values."""
         return Size(capped(self.least + other.least), capped(self.most + other.most))
 
     def times(self, other: Size) -> Size:
-        """Return the size of as many values as this size says, each of the other size."""
+        """Return the product of two sizes: the size of a list times the size of each item."""
         return Size(capped(self.least * other.least), capped(self.most * other.most))
 
     def union(self, other: Size) -> Size:
-        """Return the size that covers both."""
+        """Return the range of sizes that includes both."""
         return Size(min(self.least, other.least), max(self.most, other.most))
 
 
@@ -81,7 +81,7 @@ class Entry(NamedTuple):
     value: Size
 
     def union(self, other: Entry) -> Entry:
-        """Return the sizes that cover both."""
+        """Return the ranges of sizes, of keys and of values, that include both."""
         return Entry(self.kind, self.key.union(other.key), self.value.union(other.value))
 
 
@@ -93,7 +93,7 @@ class Estimate(NamedTuple):
 
 
 class Operand(Protocol):
-    """A compiled argument of a call, as estimates see it."""
+    """A compiled argument of a call, with the facts from which the call's cost is estimated."""
 
     @property
     def node(self) -> Node:
@@ -351,7 +351,7 @@ def contains_network(*, parses: bool) -> Price:
 
 
 _LONGEST_FORMAT = 128
-"""Characters of the longest pattern among the named formats."""
+"""Length of the longest pattern among the named formats, in characters."""
 
 
 def _validation(args: Sequence[Any]) -> int:

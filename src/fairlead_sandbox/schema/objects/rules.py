@@ -89,10 +89,10 @@ def compile_rules(schema: JSON, *, root: bool = True) -> Rules | None:
 def inner_schemas(
     schema: JSON, declared: Declaration | None
 ) -> Iterator[tuple[str, str, JSON, Declaration | None]]:
-    """Yield keyword, name, schema and declaration of each schema directly inside.
+    """Yield the direct subschemas of a schema, each with its keyword, property name and CEL type.
 
-    An inner schema may have rules although rules outside cannot see it; it then has a declaration
-    of its own.
+    A subschema that the CEL type of its parent leaves out may still have rules; it then has a
+    type of its own.
     """
     members = declared.members if declared is not None else {}
     for name, inner in (schema.get("properties") or {}).items():

@@ -31,7 +31,7 @@ class Counts(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, states: Iterable[State] | Mapping[State, int]) -> Counts:
-        """Count states; a mapping gives each state's number."""
+        """Return the numbers of objects by state, from their states or from counts by state."""
         found = Counter(states)
         return cls(found["ok"], found["waiting"], found["failed"], found["unknown"])
 

@@ -26,11 +26,11 @@ from fairlead.portal.identity.sessions import BrowserSession
 
 
 MOST = 50
-"""Number of remembered unbindings."""
+"""Largest number of finished unbindings whose progress is kept."""
 MOST_LINES = 200
-"""Number of kept lines of progress per unbinding."""
+"""Largest number of kept progress lines per unbinding."""
 SEEN_TOPIC = "all"
-"""Topic of the look over the whole cluster."""
+"""Topic of the shared read of the whole cluster."""
 
 
 class UnbindingProgress(msgspec.Struct):
@@ -167,11 +167,11 @@ class UnbindPage(View):
         return name
 
     def topics(self, scope: Any) -> Topics:
-        """Return the topic of the unbinding."""
+        """Return the topic that changes with the progress of the unbinding."""
         return (topic(scope),)
 
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
-        """Return the progress."""
+        """Return the binding's name and the progress of its unbinding, None before the start."""
         found = self._unbindings.of(scope)
         # A copy, for the task may change it before the page is rendered.
         copied = msgspec.structs.replace(found) if found is not None else None

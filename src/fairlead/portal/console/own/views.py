@@ -50,7 +50,7 @@ class Filters(NamedTuple):
 
 
 class _OfAll(View):
-    """Base of the pages that show the look over the whole cluster."""
+    """Base of the pages whose content comes from the shared read of the whole cluster."""
 
     def __init__(self, looks: Looks, seeing: Seeing) -> None:
         self._looks = looks

@@ -95,7 +95,7 @@ def of_namespace(namespace: Object) -> Topics:
 
 
 def asked_of(request: web.Request, *without: str) -> AskedPage:
-    """Return the page that a request asks for, without some parameters of its query."""
+    """Return path and query of a request; the parameters named in ``without`` are left out."""
     return AskedPage(
         request.get(PATH, request.path),
         tuple(sorted(request.match_info.items())),

@@ -191,7 +191,7 @@ WANTED = {
     "x": "only integers, byte buffers, and strings can be formatted as hex, was given {}",
     "o": "octal clause can only be used on integers, was given {}",
 }
-"""Error of each clause for a value of a type that it does not accept."""
+"""Beginning of the error for a value of a wrong type, by the letter of the clause."""
 
 
 def _cannot(clause: str, value: Any) -> CelError:
@@ -320,7 +320,7 @@ CLAUSES: dict[str, Callable[[Any, int], str]] = {
     "X": lambda value, precision: _hexadecimal(value, precision).upper(),
     "o": _octal,
 }
-"""Functions of the clauses by letter, from value and precision."""
+"""Formatter of each clause of ``format``, such as ``d`` of ``%d``; takes value and precision."""
 
 
 def _overloads() -> Iterator[Overload]:
