@@ -116,7 +116,10 @@ def _resource(text: str) -> tuple[str, str]:
 
 
 def _projected_role(kinds: Collection[tuple[str, str]]) -> list[JSON]:
-    """Return the role to watch workloads bound on creation, and to remove their records."""
+    """Return the ClusterRole to watch workloads of these kinds and to remove their projections.
+
+    The projector binds them on creation. Without kinds no role is returned.
+    """
     verbs = (*READ_VERBS, "update", "patch")
     rules = [rule(group, [plural], verbs) for plural, group in kinds]
     return [controller_role(f"{NAME}-projected", rules)] if rules else []

@@ -151,7 +151,7 @@ class TooManyReadsError(PassEnded):
 
 
 class UnansweredRead(PassEnded):
-    """The responder failed with ``error``."""
+    """The pass cannot continue because a read got no answer; ``error`` is the cause."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -211,7 +211,7 @@ class Snapshot:
         return answer
 
     async def review(self, read: RightsReview) -> bool:
-        """Ask whether the user may do it; raises as :meth:`get` does."""
+        """Ask whether the user has the right; raises as :meth:`get` does."""
         return await self._answer(read) is True
 
     def finish(self) -> None:

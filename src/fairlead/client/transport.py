@@ -213,7 +213,7 @@ class Transport:
             answer.end()
 
     async def _send(self, sent: Outgoing) -> ServerAnswer:
-        """Send a request; return a successful answer, after a 401 with new credentials."""
+        """Send a request, after a 401 again with new credentials; return the successful answer."""
         credential = await self._credentials.current()
         answer = await self._exchange(sent, credential)
         try:

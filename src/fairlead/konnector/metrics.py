@@ -77,7 +77,7 @@ class Way:
         return self._clock()
 
     def arrived(self, key: Key, since: float | None = None) -> None:
-        """Note a change from our watch, now or at that moment; the first one counts."""
+        """Record the arrival of an object's change; the earliest pending arrival counts."""
         self._since.setdefault(key, self._clock() if since is None else since)
 
     def take(self, key: Key) -> float | None:
@@ -89,7 +89,7 @@ class Way:
         return since
 
     def looked(self, key: Key) -> None:
-        """Note that no pass works on the object's change any more."""
+        """Remove the object's change from the changes that a pass works on."""
         _popped(self._looked, key)
 
     def give_back(self, key: Key, since: float | None) -> None:
@@ -141,15 +141,15 @@ class SyncLook:
             way.give_back(self._key, since)
 
     def spec_crossed(self) -> None:
-        """Note that the provider has answered the write of the consumer's change."""
+        """Count the latency of the consumer's change: the provider has answered its write."""
         self._crossed(0)
 
     def status_crossed(self) -> None:
-        """Note that the consumer has answered the write of the provider's change."""
+        """Count the latency of the provider's change: the consumer has answered its write."""
         self._crossed(1)
 
     def unfinished(self) -> None:
-        """Keep the changes pending: they wait, such as for a namespace to be assigned."""
+        """Keep the changes pending after the pass, such as while no namespace is assigned."""
         self._unfinished = True
 
     def _crossed(self, number: int) -> None:

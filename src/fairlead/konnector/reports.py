@@ -30,14 +30,14 @@ from fairlead.konnector.policies import steps
 
 
 SHOWN = 3
-"""Messages or objects that a condition names at most."""
+"""Largest number of messages or objects that a condition names."""
 LASTING_SECONDS = 3.0
-"""Seconds of refusals after which a failure is reported; the fifth write has failed by then."""
+"""Time of refusals after which a failure is reported, in seconds: after the fifth write."""
 _MESSAGE_LIMIT = 500
-"""Characters of a server's message; some quote the whole object."""
+"""Length to which a server's message is cut, in characters; some quote the whole object."""
 
 _Place = tuple[str, Key]
-"""An object, by its source."""
+"""Source of a report, and key of an object in it."""
 
 
 class SyncFault(NamedTuple):

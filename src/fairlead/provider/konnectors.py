@@ -52,14 +52,14 @@ def is_original(binding: Object) -> bool:
 def shortcoming(binding: Object, export: Object, granted: Callable[[str], bool]) -> str:
     """Return why no object crosses between a consumer and an export, "" if no cause is known.
 
-    kube-bind's konnector watches in all namespaces where Fairlead's watches in those of its
-    consumer: claimed kinds under informerScope Cluster, and exported kinds under isolation
-    Namespaced.
+    The cause that is known is kube-bind's own konnector. It watches all namespaces for claimed
+    kinds under informerScope Cluster, and for exported kinds under isolation Namespaced, which
+    Fairlead's konnector does not need and the provider does not grant by default.
 
     Args:
         binding: the consumer's ClusterBinding.
         export: one of its APIServiceExports.
-        granted: whether there is a ClusterRoleBinding of a name.
+        granted: tells whether a ClusterRoleBinding with the given name exists.
     """
     kinds = unwatchable(export, granted)
     if not kinds or not is_original(binding):

@@ -45,15 +45,14 @@ _TEXT = 1024 * 1024
 _VALUES = 200_000
 """Largest number of values that a template visits: ``..*..*`` multiplies them."""
 _SHORT = 100
-"""Most steps of a path, and items of a filtered list, that are followed at once.
+"""Largest number of steps of a path, and of items of a list, in an evaluation without a search.
 
-A path that consists of as many filters of as many items looks at 123,000 values, fewer than
-``_VALUES``.
+A path of 100 filters over lists of 100 items looks at 123,000 values, fewer than ``_VALUES``.
 """
 _OF_A_STEP = 3
-"""Values that a step from one value to one value counts: input, output and the step itself."""
+"""Number of values that one step adds to the budget: input, output and the step itself."""
 _OF_A_FILTERED = 4 * _OF_A_STEP
-"""Values that a filter looks at for one item: two paths of one step each."""
+"""Number of values that a filter adds to the budget for one item: two paths of one step."""
 
 
 class JSONPath:
@@ -118,10 +117,10 @@ def _straight(nodes: Sequence[Node]) -> tuple[str | _Equals, ...]:
 
 
 def _along(steps: tuple[str | _Equals, ...], value: Any) -> tuple[Any, int] | None:
-    """Return the value at the end of a path, and how many values the path looked at.
+    """Return the value at the end of a path, and the number of values that the path looked at.
 
-    None if the path gives no value or several, an error, or looks at too many values: the search
-    knows what to say then.
+    Return None for a missing value, several values, or a long list: the caller evaluates the
+    template with :class:`_Search` then.
     """
     looked = _OF_A_STEP
     for step in steps:

@@ -100,7 +100,7 @@ async def _lookup(client: Client, read: Lookup) -> Answer:
 
 
 async def review(client: Client, read: RightsReview) -> bool | None:
-    """Ask whether the user may do it; return None if the server gives no verdict."""
+    """Return whether a user has a right (SubjectAccessReview); None without a verdict."""
     attributes: JSON = {
         "namespace": read.namespace,
         "verb": read.verb,

@@ -89,11 +89,11 @@ class ExplainedTarget(msgspec.Struct, frozen=True):
 
     @property
     def of_binding(self) -> bool:
-        """Whether the target is one or all bindings."""
+        """Whether the target's kind is ServiceBinding or is missing, which means all bindings."""
         return self.kind.partition(".")[0] in {"", *_BINDING_WORDS}
 
     def is_api(self, resource: Resource) -> bool:
-        """Whether the target may be a binding of ``resource``; a group may follow the kind."""
+        """Whether the target's API group is missing or is the group of ``resource``."""
         group = self.kind.partition(".")[2]
         return group in {"", resource.group}
 

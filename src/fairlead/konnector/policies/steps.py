@@ -1,5 +1,7 @@
 """Both ends of one object, and the steps that bring them together.
 
+An end is the object in one cluster: the consumer's object, or its copy on the provider.
+
 The vocabulary between the policies, which choose a step, and the engine, which carries it out.
 """
 
@@ -219,41 +221,41 @@ class ConfirmNamespace(Step, frozen=True):
 
 
 class Read(Step, frozen=True):
-    """Ask the server of one side for the object: whether it is gone, and whose its fields are."""
+    """Read the object from the server of one side: whether it exists, and its field managers."""
 
     side: Side
 
 
 class PatchMetadata(Step, frozen=True):
-    """Merge members into the metadata of the object that was seen, and of no later one."""
+    """Merge members into the metadata of the seen object; a later version is left alone."""
 
     side: Side
     metadata: JSON
 
 
 class Create(Step, frozen=True):
-    """Create one end."""
+    """Create the object in the cluster of ``side``."""
 
     side: Side
     body: JSON
 
 
 class Replace(Step, frozen=True):
-    """Replace one end but for its status."""
+    """Replace the object in the cluster of ``side``, without its status."""
 
     side: Side
     body: JSON
 
 
 class ReplaceStatus(Step, frozen=True):
-    """Replace the status of one end."""
+    """Replace the status of the object in the cluster of ``side``."""
 
     side: Side
     body: JSON
 
 
 class Delete(Step, frozen=True):
-    """Delete one end, and no other object that has taken its name meanwhile."""
+    """Delete the object in the cluster of ``side``, but no newer object of the same name."""
 
     side: Side
     key: Key
@@ -261,7 +263,7 @@ class Delete(Step, frozen=True):
 
 
 class Settle(Step, frozen=True):
-    """Remember that writing the wanted content on this side would leave the end as it is."""
+    """Remember that another write of the wanted content would change nothing on this side."""
 
     side: Side
 
@@ -269,7 +271,7 @@ class Settle(Step, frozen=True):
 TERMINAL = (Done, Wait, Refuse)
 """Steps that are not carried out."""
 CROSSINGS = (Create, Replace, ReplaceStatus, Delete)
-"""Steps that write the content of one end to the other.
+"""Steps that copy content from one cluster to the other.
 
 Other steps only ask, or prepare: a server that accepts a finalizer may refuse the writes after it.
 """

@@ -1,4 +1,4 @@
-"""Specs of work: connections to providers, bound resources and claims.
+"""Specs of work: the connections, bound resources and claims that the konnector is to run.
 
 They are the seam between the controllers that decide which work runs and ``konnector.sync``, which
 runs it. When the spec of a piece of work changes in any part, it is stopped and started anew.
@@ -48,7 +48,7 @@ class WorkKey(msgspec.Struct, frozen=True):
 
 
 class BoundSpec(msgspec.Struct, frozen=True):
-    """Synchronise the objects of one bound resource.
+    """Order to synchronise the objects of one bound resource.
 
     ``resource`` is the consumer's; ``informer_scope`` says where the konnector may watch on the
     provider; ``holding`` is the treatment of copies that would be deleted.
@@ -63,9 +63,10 @@ class BoundSpec(msgspec.Struct, frozen=True):
 
 
 class ClaimSpec(msgspec.Struct, frozen=True):
-    """Synchronise the objects of one claim; with ``unbinding`` no object is claimed any more.
+    """Order to synchronise the objects of one permission claim.
 
-    ``holding`` is the treatment of copies on the provider that would be deleted.
+    With ``unbinding`` the claim selects no object any more. ``holding`` says whether copies on
+    the provider are kept instead of deleted.
     """
 
     claim: PermissionClaim
@@ -76,7 +77,7 @@ class ClaimSpec(msgspec.Struct, frozen=True):
 
 
 class ReleaseSpec(msgspec.Struct, frozen=True):
-    """Release deleted objects whose export is gone, without waiting for their copies."""
+    """Order to remove our finalizer from deleted objects whose export is gone."""
 
     resource: Resource
 

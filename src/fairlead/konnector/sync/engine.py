@@ -31,19 +31,19 @@ from fairlead.runtime.controller.queue import Band
 
 
 ABSENT_SECONDS = 5.0
-"""Seconds without a fault of the watch after which objects are tried again; doubled each time."""
+"""First pause after the provider stopped serving the kind, in seconds; doubled each time."""
 MOST_ABSENT_SECONDS = 300.0
-"""Most seconds of that time."""
+"""Longest pause after the provider stopped serving the kind, in seconds."""
 SCOUT_SECONDS = 10.0
-"""Seconds between tries of one refused object, regardless of the objects' back-offs."""
+"""Interval between retries of one refused object, in seconds, regardless of back-offs."""
 HURRIES_SECONDS = 5.0
-"""Seconds for which a success after a refusal causes no further retries of other objects."""
+"""Time in which a further success after a refusal retries no other objects, in seconds."""
 _SPREAD_SECONDS = 0.01
-"""Seconds per object that is retried with others, so that a server is not asked at once."""
+"""Delay added per object when several are retried, in seconds, to spread the requests."""
 
 
 class _Absence(NamedTuple):
-    """Start of a time in which the provider does not serve the kind, and its server's message.
+    """Time since when the provider does not serve the kind, and its server's message.
 
     ``noticed`` is True once a watch has failed, too.
     """
@@ -101,7 +101,7 @@ class Engine:
         self._versions = ServedVersions(ends.provider)
 
     async def run(self) -> None:
-        """Synchronise until cancelled."""
+        """Watch both clusters and synchronise the objects until cancelled."""
         async with AsyncExitStack() as stack:
             stack.callback(self._context.report.clear)
             stack.callback(self._metrics.stopped)
@@ -167,7 +167,7 @@ class Engine:
         self.enqueue(key, Band.INITIAL)
 
     def _taken(self, pair: Pair, refused: RefusedObject) -> None:
-        """Retry similar objects after a server has accepted one that it refused before."""
+        """Retry objects refused for the same reason, after a server accepted one of them."""
         generation = pair.consumer.meta.generation if pair.consumer is not None else 0
         now = asyncio.get_running_loop().time()
         # An object that was changed meanwhile proves nothing.
@@ -288,7 +288,7 @@ class Engine:
             self._enqueue_all(consumer)
 
     def _enqueue_all(self, namespace: str) -> None:
-        """Queue all objects that either end has for a namespace of the consumer."""
+        """Queue all objects of a consumer namespace, and all copies in its provider namespace."""
         for found in self._ends.consumer.objects(namespace):
             self.enqueue(found.key, Band.INITIAL)
         assigned = self._ends.namespaces.provider(namespace) if namespace else ""

@@ -1,4 +1,4 @@
-"""Lets objects go whose copies cannot be waited for: the export is gone, or the provider is."""
+"""Release of deleted objects without waiting for their copies: export or provider is gone."""
 
 from __future__ import annotations
 

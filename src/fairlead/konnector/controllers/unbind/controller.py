@@ -31,13 +31,16 @@ from fairlead.runtime import Delta, Request, Result, remove_finalizer
 
 
 _LOOK_AGAIN = 0.5
-"""Seconds between looks while objects are being released, which is no event of the binding."""
+"""Delay before the binding is looked at again while objects are released, in seconds.
+
+A release is no event of the binding.
+"""
 _REFUSED_AGAIN = 2.0
-"""Seconds between tries at a deletion that the konnector has no right to."""
+"""Delay before a forbidden deletion is tried again, in seconds."""
 
 
 class UnbindController:
-    """Watches bindings that are being deleted, and the CRDs that they own."""
+    """Deletes the CRDs of each deleted binding, and then removes the binding's finalizer."""
 
     name = "unbind"
 
@@ -49,7 +52,7 @@ class UnbindController:
         self._refused: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run the controller and its releasers until cancelled."""
         controller = self._consumer.controller("konnector-unbind", self._reconcile)
         async with AsyncExitStack() as stack:
             for resource, mapper in (
@@ -142,7 +145,7 @@ def _unreachable(provider: Provider | None) -> str:
 
 
 def _claimed(binding: APIServiceBinding, provider: Provider | None) -> list[str]:
-    """Return the remaining claimed objects; the claims themselves while there is no connection."""
+    """Return the names of the remaining claimed objects, or of the claims without a connection."""
     if provider is not None:
         return provider.claimed(binding)
     return [f"claimed {claim.resource}" for claim in binding.status.permission_claims]

@@ -1,4 +1,4 @@
-"""One look at one object: its chain, both of its sides, and its timeline."""
+"""Reads the data of an object's page: what it waits for, both copies, and its timeline."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fairlead.portal.console.own.things import Thing, standing
 MOST_HAPPENED = 200
 """Largest number of a timeline's lines."""
 MOST_SHOWN = 60_000
-"""Longest shown spec or status, in characters."""
+"""Maximum length of a shown spec or status, in characters."""
 
 Where = Literal["here", "provider"]
 
@@ -45,7 +45,7 @@ class TimelineLine(msgspec.Struct, frozen=True):
 
 
 class Side(msgspec.Struct, frozen=True):
-    """An object on one side: spec and status as YAML, "" without one."""
+    """An object in one cluster: spec and status as YAML, "" without one."""
 
     where: Where
     name: str
@@ -54,7 +54,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class Whole(msgspec.Struct, frozen=True):
-    """The data of an object's page."""
+    """The data of an object's page: links, both copies, and timeline."""
 
     thing: Thing
     chains: tuple[Chain, ...]
@@ -246,7 +246,7 @@ def _yaml(body: JSON, part: str) -> str:
 
 
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-"""libyaml's if installed: pages dump YAML on the event loop."""
+"""YAML dumper of libyaml if it is installed: pages dump YAML on the event loop."""
 
 
 def _written(where: Where, found: Object) -> Iterator[TimelineLine]:

@@ -1,4 +1,4 @@
-"""People of a file; the number of password checks at a time, and of failed ones, is limited."""
+"""Sign-in with names and passwords from a file, with limits on concurrent and failed checks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fairlead.portal.identity.embedded.passwords import PasswordError, PasswordH
 
 
 TRIES = 10
-"""Number of failed passwords per name and window."""
+"""Largest number of failed passwords of one name in a window."""
 TRIES_OF_ALL = 100
-"""Number of failed passwords per window, for all names together."""
+"""Largest number of failed passwords of all names together in a window."""
 WINDOW_SECONDS = 300.0
 """Length of the window of failed passwords, in seconds."""
 AT_ONCE = 2
-"""Number of concurrent password checks: each takes one CPU and 32 MiB."""
+"""Largest number of concurrent password checks: each takes one CPU and 32 MiB."""
 
 _MOST_NAMES = 1000
 """Largest number of names whose failed passwords are counted."""
@@ -138,7 +138,7 @@ class People:
                 raise TooManyTriesError(failed[0] + WINDOW_SECONDS - now)
 
     def _note(self, name: str) -> None:
-        """Count a try as failed, until it succeeds."""
+        """Count a password check as failed before it runs; a success takes it back."""
         now = _ticks()
         self._failed.setdefault(name, deque()).append(now)
         self._failed.move_to_end(name)

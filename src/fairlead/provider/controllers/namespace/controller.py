@@ -56,7 +56,7 @@ _BY_TARGET = "target"
 
 
 class NamespaceController:
-    """Creates the provider namespace of each APIServiceNamespace, and deletes it at its end."""
+    """Creates the provider namespace of each APIServiceNamespace, and deletes both together."""
 
     def __init__(
         self, cluster: Cluster, watches: ProviderWatches, options: ProviderOptions
@@ -82,7 +82,10 @@ class NamespaceController:
             self.controller.watch(informer, self._from_neighbour, predicate=came_or_went)
 
     async def reconcile(self, request: Request) -> Result:
-        """Bring one APIServiceNamespace nearer to its namespace, or both to their end."""
+        """Create or update the provider namespace of an APIServiceNamespace.
+
+        If the APIServiceNamespace is deleted, delete the provider namespace.
+        """
         key = Key(request.namespace, request.name)
         stored = self._watches.service_namespaces.get(*key)
         owned = list(self._watches.namespaces.by_index(BY_OWNER, str(key)))
@@ -145,7 +148,7 @@ class NamespaceController:
         return Result(backoff=delays.NAMESPACE_EMPTY) if plan.held or plan.closing else Result()
 
     async def _clear(self, key: Key, owned: list[Object]) -> Result:
-        """Delete the namespaces of an APIServiceNamespace that went without waiting for them.
+        """Delete the provider namespaces that a removed APIServiceNamespace left behind.
 
         A consumer that has another export gets them again. Its konnector knows whether there still
         is a namespace of its own for them, and deletes the APIServiceNamespace if there is none.
@@ -213,7 +216,7 @@ class NamespaceController:
         return missing
 
     def _bound(self, identity: Id) -> bool:
-        """Whether a binding exists; roles are made before their bindings and need no look."""
+        """Whether a role's binding exists; True for a role, which is created before it."""
         bindings = {
             ROLEBINDINGS: self._watches.role_bindings,
             CLUSTERROLEBINDINGS: self._watches.cluster_role_bindings,

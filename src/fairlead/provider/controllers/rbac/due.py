@@ -11,9 +11,9 @@ from fairlead.client import Forbidden, Invalid
 
 
 LOT = 100
-"""Namespaces in a lot: few enough for one turn, so that its cost does not grow with their number.
+"""Largest number of namespaces in one turn, which bounds the cost of the turn.
 
-They are more than one turn has writes for, since in most of them nothing is to be written.
+They may need more writes than one turn makes, but in most of them nothing is to be written.
 """
 
 
@@ -44,13 +44,13 @@ class DueComparisons:
         return self.everywhere or bool(self._unpruned or self._ungranted)
 
     def add(self, namespace: str) -> None:
-        """Have one namespace compared."""
+        """Queue one namespace for comparison."""
         if not self.everywhere:
             self._ungranted.pop(namespace, None)
             self._unpruned[namespace] = None
 
     def add_all(self) -> None:
-        """Have all namespaces compared."""
+        """Queue all namespaces for comparison."""
         self.everywhere = True
         self._unpruned.clear()
         self._ungranted.clear()
@@ -61,7 +61,7 @@ class DueComparisons:
         self._unpruned = dict.fromkeys(namespaces)
 
     def take(self) -> Lot:
-        """Return the namespaces of the next turn, which are due no more."""
+        """Remove the namespaces of the next turn from the queue and return them."""
         pruned = _take(self._unpruned)
         if self._unpruned:
             return Lot(frozenset(pruned), frozenset())
@@ -69,19 +69,19 @@ class DueComparisons:
         return Lot(grant, grant)
 
     def put_back(self, lot: Lot) -> None:
-        """Have the namespaces of an unfinished turn compared again."""
+        """Queue the namespaces of an unfinished turn again."""
         for namespace in lot.all:
             self.add(namespace)
 
     def finish(self, lot: Lot) -> None:
-        """Note that a turn did all that its namespaces needed."""
+        """Mark the obsolete rights of a turn as removed; a later turn grants the missing ones."""
         # What an event has named meanwhile waits among the others.
         waiting = lot.all - lot.grant - self._unpruned.keys()
         if not self.everywhere:
             self._ungranted.update(dict.fromkeys(waiting))
 
     def retry_refused(self) -> None:
-        """Have the namespaces of refused objects compared again."""
+        """Queue the namespaces of refused objects again."""
         for key in self.refused:
             self.add(key.namespace)
         self.refused = {}
